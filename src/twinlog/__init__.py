@@ -1,0 +1,4 @@
+"""twinlog keeps clusters of Apache Kafka in step."""
+
+__version__ = "0.1.0"
+__all__ = ["__version__"]

@@ -1,0 +1,112 @@
+"""Everything twinlog raises on purpose.
+
+::
+
+    TwinlogError
+    ├── ConfigError      the text the user wrote is wrong            fatal
+    ├── ClusterError     a cluster cannot be reached or refuses      retriable unless said otherwise
+    │   └── RefusedError     authentication or authorisation         fatal
+    ├── CopyError        a record or batch cannot be copied          fatal
+    │   ├── CorruptBatchError    its CRC or its layout is wrong
+    │   └── RecordTooLargeError  one record alone exceeds the target's limit
+    ├── GapError         records were lost before they were copied   fatal, by policy
+    └── DriverLostError  the driver of a lease has gone              retriable
+
+Every error says whether trying again can help (`retriable`) and survives pickling, because it may cross from a Spark
+worker to the driver.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TwinlogError(Exception):
+    """Base of all errors raised on purpose; `retriable` says whether the same call may succeed later."""
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self)._rebuild, (self.message, dict(self.__dict__)))
+
+    @classmethod
+    def _rebuild(cls, message: str, state: dict[str, object]) -> TwinlogError:
+        error = cls.__new__(cls)
+        Exception.__init__(error, message)
+        error.__dict__.update(state)
+        return error
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ConfigProblem:
+    """One thing wrong in a configuration text: where, which key, what was found, what was expected."""
+
+    __slots__ = ("expected", "file", "found", "key", "line")
+
+    def __init__(self, file: str, line: int | None, key: str, found: str, expected: str) -> None:
+        self.file = file
+        self.line = line
+        self.key = key
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.key}: {self.found}; expected {self.expected}"
+
+
+class ConfigError(TwinlogError):
+    """The configuration is wrong; lists every problem found, not only the first. Nothing was contacted or changed."""
+
+    def __init__(self, problems: list[ConfigProblem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class ClusterError(TwinlogError):
+    """A cluster could not be reached, or answered with an error that may pass."""
+
+    retriable = True
+
+
+class RefusedError(ClusterError):
+    """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help."""
+
+    retriable = False
+
+
+class CopyError(TwinlogError):
+    """A batch cannot be copied; its partition's flow stops on it."""
+
+
+class CorruptBatchError(CopyError):
+    """A batch from the source fails its CRC32C or its layout makes no sense."""
+
+
+class RecordTooLargeError(CopyError):
+    """One record alone is larger than the remote topic's `max.message.bytes`.
+
+    `source_offset` is the record's offset on the source; `size` and `limit` are bytes.
+    """
+
+    def __init__(self, message: str, *, source_offset: int = -1, size: int = 0, limit: int = 0) -> None:
+        super().__init__(message)
+        self.source_offset = source_offset
+        self.size = size
+        self.limit = limit
+
+
+class GapError(TwinlogError):
+    """Source records are gone before they were copied: retention, truncation, or a recreated topic."""
+
+
+class DriverLostError(TwinlogError):
+    """The driver that granted a lease no longer answers; a task must stop writing."""
+
+    retriable = True

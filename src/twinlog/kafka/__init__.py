@@ -1,0 +1,1 @@
+"""Thin clients of Kafka clusters; the only package that imports kafka-python."""

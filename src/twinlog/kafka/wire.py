@@ -1,0 +1,289 @@
+"""Moves whole frames between a socket and memory: the part of kafka-python that twinlog replaces for speed.
+
+kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB at a
+time and copies each response three times, and its encoder copies each produced batch twice. Here a response is received
+straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is joined
+once. This module and `tests/integration/test_wire_contract.py` are the only places that know these inner layers.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from kafka.errors import KafkaConnectionError, KafkaProtocolError
+from kafka.net.connection import KafkaConnection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.parser import KafkaProtocol
+
+SCRATCH_BYTES = 64 << 10
+"""Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
+
+PRODUCE_VERSION = 9
+"""The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
+
+_PREFIX = struct.Struct(">ihhih")
+_INT = struct.Struct(">i")
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 128:
+        out.append((value & 127) | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class RawProduce:
+    """A ProduceRequest (version 9) whose batches are joined into the frame without a copy of their own.
+
+    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition.
+    """
+
+    API_KEY = 0
+    API_VERSION = PRODUCE_VERSION
+    header: Any
+
+    def __init__(
+        self,
+        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+    ) -> None:
+        self.topics = topics
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.transactional_id = transactional_id
+
+    def expect_response(self) -> bool:
+        return True
+
+    def frame(self, correlation_id: int, client_id: str) -> bytes:
+        """The framed request as one bytes object."""
+        self.header = RequestHeader(
+            request_api_key=self.API_KEY,
+            request_api_version=self.API_VERSION,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+        client = client_id.encode()
+        parts: list[bytes | bytearray | memoryview] = [b"", client, b"\0"]
+        if self.transactional_id is None:
+            parts.append(b"\0")
+        else:
+            name = self.transactional_id.encode()
+            parts += (_uvarint(len(name) + 1), name)
+        parts.append(struct.pack(">hi", self.acks, self.timeout_ms))
+        parts.append(_uvarint(len(self.topics) + 1))
+        for topic, batches in self.topics.items():
+            name = topic.encode()
+            parts += (_uvarint(len(name) + 1), name, _uvarint(len(batches) + 1))
+            for partition, batch in batches:
+                parts += (_INT.pack(partition) + _uvarint(len(batch) + 1), batch, b"\0")
+            parts.append(b"\0")
+        parts.append(b"\0")
+        size = _PREFIX.size - 4 + sum(map(len, parts))
+        parts[0] = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
+        return b"".join(parts)
+
+    def __repr__(self) -> str:
+        return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
+
+
+class FrameParser(KafkaProtocol):  # type: ignore[misc]
+    """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        if not isinstance(request, RawProduce):
+            return cast(int, super().send_request(request, correlation_id))
+        correlation = self._next_correlation_id() if correlation_id is None else correlation_id
+        self.bytes_to_send.append(request.frame(correlation, self._client_id))
+        self.in_flight_requests.append(request.header)
+        return cast(int, correlation)
+
+    def receive_bytes(self, data: bytearray) -> list[tuple[int, Any]]:
+        """Take one whole frame, without its length; returns [(correlation id, response)]."""
+        header = self.in_flight_requests.popleft()
+        response_type = header.get_response_class()
+        (correlation_id,) = _INT.unpack_from(data, 0)
+        if correlation_id != header.correlation_id:
+            raise KafkaProtocolError(f"sent correlation id {header.correlation_id}, received {correlation_id}")
+        version = header.request_api_version
+        start = 4
+        if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
+            start = _after_tags(data)
+        return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]
+
+
+_API_VERSIONS = 18
+"""Its response header is never flexible (KIP-511)."""
+
+
+def _after_tags(data: bytearray) -> int:
+    position = 4
+    count, position = _read_uvarint(data, position)
+    for _ in range(count):
+        _, position = _read_uvarint(data, position)
+        size, position = _read_uvarint(data, position)
+        position += size
+    return position
+
+
+def _read_uvarint(data: bytearray, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+
+
+class _Frames:
+    """Mixed into a transport: reads frames instead of chunks."""
+
+    _net: Any
+    _sock: Any
+    _protocol: Any
+    _read: bool
+    _closed: bool
+    last_read: float
+
+    def _prepare_frames(self, limit: int) -> None:
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._head = b""
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._limit = limit
+
+    async def _read_from_sock(self) -> None:
+        while self._read and not self._closed:
+            await self._net.wait_read(self._sock)
+            error = self._receive()
+            if error is not None:
+                self.abort(error=error)  # type: ignore[attr-defined]
+                return
+
+    def _receive(self) -> Exception | None:
+        while True:
+            frame = self._frame
+            try:
+                if frame is None:
+                    received = self._sock.recv_into(self._scratch)
+                else:
+                    received = self._sock.recv_into(memoryview(frame)[self._filled :])
+            except (BlockingIOError, InterruptedError):
+                return None
+            except OSError as error:
+                if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                    return None
+                return cast(Exception, KafkaConnectionError(error))
+            if not received:
+                return cast(Exception, KafkaConnectionError("socket disconnected"))
+            self.last_read = time.monotonic()
+            try:
+                if frame is None:
+                    self._take(self._scratch[:received])
+                else:
+                    self._filled += received
+                    if self._filled == len(frame):
+                        self._deliver(frame)
+            except KafkaProtocolError as error:
+                return cast(Exception, error)
+            if self._closed:
+                return None
+
+    def _take(self, data: memoryview) -> None:
+        position, end = 0, len(data)
+        while position < end:
+            need = 4 - len(self._head)
+            self._head += bytes(data[position : position + need])
+            position += need
+            if len(self._head) < 4:
+                return
+            (size,) = _INT.unpack(self._head)
+            if not 0 <= size <= self._limit:
+                raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
+            frame = bytearray(size)
+            have = min(size, end - position)
+            frame[:have] = data[position : position + have]
+            position += have
+            self._frame, self._filled = frame, have
+            if have == size:
+                self._deliver(frame)
+
+    def _deliver(self, frame: bytearray) -> None:
+        self._frame, self._head = None, b""
+        protocol = self._protocol
+        if protocol is not None:
+            protocol.data_received(frame)
+
+
+class _PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
+    pass
+
+
+class _TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
+    pass
+
+
+class FrameConnection(KafkaConnection):  # type: ignore[misc]
+    """A connection that decodes with `FrameParser`."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.parser = FrameParser(
+            client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
+        )
+
+
+class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connection manager over frame transports."""
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        # The manager has no factory for connections; a fresh one has done nothing yet, so its class can be exchanged.
+        conn.__class__ = FrameConnection
+        await super()._connect(node, conn, **options)
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        from kafka.net.inet import create_connection  # noqa: PLC0415
+
+        sock = await create_connection(
+            self._net,
+            node.host,
+            node.port,
+            self.config["socket_options"],
+            proxy_url=self.config["proxy_url"],
+            timeout_at=timeout_at,
+        )
+        transport: Any
+        if self.ssl_enabled:
+            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            transport = _TlsTransport(self._net, sock, host=node.host, **tls)
+        else:
+            transport = _PlainTransport(self._net, sock, host=node.host)
+        transport._prepare_frames(self.config["receive_message_max_bytes"])
+        try:
+            await transport.handshake()
+        except Exception as error:
+            raise KafkaConnectionError(f"Handshake failed: {error}") from error
+        return transport
+
+
+def socket_options(receive_bytes: int, send_bytes: int) -> Sequence[tuple[int, int, int]]:
+    """Options of every data socket; sizes in bytes, -1 leaves the system's choice (as Kafka's clients do)."""
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    if receive_bytes > 0:
+        options.append((socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes))
+    if send_bytes > 0:
+        options.append((socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes))
+    return options

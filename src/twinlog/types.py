@@ -1,0 +1,31 @@
+"""The words every package shares: names of clusters, topics and offsets, told apart by type.
+
+A source offset and a target offset are different numbers for the same record, so they are different types.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType
+
+Alias = NewType("Alias", str)
+"""A cluster alias, as written in `clusters`."""
+
+TopicName = NewType("TopicName", str)
+
+GroupId = NewType("GroupId", str)
+
+SourceOffset = NewType("SourceOffset", int)
+"""Offset of a record on the cluster it was produced to."""
+
+TargetOffset = NewType("TargetOffset", int)
+"""Offset of the same record in the remote topic."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic on one cluster; which cluster is said by the place that holds it."""
+
+    topic: TopicName
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
