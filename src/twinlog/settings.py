@@ -1,0 +1,154 @@
+"""What one flow was told to do, in the form that travels to the tasks: plain values, no file names, no parsing.
+
+`twinlog.config` builds these on the driver; Spark pickles them into tasks, so nothing here imports anything but types.
+All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from twinlog.types import Alias
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+OffsetReset = Literal["earliest", "latest", "none"]
+PolicyName = Literal["default", "identity"]
+GapPolicy = Literal["stop", "continue"]
+OversizedRecordPolicy = Literal["stop", "skip"]
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+SOURCE_CONNECTOR = "MirrorSourceConnector"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How to reach one cluster.
+
+    `security_protocol` is PLAINTEXT or SASL_PLAINTEXT; `sasl_mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and
+    None without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    client_id: str = "twinlog"
+    request_timeout_ms: int = 30_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 100
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
+    metadata_max_age_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """How to read from the source.
+
+    `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are.
+    """
+
+    client: ClientSettings
+    isolation_level: IsolationLevel = "read_uncommitted"
+    auto_offset_reset: OffsetReset = "earliest"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 8_388_608
+    check_crcs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """How to append to the target; always idempotent and acknowledged by all in-sync replicas.
+
+    `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
+    stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
+    merged up to `merge_batch_bytes`.
+    """
+
+    client: ClientSettings
+    compression_type: Codec | None = None
+    compression_level: int | None = None
+    max_request_size: int = 1_048_576
+    max_in_flight: int = 5
+    delivery_timeout_ms: int = 2_147_483_647
+    merge_batch_bytes: int = 524_288
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """How to ask one cluster about its topics and to create them."""
+
+    client: ClientSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """Everything one enabled flow was told, after precedence and defaults.
+
+    `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names.
+    `replication_factor` and `offset_storage_replication_factor` of -1 mean the target broker's default.
+    `refresh_topics_interval_s` is None when new topics are not looked for. `offset_storage_topic` is None unless the
+    user named a topic for stored positions.
+    """
+
+    source: Alias
+    target: Alias
+    consumer: ConsumerSettings
+    producer: ProducerSettings
+    source_admin: AdminSettings
+    target_admin: AdminSettings
+    tasks_max: int = 1
+    replication_factor: int = 2
+    topics: tuple[str, ...] = (".*",)
+    topics_exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
+    separator: str = "."
+    internal_separator_follows: bool = True
+    policy: PolicyName = "default"
+    heartbeats_replication_enabled: bool = True
+    refresh_topics_interval_s: float | None = 600.0
+    config_properties_exclude: tuple[str, ...] = ()
+    use_defaults_from: Literal["source", "target"] = "target"
+    gap_policy: GapPolicy = "stop"
+    oversized_record_policy: OversizedRecordPolicy = "stop"
+    lease_seconds: int = 300
+    position_interval_ms: int = 500
+    offset_storage_topic: str | None = None
+    offset_storage_partitions: int = 25
+    offset_storage_replication_factor: int = 3
+    connector_name: str = SOURCE_CONNECTOR
+
+    @property
+    def name(self) -> str:
+        """The flow as users write it, `source->target`."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def positions_topic(self) -> str:
+        """The topic on the target that stores positions, in Connect's format.
+
+        Its dots never follow the separator (Kafka class MirrorMakerConfig).
+        """
+        return self.offset_storage_topic or f"mm2-offsets.{self.source}.internal"
+
+    def for_task(self, index: int) -> FlowSettings:
+        """The same flow with the task's number in the client ids of its data clients, as MirrorMaker 2 writes them.
+
+        `east->west|MirrorSourceConnector|replication-consumer` becomes
+        `east->west|MirrorSourceConnector-3|replication-consumer`, and `connector-producer-MirrorSourceConnector`
+        becomes `connector-producer-MirrorSourceConnector-3`. A producer id chosen by the user stays.
+        """
+        consumer, producer = self.consumer, self.producer
+        read_id = consumer.client.client_id.replace(f"|{self.connector_name}|", f"|{self.connector_name}-{index}|")
+        write_id = producer.client.client_id
+        if write_id == f"connector-producer-{self.connector_name}":
+            write_id = f"{write_id}-{index}"
+        return replace(
+            self,
+            consumer=replace(consumer, client=replace(consumer.client, client_id=read_id)),
+            producer=replace(producer, client=replace(producer.client, client_id=write_id)),
+        )
