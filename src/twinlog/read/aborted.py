@@ -1,0 +1,40 @@
+"""Tells which batches a `read_committed` reader must not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from twinlog.read.batches import Batch
+
+
+class AbortedTransaction(NamedTuple):
+    """One entry of a fetch response's list of aborted transactions."""
+
+    producer_id: int
+    first_offset: int
+
+
+class AbortedFilter:
+    """Follows aborted transactions through the batches of one fetch, which must be asked for in offset order.
+
+    As Kafka's `CompletedFetch`: a producer's transactional batches are aborted from the transaction's first offset up
+    to that producer's ABORT marker.
+    """
+
+    __slots__ = ("_active", "_waiting")
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+        self._active: set[int] = set()
+
+    def hides(self, batch: Batch, *, abort_marker: bool) -> bool:
+        """Say whether the batch holds aborted records; `abort_marker` says that it is a control batch that aborts."""
+        waiting = self._waiting
+        last_offset = batch.last_offset
+        while waiting and waiting[-1].first_offset <= last_offset:
+            self._active.add(waiting.pop().producer_id)
+        if abort_marker:
+            self._active.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._active

@@ -1,0 +1,169 @@
+"""Finds the record batches in the bytes that a fetch returned, without looking at a single record.
+
+Format v2: KIP-98 and Kafka's `DefaultRecordBatch`; v0 and v1: `LegacyRecord`. Pure functions on bytes; called in tasks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct
+from typing import NamedTuple
+
+import google_crc32c
+
+from twinlog.errors import CorruptBatchError
+
+HEADER = Struct(">qiibIhiqqqhii")
+"""Header of a v2 batch, in the order of the first thirteen fields of `Batch`."""
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12
+"""Bytes of base offset and length, which the length itself does not count."""
+CRC_START = 21
+"""First byte that a v2 batch's CRC32C covers: the attributes."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_LEGACY_HEADER = Struct(">qiIbb")
+_LEGACY_CRC_START = 16
+_LEGACY_MIN_LENGTH = (14, 22)
+_TIMESTAMP = Struct(">q")
+_MAGIC_AT = 16
+
+
+class Batch(NamedTuple):
+    """One record batch as its header describes it; the first thirteen fields are the v2 header itself.
+
+    `start` is where it begins in the scanned buffer. A v0 or v1 message is a batch of its own: `record_count` is 1, or
+    -1 for a compressed wrapper, whose `base_offset` is then the offset of its last record. Timestamps are milliseconds.
+    """
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch; the measure that `max.message.bytes` limits."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Then `base_timestamp` is the time at which tombstones and markers may go (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+
+def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
+    """List the complete batches from `start` on; a last one that the fetch cut off is left out.
+
+    Raises `CorruptBatchError` where no batch can begin: an unknown magic, or a length below its own header.
+    """
+    batches: list[Batch] = []
+    append = batches.append
+    unpack = HEADER.unpack_from
+    new = tuple.__new__
+    size = len(buffer)
+    last = size - HEADER_SIZE
+    at = start
+    while at <= last:
+        header = unpack(buffer, at)
+        if header[3] != 2:
+            batch = _legacy_batch(buffer, at, size)
+            if batch is None:
+                return batches
+            append(batch)
+            at = batch.end
+            continue
+        length = header[1]
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatchError(
+                f"batch at source offset {header[0]} claims {length} bytes, less than its own header; "
+                "the source's log segment is damaged or the fetch response was"
+            )
+        end = at + length + LOG_OVERHEAD
+        if end > size:
+            return batches
+        append(new(Batch, (*header, at)))
+        at = end
+    # What is left is too short for a v2 header, but an old message can be shorter than that.
+    while at + _MAGIC_AT < size and buffer[at + _MAGIC_AT] < 2:
+        batch = _legacy_batch(buffer, at, size)
+        if batch is None:
+            break
+        append(batch)
+        at = batch.end
+    return batches
+
+
+def check_crc(buffer: memoryview | bytes | bytearray, batch: Batch) -> None:
+    """Raise `CorruptBatchError`, naming the offsets, unless the batch's checksum is right (`ensureValid` in Kafka)."""
+    view = memoryview(buffer)
+    if batch.magic == 2:
+        found: int = google_crc32c.value(bytes(view[batch.start + CRC_START : batch.end]))
+    else:
+        found = zlib.crc32(view[batch.start + _LEGACY_CRC_START : batch.end])
+    if found != batch.crc:
+        raise CorruptBatchError(
+            f"batch at source offsets {batch.base_offset} to {batch.last_offset} ({batch.size} bytes) is corrupt: "
+            f"its CRC is {found:#010x}, its header says {batch.crc:#010x}; "
+            "check the source broker's disk, then move the position past it if the data cannot be repaired"
+        )
+
+
+def _legacy_batch(buffer: memoryview | bytes | bytearray, at: int, size: int) -> Batch | None:
+    """Read the header of a v0 or v1 message at `at`; None if the fetch cut it off."""
+    offset, length, crc, magic, attributes = _LEGACY_HEADER.unpack_from(buffer, at)
+    if not 0 <= magic <= 1:
+        raise CorruptBatchError(
+            f"batch at source offset {offset} has magic {magic}; this version knows 0, 1 and 2 only; "
+            "either the data is damaged or the source writes a newer message format"
+        )
+    if length < _LEGACY_MIN_LENGTH[magic]:
+        raise CorruptBatchError(
+            f"message at source offset {offset} claims {length} bytes, less than its own header; "
+            "the source's log segment is damaged or the fetch response was"
+        )
+    if at + length + LOG_OVERHEAD > size:
+        return None
+    timestamp = _TIMESTAMP.unpack_from(buffer, at + 18)[0] if magic else -1
+    count = -1 if attributes & CODEC_MASK else 1
+    return Batch(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count, at)

@@ -1,0 +1,75 @@
+"""What `prepare` makes of a fetch: batches ready to be appended, and an account of what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from twinlog.types import SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRules:
+    """How a flow wants its batches; the same for every fetch of a partition.
+
+    `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep each batch's own;
+    `codec_level` is that codec's level, None for Kafka's default. `max_batch_bytes` is the remote topic's
+    `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes and
+    `merge_records` records are merged into batches of up to `merge_batch_bytes`; `merge_below` 0 merges nothing.
+    `oversized` says what to do with a record that cannot fit a batch of its own: stop the partition, or skip it with a
+    note.
+    """
+
+    max_batch_bytes: int = 1_048_588
+    read_committed: bool = False
+    codec: str | None = None
+    codec_level: int | None = None
+    merge_batch_bytes: int = 524_288
+    merge_below: int = 16_384
+    merge_records: int = 32
+    check_crcs: bool = True
+    oversized: Literal["stop", "skip"] = "stop"
+
+
+@dataclass(slots=True)
+class Append:
+    """One batch for one produce request, not stamped yet.
+
+    `spans` are the source offsets of its records, as runs of (first offset, count); target offsets run on from the
+    base offset that the broker answers. `next_source_offset` is the position once the append is acknowledged. `data`
+    may be a part of the fetched buffer. `max_timestamp` is in milliseconds.
+    """
+
+    data: bytearray | memoryview
+    count: int
+    first_source_offset: SourceOffset
+    next_source_offset: SourceOffset
+    max_timestamp: int
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def bytes(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class OversizedRecord:
+    """A record left out because no batch of the remote topic can hold it; `size` is its smallest batch, in bytes."""
+
+    source_offset: SourceOffset
+    size: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """The appends of one fetch in order, and `position`: the source offset to fetch next.
+
+    `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
+    the `oversized` ones.
+    """
+
+    position: SourceOffset
+    appends: list[Append] = field(default_factory=list)
+    aborted: int = 0
+    control: int = 0
+    oversized: list[OversizedRecord] = field(default_factory=list)
