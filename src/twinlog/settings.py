@@ -20,6 +20,23 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 
+TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
+"""Topics left out unless the user says otherwise (Kafka 4.0 and newer)."""
+
+GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
+
+CONFIG_PROPERTIES_EXCLUDE = (
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+)
+"""Topic settings never copied unless the user says otherwise (Kafka 4.3)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
@@ -105,13 +122,13 @@ class FlowSettings:
     tasks_max: int = 1
     replication_factor: int = 2
     topics: tuple[str, ...] = (".*",)
-    topics_exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
+    topics_exclude: tuple[str, ...] = TOPICS_EXCLUDE
     separator: str = "."
     internal_separator_follows: bool = True
     policy: PolicyName = "default"
     heartbeats_replication_enabled: bool = True
     refresh_topics_interval_s: float | None = 600.0
-    config_properties_exclude: tuple[str, ...] = ()
+    config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
     use_defaults_from: Literal["source", "target"] = "target"
     gap_policy: GapPolicy = "stop"
     oversized_record_policy: OversizedRecordPolicy = "stop"

@@ -1,0 +1,163 @@
+"""Settings of the consumer, the producer and the admin clients of one flow."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
+from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER, KeyTable
+from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import FlowLayers, Layer
+from twinlog.errors import ConfigProblem
+from twinlog.settings import (
+    SOURCE_CONNECTOR,
+    AdminSettings,
+    ClientSettings,
+    Codec,
+    ConsumerSettings,
+    IsolationLevel,
+    OffsetReset,
+    ProducerSettings,
+)
+from twinlog.types import Alias
+
+PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Clients:
+    """Builds the clients of one flow; `file` is the name for problems about what nobody wrote."""
+
+    def __init__(self, layers: FlowLayers, file: str, problems: Problems, warnings: list[str]) -> None:
+        self._layers = layers
+        self._file = file
+        self._problems = problems
+        self._warnings = warnings
+        self._name = f"{layers.source}->{layers.target}|{SOURCE_CONNECTOR}"
+
+    def consumer(self) -> ConsumerSettings:
+        """Reads the source."""
+        reading = self._reading(self._layers.consumer, CONSUMER)
+        return ConsumerSettings(
+            client=self._client(reading, self._layers.source, f"{self._name}|replication-consumer"),
+            isolation_level=cast(IsolationLevel, reading.text("isolation.level")),
+            auto_offset_reset=cast(OffsetReset, reading.text("auto.offset.reset")),
+            fetch_min_bytes=reading.number("fetch.min.bytes"),
+            fetch_max_bytes=reading.number("fetch.max.bytes"),
+            fetch_max_wait_ms=reading.number("fetch.max.wait.ms"),
+            max_partition_fetch_bytes=reading.number("max.partition.fetch.bytes"),
+            check_crcs=reading.flag("check.crcs"),
+        )
+
+    def producer(self) -> ProducerSettings:
+        """Appends to the target."""
+        reading = self._reading(self._layers.producer, PRODUCER)
+        reading.text("acks")
+        idempotence = reading.written("enable.idempotence")
+        if idempotence is not None and not reading.flag("enable.idempotence"):
+            self._warn(
+                f"{idempotence.place}: {idempotence.key}: copies are always written idempotently, "
+                "so that a request sent again never writes a record twice"
+            )
+        codec = reading.text("compression.type")
+        return ProducerSettings(
+            client=self._client(reading, self._layers.target, None),
+            compression_type=None if codec == "producer" else cast(Codec, codec),
+            compression_level=_level(reading, codec),
+            max_request_size=reading.number("max.request.size"),
+            max_in_flight=reading.number("max.in.flight.requests.per.connection"),
+            delivery_timeout_ms=reading.number("delivery.timeout.ms"),
+            merge_batch_bytes=reading.number("batch.size"),
+        )
+
+    def source_admin(self) -> AdminSettings:
+        """Lists the topics of the source."""
+        reading = self._reading(self._layers.source_admin, ADMIN)
+        return AdminSettings(self._client(reading, self._layers.source, f"{self._name}|replication-source-admin"))
+
+    def target_admin(self) -> AdminSettings:
+        """Creates remote topics on the target."""
+        reading = self._reading(self._layers.target_admin, ADMIN)
+        return AdminSettings(self._client(reading, self._layers.target, f"{self._name}|replication-target-admin"))
+
+    def _reading(self, layer: Layer, table: KeyTable) -> Reading:
+        return Reading(layer, table, self._problems)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def _client(self, reading: Reading, alias: Alias, role: str | None) -> ClientSettings:
+        """`role` is the fixed part of the client id (MirrorConnectorConfig.addClientId); None for the producer."""
+        chosen = reading.text("client.id")
+        if role is None:
+            client_id = chosen or f"connector-producer-{SOURCE_CONNECTOR}"
+        else:
+            client_id = f"{chosen}|{role}" if chosen else role
+        mechanism, login = self._security(reading, alias)
+        return ClientSettings(
+            bootstrap_servers=self._servers(reading, alias),
+            security_protocol=reading.text("security.protocol"),
+            sasl_mechanism=mechanism,
+            sasl_username=login.username if login else None,
+            sasl_password=login.password if login else None,
+            client_id=client_id,
+            request_timeout_ms=reading.number("request.timeout.ms"),
+            reconnect_backoff_ms=reading.number("reconnect.backoff.ms"),
+            reconnect_backoff_max_ms=reading.number("reconnect.backoff.max.ms"),
+            retry_backoff_ms=reading.number("retry.backoff.ms"),
+            receive_buffer_bytes=reading.number("receive.buffer.bytes"),
+            send_buffer_bytes=reading.number("send.buffer.bytes"),
+            metadata_max_age_ms=reading.number("metadata.max.age.ms"),
+        )
+
+    def _servers(self, reading: Reading, alias: Alias) -> tuple[str, ...]:
+        if "bootstrap.servers" not in reading.layer:
+            self._missing(f"{alias}.bootstrap.servers", "brokers of this cluster, as host:port")
+        # A listener name in front, as in PLAINTEXT://host:port, is allowed and means nothing to a client.
+        return tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers"))
+
+    def _security(self, reading: Reading, alias: Alias) -> tuple[str | None, Login | None]:
+        protocol = reading.text("security.protocol")
+        if protocol not in PROTOCOLS:
+            entry = reading.layer["security.protocol"]
+            self._problems.refuse(entry, protocol, "PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS")
+        if not protocol.startswith("SASL_"):
+            return None, None
+        mechanism = reading.text("sasl.mechanism").strip()
+        written = reading.written("sasl.mechanism")
+        if written is None and "sasl.mechanism" not in reading.layer:
+            self._missing(f"{alias}.sasl.mechanism", _or(MECHANISMS))
+        elif written is not None and mechanism not in MECHANISMS:
+            self._problems.refuse(written, repr(mechanism), _or(MECHANISMS))
+        return mechanism, self._login(reading, alias, mechanism)
+
+    def _login(self, reading: Reading, alias: Alias, mechanism: str) -> Login | None:
+        entry = reading.written("sasl.jaas.config")
+        if entry is None:
+            if "sasl.jaas.config" not in reading.layer:
+                self._missing(f"{alias}.sasl.jaas.config", EXPECTED)
+            return None
+        try:
+            login = parse_jaas(entry.value)
+        except JaasError as error:
+            self._problems.refuse(entry, str(error), EXPECTED)
+            return None
+        if mechanism in MECHANISMS and mechanism.partition("-")[0] != login.family:
+            self._problems.refuse(entry, f"a login module for {login.family}", f"one for {mechanism}")
+        return login
+
+    def _missing(self, key: str, expected: str) -> None:
+        self._problems.add(ConfigProblem(self._file, None, key, "missing", expected))
+
+
+def _level(reading: Reading, codec: str) -> int | None:
+    name = f"compression.{codec}.level"
+    if name not in reading.layer:
+        return None
+    level = reading.number(name)
+    return None if codec == "gzip" and level == -1 else level
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return ", ".join(choices[:-1]) + " or " + choices[-1]

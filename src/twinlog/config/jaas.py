@@ -1,0 +1,75 @@
+"""Reads the user name and password out of a `sasl.jaas.config` line.
+
+The line has the form of one entry of a JAAS file: `<LoginModule class> <flag> <name>=<value> ... ;` (Kafka class
+JaasConfig). Only the modules that log in with a password are accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+EXPECTED = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
+
+_MODULES: dict[str, Literal["PLAIN", "SCRAM"]] = {"PlainLoginModule": "PLAIN", "ScramLoginModule": "SCRAM"}
+_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+# A quoted value may hold escaped quotes; an unquoted word ends at a blank, an equals sign or the semicolon.
+_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
+
+
+class JaasError(ValueError):
+    """The line is not of the accepted form. The text never repeats what the line holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user name and a password, and the family of mechanisms the module is for."""
+
+    family: Literal["PLAIN", "SCRAM"]
+    username: str
+    password: str = field(repr=False)
+
+
+def parse_jaas(text: str) -> Login:
+    """The login that `text` describes. Raises JaasError."""
+    tokens = _tokens(text)
+    if len(tokens) < 2 or tokens[-1] != ";":
+        raise JaasError("the line does not end in a semicolon")
+    module = tokens[0].rsplit(".", 1)[-1]
+    family = _MODULES.get(module)
+    if family is None:
+        raise JaasError("the login module is neither PlainLoginModule nor ScramLoginModule")
+    if tokens[1].lower() not in _FLAGS:
+        raise JaasError("the word 'required' does not follow the login module")
+    options = _options(tokens[2:-1])
+    for name in ("username", "password"):
+        if name not in options:
+            raise JaasError(f"{name} is missing")
+    return Login(family, options["username"], options["password"])
+
+
+def _options(tokens: list[str]) -> dict[str, str]:
+    if len(tokens) % 3:
+        raise JaasError("an option is not of the form name=value")
+    options: dict[str, str] = {}
+    for name, equals, value in zip(tokens[::3], tokens[1::3], tokens[2::3], strict=True):
+        if equals != "=":
+            raise JaasError("an option is not of the form name=value")
+        options[name] = value
+    return options
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise JaasError("a quote is never closed")
+        double, single, sign, word = match.groups()
+        quoted = double if double is not None else single
+        tokens.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL) if quoted is not None else sign or word)
+        at = match.end()
+    return tokens

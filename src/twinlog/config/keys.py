@@ -1,0 +1,73 @@
+"""Every key known, by the place it may be written at.
+
+To turn a key on in a later version, change its `effect` in the file that lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from twinlog.config.key import Key, Level
+from twinlog.config.keys_client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
+from twinlog.config.keys_connector import CONNECTOR_KEYS, PROCESS_KEYS
+from twinlog.config.keys_security import SECURITY_KEYS
+from twinlog.config.keys_worker import WORKER_KEYS
+
+
+class KeyTable:
+    """Keys of one place; a key ending in `.*` answers for every name below it that has no entry of its own."""
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        exact: dict[str, Key] = {}
+        self._below: list[Key] = []
+        for key in keys:
+            if key.name.endswith(".*"):
+                self._below.append(key)
+            else:
+                exact[key.name] = key
+        self.exact: Mapping[str, Key] = MappingProxyType(exact)
+
+    def find(self, name: str) -> Key | None:
+        """The key called `name`, or the one that answers for it."""
+        found = self.exact.get(name)
+        if found is not None:
+            return found
+        return next((key for key in self._below if name.startswith(key.name[:-1])), None)
+
+
+SECURITY = KeyTable(SECURITY_KEYS)
+PROCESS = KeyTable(PROCESS_KEYS)
+CONNECTOR = KeyTable(CONNECTOR_KEYS)
+WORKER = KeyTable((*WORKER_KEYS, *SECURITY_KEYS))
+CONSUMER = KeyTable((*CONSUMER_KEYS, *SECURITY_KEYS))
+PRODUCER = KeyTable((*PRODUCER_KEYS, *SECURITY_KEYS))
+ADMIN = KeyTable((*ADMIN_KEYS, *SECURITY_KEYS))
+
+CLIENTS: Mapping[str, KeyTable] = MappingProxyType({"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN})
+"""Key tables of the clients, by the word that stands in front of their keys."""
+
+TOP_LEVEL_CONNECTOR_NAMES = frozenset(
+    key.name for key in CONNECTOR_KEYS if key.level is Level.FLOW and not key.name.endswith(".*")
+) | frozenset(SECURITY.exact)
+"""Names that count for every flow when they stand at top level (the definitions of the three connectors)."""
+
+ALL_KEYS: tuple[Key, ...] = (
+    *PROCESS_KEYS,
+    *CONNECTOR_KEYS,
+    *SECURITY_KEYS,
+    *CONSUMER_KEYS,
+    *PRODUCER_KEYS,
+    *ADMIN_KEYS,
+    *WORKER_KEYS,
+)
+
+RESERVED_ALIASES = frozenset(
+    {key.name.split(".")[0] for key in ALL_KEYS if key.level in {Level.PROCESS, Level.FLOW, Level.SECURITY}}
+    | {"consumer", "producer", "admin"}
+) - {"source", "target"}
+"""First words of keys at top level: an alias of that name would make them mean two things.
+
+`source` and `target` are left out: nothing that may stand below an alias collides with `source.cluster.alias`, and
+many files use them.
+"""

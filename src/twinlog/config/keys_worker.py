@@ -1,0 +1,143 @@
+"""Keys of the Connect worker that MirrorMaker 2 runs per flow; a file writes them below the target's alias.
+
+Names, types and defaults are those of Kafka 4.3 (Connect class DistributedConfig). Few mean anything without a worker.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twinlog.config.key import Effect, Form, Key, KeyType, Level
+
+BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
+LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
+
+_works = partial(Key, level=Level.CLUSTER)
+_later = partial(Key, level=Level.CLUSTER, effect=Effect.LATER)
+_jvm = partial(Key, level=Level.CLUSTER, effect=Effect.JVM)
+
+TOP_LEVEL_PREFIXES = (
+    "offset.storage",
+    "config.storage",
+    "status.storage",
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "task",
+    "worker",
+)
+"""Worker keys that also count at top level, where they even win over the target's (class MirrorMakerConfig)."""
+
+WORKER_KEYS = (
+    _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=Form.TOPIC),
+    _works(
+        "offset.storage.partitions",
+        INT,
+        "25",
+        "Partitions of that topic when it is created; -1 is the broker's.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _works(
+        "offset.storage.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of that topic; -1 is the broker's default.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _works(
+        "offset.flush.interval.ms", LONG, "60000", "Accepted; positions are written at least once a second.", minimum=0
+    ),
+    _later(
+        "exactly.once.source.support",
+        ENUM,
+        "disabled",
+        "Whether records and positions go in one transaction.",
+        choices=("disabled", "preparing", "enabled"),
+        any_case=True,
+    ),
+    _later("group.id", STRING, None, "Name of the processes that share the flow."),
+    _later("client.id", STRING, "", "Name of the worker's own clients."),
+    _later("task.shutdown.graceful.timeout.ms", LONG, "5000", "Milliseconds a task has to stop."),
+    _later("listeners", LIST, "http://:8083", "Addresses the REST listener binds to."),
+    _later("admin.listeners", LIST, None, "Addresses of the REST listener for log levels."),
+    _later("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
+    _later("rest.advertised.port", INT, None, "Port other nodes call this one at."),
+    _later("rest.advertised.listener", STRING, None, "Which listener other nodes call, http or https."),
+    _later("rest.extension.classes", LIST, "", "Classes that extend the REST listener."),
+    _later("access.control.allow.origin", STRING, "", "Origin allowed to call the REST listener from a browser."),
+    _later("access.control.allow.methods", STRING, "", "Methods allowed from a browser."),
+    _later("response.http.headers.config", STRING, "", "Headers added to every REST answer."),
+    _later(
+        "ssl.client.auth",
+        ENUM,
+        "none",
+        "Whether callers of the REST listener need a certificate.",
+        choices=("required", "requested", "none"),
+    ),
+    _jvm("offset.storage.*", STRING, None, "Settings of the positions topic."),
+    _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
+    _jvm("config.storage.topic", STRING, None, "Topic of the worker's connector settings.", form=Form.TOPIC),
+    _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of that topic."),
+    _jvm("config.storage.*", STRING, None, "Settings of that topic."),
+    _jvm("status.storage.topic", STRING, None, "Topic of the worker's task states.", form=Form.TOPIC),
+    _jvm("status.storage.partitions", INT, "5", "Partitions of that topic."),
+    _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of that topic."),
+    _jvm("status.storage.*", STRING, None, "Settings of that topic."),
+    _jvm("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys."),
+    _jvm("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values."),
+    _jvm("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers."),
+    _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
+    _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
+    _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
+    _jvm("internal.key.converter", CLASS, None, "A converter inside old workers."),
+    _jvm("internal.value.converter", CLASS, None, "A converter inside old workers."),
+    _jvm("client.dns.lookup", STRING, "use_all_dns_ips", "How many addresses of a host the worker tries."),
+    _jvm(
+        "connect.protocol",
+        ENUM,
+        "sessioned",
+        "How workers share connectors.",
+        choices=("eager", "compatible", "sessioned"),
+    ),
+    _jvm("connections.max.idle.ms", LONG, "540000", "Milliseconds until the worker's idle connections close."),
+    _jvm("connector.client.config.override.policy", STRING, "All", "Which client settings a flow may override."),
+    _jvm("connector.client.config.override.allowlist", LIST, "", "The client settings a flow may override."),
+    _jvm("config.providers", LIST, "", "Write it at top level instead."),
+    _jvm("config.providers.*", STRING, None, "Write it at top level instead."),
+    _jvm("heartbeat.interval.ms", INT, "3000", "Milliseconds between signs of life among workers."),
+    _jvm("session.timeout.ms", INT, "10000", "Milliseconds without one until a worker counts as lost."),
+    _jvm("rebalance.timeout.ms", INT, "60000", "Milliseconds workers have to join a new round."),
+    _jvm("scheduled.rebalance.max.delay.ms", INT, "300000", "Milliseconds a lost worker's tasks wait.", minimum=0),
+    _jvm("inter.worker.key.generation.algorithm", STRING, "HmacSHA256", "How the key between workers is made."),
+    _jvm("inter.worker.key.size", INT, None, "Size of that key."),
+    _jvm("inter.worker.key.ttl.ms", INT, "3600000", "Milliseconds that key lasts.", minimum=0),
+    _jvm("inter.worker.signature.algorithm", STRING, "HmacSHA256", "How requests between workers are signed."),
+    _jvm("inter.worker.verification.algorithms", LIST, "HmacSHA256", "Which signatures are accepted."),
+    _jvm("metadata.max.age.ms", LONG, "300000", "Milliseconds until the worker reads metadata again.", minimum=0),
+    _jvm("metadata.recovery.strategy", STRING, "rebootstrap", "What the worker does when no broker answers."),
+    _jvm("metadata.recovery.rebootstrap.trigger.ms", LONG, "300000", "When it does so.", minimum=0),
+    _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
+    _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
+    _jvm("metrics.num.samples", INT, "2", "Samples behind one Java metric.", minimum=1),
+    _jvm("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept."),
+    _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample.", minimum=0),
+    _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
+    _jvm("plugin.discovery", STRING, "hybrid_warn", "How Java plugins are found."),
+    _jvm("plugin.path", LIST, None, "Where Java plugins are found."),
+    _jvm("receive.buffer.bytes", INT, "32768", "TCP receive buffer of the worker.", minimum=-1),
+    _jvm("send.buffer.bytes", INT, "131072", "TCP send buffer of the worker.", minimum=-1),
+    _jvm("reconnect.backoff.ms", LONG, "50", "Pause before the worker connects again.", minimum=0),
+    _jvm("reconnect.backoff.max.ms", LONG, "1000", "Longest such pause.", minimum=0),
+    _jvm("request.timeout.ms", INT, "40000", "Milliseconds the worker waits for an answer.", minimum=0),
+    _jvm("retry.backoff.ms", LONG, "100", "Pause before the worker's request is sent again.", minimum=0),
+    _jvm("retry.backoff.max.ms", LONG, "1000", "Longest such pause.", minimum=0),
+    _jvm("socket.connection.setup.timeout.ms", LONG, "10000", "Milliseconds a connection may take.", minimum=0),
+    _jvm("socket.connection.setup.timeout.max.ms", LONG, "30000", "Most that grows to.", minimum=0),
+    _jvm("topic.creation.enable", BOOL, "true", "Whether the worker creates topics; remote topics never used it."),
+    _jvm("topic.tracking.enable", BOOL, "true", "Whether the worker records a connector's topics."),
+    _jvm("topic.tracking.allow.reset", BOOL, "true", "Whether that record may be cleared."),
+    _jvm("worker.sync.timeout.ms", INT, "3000", "Milliseconds a worker has to catch up with the others."),
+    _jvm("worker.unsync.backoff.ms", INT, "300000", "Milliseconds a worker that did not stays away."),
+)

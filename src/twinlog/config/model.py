@@ -1,0 +1,17 @@
+"""What a configuration file comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.settings import FlowSettings
+from twinlog.types import Alias
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """The flows to run, all aliases of the file, and what its author should know though nothing is wrong."""
+
+    flows: tuple[FlowSettings, ...]
+    clusters: tuple[Alias, ...]
+    warnings: tuple[str, ...]

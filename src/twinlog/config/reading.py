@@ -1,0 +1,81 @@
+"""Typed reading of one layer of settings, with the defaults of the key table behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.config.keys import KeyTable
+from twinlog.config.properties import Entry
+from twinlog.config.values import Value, ValueRefusedError, parse_value
+from twinlog.errors import ConfigProblem
+
+
+class Problems:
+    """Problems in the order they were found, each once, though several clients may read the same entry."""
+
+    def __init__(self, found: list[ConfigProblem]) -> None:
+        self._seen = {str(problem): problem for problem in found}
+
+    def add(self, problem: ConfigProblem) -> None:
+        """Keeps `problem` unless an equal one is known."""
+        self._seen.setdefault(str(problem), problem)
+
+    def refuse(self, entry: Entry, found: str, expected: str) -> None:
+        """Keeps a problem with the value of `entry`."""
+        self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
+
+    def all(self) -> list[ConfigProblem]:
+        """Every problem kept."""
+        return list(self._seen.values())
+
+
+class Reading:
+    """Reads settings of one layer by name. A wrong value is a problem, and its default goes on in its place."""
+
+    def __init__(self, layer: Mapping[str, Entry], table: KeyTable, problems: Problems) -> None:
+        self.layer = layer
+        self._table = table
+        self._problems = problems
+
+    def written(self, name: str) -> Entry | None:
+        """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
+        entry = self.layer.get(name)
+        if entry is not None and entry.unresolved is not None:
+            self._problems.refuse(entry, entry.written, f"a reference that can be resolved; {entry.unresolved}")
+            return None
+        return entry
+
+    def text(self, name: str) -> str:
+        """A STRING, ENUM, CLASS or PASSWORD; empty where there is neither a value nor a default."""
+        value = self._value(name)
+        return "" if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        """A BOOL."""
+        value = self._value(name)
+        assert isinstance(value, bool)
+        return value
+
+    def number(self, name: str) -> int:
+        """A SHORT, INT or LONG."""
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A LIST; empty where there is neither a value nor a default."""
+        value = self._value(name)
+        if value is None:
+            return ()
+        assert isinstance(value, tuple)
+        return value
+
+    def _value(self, name: str) -> Value | None:
+        key = self._table.exact[name]
+        entry = self.written(name)
+        if entry is not None:
+            try:
+                return parse_value(key, entry.value)
+            except ValueRefusedError as refused:
+                self._problems.refuse(entry, refused.found, refused.expected)
+        return None if key.default is None else parse_value(key, key.default)

@@ -1,0 +1,106 @@
+"""Which of several entries counts: MirrorMaker 2's precedence, setting by setting, with the origin of each.
+
+For one setting of a flow: `S->T.K` wins over `S.K` or `T.K`, these over `K` at top level, that over the default. The
+detours on the way (client settings spread over consumer, producer and admin; worker settings that only count below the
+target) follow the Kafka classes MirrorMakerConfig, MirrorConnectorConfig and Connect's Worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from twinlog.config.keys import CLIENTS, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
+from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
+from twinlog.config.properties import Entry
+from twinlog.config.survey import Survey
+from twinlog.types import Alias
+
+Layer = Mapping[str, Entry]
+"""Setting names without prefix, each with the entry that decides it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLayers:
+    """What counts for one flow and for each of its clients."""
+
+    source: Alias
+    target: Alias
+    connector: Layer
+    worker: Layer
+    consumer: Layer
+    producer: Layer
+    source_admin: Layer
+    target_admin: Layer
+
+
+def resolve_flow(found: Survey, source: Alias, target: Alias) -> FlowLayers:
+    """All settings of `source->target`."""
+    connector = _connector(found, source, target)
+    worker = _worker(found, target)
+    return FlowLayers(
+        source,
+        target,
+        connector,
+        worker,
+        consumer=_role_client(connector, "source", "consumer"),
+        producer=_data_producer(connector, worker),
+        source_admin=_role_client(connector, "source", "admin"),
+        target_admin=_role_client(connector, "target", "admin"),
+    )
+
+
+def cluster_layer(found: Survey, alias: Alias) -> dict[str, Entry]:
+    """Everything below `alias.`, with its security settings spread to its clients, and those of the top level behind.
+
+    (MirrorMakerConfig.clusterProps)
+    """
+    layer = dict(found.clusters.get(alias, {}))
+    own = {name: layer[name] for name in SECURITY.exact if name in layer}
+    shared = {name: found.top[name] for name in SECURITY.exact if name in found.top}
+    for name, entry in chain(own.items(), shared.items()):
+        for client in CLIENTS:
+            layer.setdefault(f"{client}.{name}", entry)
+        layer.setdefault(name, entry)
+    return layer
+
+
+def _connector(found: Survey, source: Alias, target: Alias) -> dict[str, Entry]:
+    """Later contributions win (MirrorMakerConfig.connectorBaseConfig)."""
+    layer = {
+        name: entry
+        for name, entry in found.top.items()
+        if name in TOP_LEVEL_CONNECTOR_NAMES or name.startswith(("config.providers", "replication.policy"))
+    }
+    for side, alias in (("source", source), ("target", target)):
+        for name, entry in cluster_layer(found, alias).items():
+            layer[f"{side}.{name}" if name.startswith(tuple(CLIENTS)) else f"{side}.cluster.{name}"] = entry
+    layer.update(found.flows.get((source, target), {}))
+    return layer
+
+
+def _worker(found: Survey, target: Alias) -> dict[str, Entry]:
+    """The top level wins over the cluster here (MirrorMakerConfig.workerConfig)."""
+    layer = cluster_layer(found, target)
+    layer.update({name: entry for name, entry in found.top.items() if name.startswith(TOP_LEVEL_PREFIXES)})
+    return layer
+
+
+def _below(layer: Layer, prefix: str) -> dict[str, Entry]:
+    return {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}
+
+
+def _role_client(connector: Layer, side: str, client: str) -> dict[str, Entry]:
+    """A client of the connector's own: cluster security, then `client.*`, then `side.client.*`.
+
+    (MirrorConnectorConfig.sourceConsumerConfig and its kin)
+    """
+    security = {name: entry for name, entry in _below(connector, f"{side}.cluster.").items() if name in SECURITY.exact}
+    return security | _below(connector, f"{client}.") | _below(connector, f"{side}.{client}.")
+
+
+def _data_producer(connector: Layer, worker: Layer) -> dict[str, Entry]:
+    """The producer that writes records is the worker's (Worker.baseProducerConfigs and producerConfigs)."""
+    servers = {name: entry for name, entry in worker.items() if name == "bootstrap.servers"}
+    return servers | _below(worker, "producer.") | _below(connector, "producer.override.")

@@ -1,0 +1,63 @@
+"""What somebody who wrote an unknown key may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
+from twinlog.config.place import Placed, Places
+
+_CLOSE = 0.72
+_CLUSTER_NAMES = (
+    *WORKER.exact,
+    *(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact),
+)
+_TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
+
+
+def expected_instead(placed: Placed, places: Places) -> str:
+    """Words for a message: the key that was probably meant, or where to look."""
+    name = placed.entry.key
+    if "->" in name and placed.pair is None:
+        return _flow_instead(name, places)
+    if placed.pair is not None:
+        return _spelled(placed.name, CONNECTOR.exact, f"{placed.pair[0]}->{placed.pair[1]}.")
+    if placed.alias is not None:
+        for word, table in CLIENTS.items():
+            if table.find(placed.name) is not None:
+                return f"a known key; did you mean {placed.alias}.{word}.{placed.name}?"
+        return _spelled(placed.name, _CLUSTER_NAMES, f"{placed.alias}.")
+    for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
+        if name.endswith(f".{known}"):
+            return _alias_instead(name.removesuffix(f".{known}"), known, places)
+    return _spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
+
+
+def _flow_instead(name: str, places: Places) -> str:
+    flows = [f"{source}->{target}" for source, target in places.pairs]
+    for known in sorted(CONNECTOR.exact, key=len, reverse=True):
+        if name.endswith(f".{known}"):
+            close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)
+            if close:
+                return f"a known key; did you mean {close[0]}.{known}?"
+            break
+    shown = ", ".join(flows[:6]) + (", ..." if len(flows) > 6 else "")
+    return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
+
+
+def _alias_instead(alias: str, known: str, places: Places) -> str:
+    exact = [item for item in places.aliases if item.lower() == alias.lower()]
+    close = exact or get_close_matches(alias, places.aliases, n=1, cutoff=_CLOSE)
+    if close:
+        return f"a known key; did you mean {close[0]}.{known}? (aliases are case sensitive)"
+    return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
+
+
+def _spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
+    close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
+    return (
+        f"did you mean {prefix}{close[0]}?"
+        if close
+        else "a key of docs/configuration.md, or twinlog.unknown.keys = warn"
+    )

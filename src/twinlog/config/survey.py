@@ -1,0 +1,198 @@
+"""One look over a whole file: what each entry is, and everything wrong that does not depend on a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from twinlog.config.key import Effect, Key, KeyType
+from twinlog.config.keys import PROCESS, RESERVED_ALIASES
+from twinlog.config.place import Pair, Placed, Places
+from twinlog.config.properties import Entry, without_inline_comment
+from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.suggest import expected_instead
+from twinlog.config.values import ValueRefusedError, parse_value
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.types import Alias
+
+_RENAMED = {
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
+}
+_COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
+
+
+@dataclass(slots=True)
+class Survey:
+    """The entries of one file by place, without the key's prefix; and what was found wrong on the way."""
+
+    file: str
+    aliases: tuple[Alias, ...]
+    top: dict[str, Entry] = field(default_factory=dict)
+    clusters: dict[Alias, dict[str, Entry]] = field(default_factory=dict)
+    flows: dict[Pair, dict[str, Entry]] = field(default_factory=dict)
+    problems: list[ConfigProblem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def survey(entries: Iterable[Entry], file: str) -> Survey:
+    """Sorts `entries` of `file`. Raises ConfigError where nothing further can be said, because no alias is known."""
+    warnings: list[str] = []
+    last = _without_duplicates(entries, warnings)
+    problems: list[ConfigProblem] = []
+    aliases = _aliases(last, file, problems, warnings)
+    found = Survey(file, aliases, problems=problems, warnings=warnings)
+    providers, names = _providers(last, file, problems)
+    places = Places(aliases)
+    placed = [_resolved(places.place(entry), providers, names, warnings) for entry in last.values()]
+    for item in placed:
+        _check(item, found)
+        if item.pair is not None:
+            found.flows.setdefault(item.pair, {})[item.name] = item.entry
+        elif item.alias is not None:
+            found.clusters.setdefault(item.alias, {})[item.name] = item.entry
+        else:
+            found.top[item.name] = item.entry
+    _settle_unknown_keys(placed, places, found)
+    _report_effects(placed, warnings)
+    return found
+
+
+def _without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in last:
+            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
+        last[entry.key] = entry
+    return last
+
+
+def _cut_comment(entry: Entry, warnings: list[str]) -> Entry:
+    value = without_inline_comment(entry.value)
+    if value == entry.value:
+        return entry
+    warnings.append(
+        f"{entry.place}: {entry.key}: a properties file has no comments behind a value; "
+        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
+    )
+    return replace(entry, value=value)
+
+
+def _aliases(
+    last: dict[str, Entry], file: str, problems: list[ConfigProblem], warnings: list[str]
+) -> tuple[Alias, ...]:
+    key = PROCESS.exact["clusters"]
+    expected = f"{key.form}, such as clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
+    entry = last.get("clusters")
+    if entry is None:
+        raise ConfigError([ConfigProblem(file, None, "clusters", "missing", expected)])
+    entry = last["clusters"] = _cut_comment(entry, warnings)
+    aliases = parse_value(replace(key, form=None), entry.value)
+    assert isinstance(aliases, tuple)
+    if not aliases:
+        raise ConfigError([ConfigProblem(entry.file, entry.line, "clusters", "empty", expected)])
+    for alias in aliases:
+        wrong = _wrong_alias(alias)
+        if wrong is not None:
+            problems.append(ConfigProblem(entry.file, entry.line, "clusters", repr(alias), wrong))
+    return tuple(Alias(alias) for alias in aliases)
+
+
+def _guessed_aliases(last: Iterable[str]) -> list[str]:
+    suffix = ".bootstrap.servers"
+    return [name.removesuffix(suffix) for name in last if name.endswith(suffix)]
+
+
+def _wrong_alias(alias: str) -> str | None:
+    if not all(char.isascii() and (char.isalnum() or char in "._-") for char in alias) or not alias.strip("."):
+        return "an alias of a-z A-Z 0-9 . _ -, because it becomes part of topic names"
+    if alias in RESERVED_ALIASES:
+        return "another alias: keys such as this one's would be read as settings of that name"
+    return None
+
+
+def _providers(
+    last: Mapping[str, Entry], file: str, problems: list[ConfigProblem]
+) -> tuple[Providers, tuple[str, ...]]:
+    entry = last.get("config.providers")
+    if entry is None:
+        return Providers({}), ()
+    names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
+    assert isinstance(names, tuple)
+    try:
+        return build_providers(names, last), names
+    except ProviderError as error:
+        line = last[error.key].line if error.key in last else entry.line
+        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
+        return Providers({}), names
+
+
+def _resolved(placed: Placed, providers: Providers, names: tuple[str, ...], warnings: list[str]) -> Placed:
+    entry = placed.entry
+    if placed.key is not None and placed.key.type not in _COMMENT_IS_VALUE and placed.trap is None:
+        entry = _cut_comment(entry, warnings)
+    warnings.extend(
+        f"{entry.place}: {entry.key}: config.providers names no {name!r}; the ${{...}} stays as it is"
+        for name in dict.fromkeys(unknown_providers(entry.value, names))
+    )
+    try:
+        entry = replace(entry, value=providers.resolve(entry.value))
+    except MissingError as error:
+        entry = replace(entry, unresolved=str(error))
+    return replace(placed, entry=entry)
+
+
+def _check(placed: Placed, found: Survey) -> None:
+    entry, key = placed.entry, placed.key
+    if key is None:
+        return
+    if placed.trap is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.trap}")
+        return
+    renamed = _RENAMED.get(key.name)
+    if renamed is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+    if entry.unresolved is not None:
+        return
+    try:
+        parse_value(key, entry.value)
+    except ValueRefusedError as refused:
+        shown = refused.found if entry.value == entry.written or "${" not in entry.written else repr(entry.written)
+        found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected))
+
+
+def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey) -> None:
+    policy = found.top.get("twinlog.unknown.keys")
+    forgiven = policy is not None and policy.value.strip() == "warn"
+    for item in placed:
+        if item.key is not None:
+            continue
+        entry, expected = item.entry, expected_instead(item, places)
+        if forgiven:
+            found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
+        else:
+            found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, "an unknown key", expected))
+
+
+def _report_effects(placed: Iterable[Placed], warnings: list[str]) -> None:
+    later: dict[str, Entry] = {}
+    jvm: dict[str, None] = {}
+    for item in placed:
+        key = item.key
+        if key is None or item.trap is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
+            continue
+        if key.effect is Effect.LATER:
+            later.setdefault(item.name, item.entry)
+        elif key.effect is Effect.JVM:
+            jvm.setdefault(item.entry.key)
+    warnings.extend(
+        f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
+    )
+    if jvm:
+        warnings.append("these keys speak to a Java process and mean nothing here: " + ", ".join(jvm))
+
+
+def _switched_off(key: Key, entry: Entry) -> bool:
+    """Whether the entry asks for no more than this version does: nothing."""
+    return key.type is KeyType.BOOL and entry.value.strip().lower() == "false"

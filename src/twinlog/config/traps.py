@@ -1,0 +1,44 @@
+"""Settings that are legal and surely not meant: said as warnings once a flow is known."""
+
+from __future__ import annotations
+
+from twinlog.config.resolve import FlowLayers
+from twinlog.config.survey import Survey
+from twinlog.settings import FlowSettings
+
+
+def warn_of_lost_overrides(layers: FlowLayers, found: Survey) -> None:
+    """`S->T.consumer.x` is weaker than `S.consumer.x` (MirrorConnectorConfig), which nobody expects."""
+    name = f"{layers.source}->{layers.target}"
+    for setting, entry in found.flows.get((layers.source, layers.target), {}).items():
+        if not setting.startswith(("consumer.", "admin.")):
+            continue
+        winner = layers.connector.get(f"source.{setting}")
+        if winner is not None and winner.value != entry.value:
+            found.warnings.append(
+                f"{entry.place}: {entry.key} loses against {winner.key} of line {winner.line}; "
+                f"write {name}.source.{setting}"
+            )
+
+
+def warn_of_circles(flows: tuple[FlowSettings, ...], warnings: list[str]) -> None:
+    """Ways in which records could come back to where they began."""
+    directions = {(flow.source, flow.target): flow for flow in flows}
+    for flow in flows:
+        for alias in (flow.source, flow.target):
+            if flow.policy == "default" and flow.separator in alias:
+                warnings.append(
+                    f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
+                    "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
+                )
+        if set(flow.source_admin.client.bootstrap_servers) & set(flow.target_admin.client.bootstrap_servers):
+            warnings.append(
+                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, "
+                "it would mirror itself"
+            )
+        back = directions.get((flow.target, flow.source))
+        if back is not None and flow.source < flow.target and "identity" in {flow.policy, back.policy}:
+            warnings.append(
+                f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
+                "mirror is copied in a circle for ever; keep `topics` of the two apart"
+            )

@@ -1,0 +1,148 @@
+"""Text of a value to the value itself, by the rules of Kafka's ConfigDef, and the checks each key asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from twinlog.config.key import Form, Key, KeyType
+from twinlog.flows.patterns import PatternError, compile_list
+
+Value = bool | int | float | str | tuple[str, ...]
+
+_LIMITS = {
+    KeyType.SHORT: (-(2**15), 2**15 - 1),
+    KeyType.INT: (-(2**31), 2**31 - 1),
+    KeyType.LONG: (-(2**63), 2**63 - 1),
+}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
+_SERVER = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
+_TOPIC_NAME_LIMIT = 249
+
+
+class ValueRefusedError(ValueError):
+    """The text is no value of this key. `found` and `expected` are the words for the message."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}; expected {expected}")
+        self.found = found
+        self.expected = expected
+
+
+def parse_value(key: Key, text: str) -> Value:
+    """`text` as a value of `key`. Raises ValueRefusedError; a secret never appears in its words."""
+    value = _PARSERS[key.type](key, text)
+    if key.form is not None:
+        _check_form(key, key.form, value)
+    return value
+
+
+def _shown(key: Key, text: str) -> str:
+    return "[hidden]" if key.secret else repr(text)
+
+
+def _boolean(key: Key, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in {"true", "false"}:
+        raise ValueRefusedError(_shown(key, text), "true or false")
+    return word == "true"
+
+
+def _whole_number(key: Key, text: str) -> int:
+    low, high = _LIMITS[key.type]
+    low = low if key.minimum is None else int(key.minimum)
+    high = high if key.maximum is None else int(key.maximum)
+    number = int(text) if _INTEGER.fullmatch(text.strip()) else None
+    if number is None or not low <= number <= high or (key.nonzero and number == 0):
+        besides = ", but not 0" if key.nonzero else ""
+        raise ValueRefusedError(_shown(key, text), f"a whole number from {low} to {high}{besides}")
+    return number
+
+
+def _fraction(key: Key, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueRefusedError(_shown(key, text), "a number") from None
+    low = float("-inf") if key.minimum is None else key.minimum
+    high = float("inf") if key.maximum is None else key.maximum
+    if not low <= number <= high:
+        raise ValueRefusedError(_shown(key, text), f"a number from {low} to {high}")
+    return number
+
+
+def _items(key: Key, text: str) -> tuple[str, ...]:
+    items = tuple(dict.fromkeys(item for item in (piece.strip() for piece in text.split(",")) if item))
+    wrong = [item for item in items if key.choices and item not in key.choices]
+    if wrong:
+        raise ValueRefusedError(repr(wrong[0]), "only " + " and ".join(key.choices))
+    return items
+
+
+def _choice(key: Key, text: str) -> str:
+    word = text.strip()
+    for choice in key.choices:
+        if word == choice or (key.any_case and word.lower() == choice.lower()):
+            return choice
+    raise ValueRefusedError(_shown(key, text), _one_of(key.choices))
+
+
+def _class_name(key: Key, text: str) -> str:
+    name = text.strip()
+    if key.accepted_classes and name not in key.accepted_classes:
+        raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes cannot be loaded here")
+    return name
+
+
+def _as_written(_: Key, text: str) -> str:
+    return text
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    return choices[0] if len(choices) == 1 else ", ".join(choices[:-1]) + " or " + choices[-1]
+
+
+_PARSERS: dict[KeyType, Callable[[Key, str], Value]] = {
+    KeyType.BOOL: _boolean,
+    KeyType.INT: _whole_number,
+    KeyType.LONG: _whole_number,
+    KeyType.SHORT: _whole_number,
+    KeyType.DOUBLE: _fraction,
+    KeyType.LIST: _items,
+    KeyType.STRING: _as_written,
+    KeyType.CLASS: _class_name,
+    KeyType.PASSWORD: _as_written,
+    KeyType.ENUM: _choice,
+}
+
+
+def _check_form(key: Key, form: Form, value: Value) -> None:
+    items = value if isinstance(value, tuple) else (str(value),)
+    if form is Form.PATTERNS:
+        try:
+            compile_list(items)
+        except PatternError as error:
+            raise ValueRefusedError(str(error), form.value) from None
+    elif form is Form.SERVERS:
+        if not items:
+            raise ValueRefusedError("no server", form.value)
+        for item in items:
+            _check_server(item)
+    elif form in {Form.TOPIC_PART, Form.TOPIC}:
+        for item in items:
+            _check_topic(item, form)
+    elif form is Form.EMPTY and items:
+        raise ValueRefusedError(repr(", ".join(items)), form.value)
+
+
+def _check_server(item: str) -> None:
+    server = _SERVER.fullmatch(item)
+    if server is None or not 0 < int(server[2]) < 2**16:
+        raise ValueRefusedError(repr(item), "host:port, with a port from 1 to 65535")
+
+
+def _check_topic(item: str, form: Form) -> None:
+    legal = _TOPIC_CHARACTERS.fullmatch(item) is not None and len(item) <= _TOPIC_NAME_LIMIT
+    if not legal or (form is Form.TOPIC and item in {".", ".."}):
+        raise ValueRefusedError(repr(item), form.value)

@@ -1,0 +1,1 @@
+"""Which streams exist: how remote topics are called, and which topics a flow mirrors. No I/O."""
