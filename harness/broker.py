@@ -1,0 +1,136 @@
+"""One KRaft node (broker and controller in one process) that can be killed, suspended and restarted on its ports."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.child import Child
+from harness.errors import HarnessError
+from harness.jars import KAFKA_VERSION, cache_dir, classpath_argument, locked
+from harness.java import java_command
+from harness.ports import claim_port, release_port
+
+Jit = Literal["quick", "full"]
+"""`quick` starts and idles cheaply (C1 compiler, serial GC); `full` is what a production broker runs with."""
+
+_JIT_OPTIONS: dict[Jit, list[str]] = {
+    "quick": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+    "full": ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"],
+}
+
+
+def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION) -> list[str]:
+    """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO."""
+    return [
+        java_command(),
+        f"-Xmx{heap}",
+        *_JIT_OPTIONS[jit],
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.showShortLogName=true",
+        "-cp",
+        classpath_argument(version),
+        main_class,
+    ]
+
+
+def to_properties(settings: Mapping[str, str]) -> str:
+    """Settings as the text of a Java properties file."""
+    lines = (f"{key}={value}".replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items())
+    return "\n".join(lines) + "\n"
+
+
+def new_kafka_id() -> str:
+    """A random id in Kafka's base64 form; never begins with a dash, which Kafka's tools would take for an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Loopback ports of one node: without authentication, with SASL/PLAIN, and the controller's."""
+
+    plaintext: int
+    sasl: int
+    controller: int
+
+    @classmethod
+    def claim(cls) -> Ports:
+        return cls(claim_port(), claim_port(), claim_port())
+
+    def release(self) -> None:
+        for port in (self.plaintext, self.sasl, self.controller):
+            release_port(port)
+
+
+class Broker:
+    """One node of a KafkaCluster; `home` holds its settings, data and log file."""
+
+    def __init__(self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str) -> None:
+        self.node_id = node_id
+        self.ports = ports
+        self.data = home / "data"
+        self._settings = home / "server.properties"
+        self._version = version
+        self.process = Child(name, [*command, str(self._settings)], home / "broker.log")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
+        """Write settings and an empty, formatted data directory. Called once in a node's life."""
+        self.data.mkdir(parents=True)
+        self._settings.write_text(to_properties({**settings, "log.dirs": str(self.data)}), encoding="utf-8")
+        shutil.copy(_bootstrap_metadata(self._version), self.data / "bootstrap.checkpoint")
+        identity = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(self.node_id),
+            "directory.id": new_kafka_id(),
+        }
+        (self.data / "meta.properties").write_text(to_properties(identity), encoding="utf-8")
+
+
+def _bootstrap_metadata(version: str) -> Path:
+    """The feature levels a new cluster starts with, as Kafka's own storage tool writes them.
+
+    They depend on nothing but the version, so the tool (one JVM start, about a second) runs once and not per node.
+    """
+    kept = cache_dir() / "kafka" / f"{version}.bootstrap.checkpoint"
+    with locked(kept.with_suffix(".lock")):
+        if kept.is_file():
+            return kept
+        with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=kept.parent) as work:
+            settings = Path(work, "server.properties")
+            settings.write_text(
+                to_properties(
+                    {
+                        "process.roles": "broker,controller",
+                        "node.id": "1",
+                        "listeners": "CONTROLLER://127.0.0.1:1,PLAINTEXT://127.0.0.1:2",
+                        "controller.listener.names": "CONTROLLER",
+                        "controller.quorum.voters": "1@127.0.0.1:1",
+                        "log.dirs": str(Path(work, "data")),
+                    }
+                ),
+                encoding="utf-8",
+            )
+            command = jvm_command("128m", "quick", "kafka.tools.StorageTool", version)
+            command += ["format", "--cluster-id", new_kafka_id(), "--config", str(settings)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            written = Path(work, "data", "bootstrap.checkpoint")
+            if done.returncode != 0 or not written.is_file():
+                raise HarnessError(f"Kafka {version}'s storage tool failed:\n{done.stdout}{done.stderr}")
+            written.rename(kept)
+    return kept

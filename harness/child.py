@@ -1,0 +1,157 @@
+"""A program started by the harness: its log file, its signals, and the promise that it does not outlive us."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.wait import wait_for
+
+# Reads "watch PID" and "forget PID"; when its stdin closes, because the process that started it is gone for whatever
+# reason, kills what is still being watched. A shell costs 1 MB and works on every POSIX system.
+_REAPER = """
+trap '' INT TERM HUP
+pids=
+while read -r word pid; do
+  kept=
+  for one in $pids; do [ "$one" = "$pid" ] || kept="$kept $one"; done
+  pids=$kept
+  [ "$word" = watch ] && pids="$pids $pid"
+done
+[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
+"""
+
+
+class _Reaper:
+    """One per process of ours, started on first use (and anew after a fork)."""
+
+    def __init__(self) -> None:
+        self._owner = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def tell(self, word: str, pid: int) -> None:
+        if self._process is None or self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _REAPER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word} {pid}\n".encode())
+        self._process.stdin.flush()
+
+    def finish(self) -> None:
+        """At the end of this process: whatever is still watched is killed now."""
+        if self._process is not None and self._owner == os.getpid():
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait()
+
+
+_reaper = _Reaper()
+atexit.register(_reaper.finish)
+
+
+class Child:
+    """One program, started at most once at a time; output goes to `log`, appended over restarts."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self._env = dict(os.environ, **(env or {}))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id; raises HarnessError when it does not run."""
+        if self._process is None:
+            raise HarnessError(f"{self.name} is not running.")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start without waiting for anything. In its own session, so that Ctrl-C reaches only the test runner."""
+        if self.alive:
+            raise HarnessError(f"{self.name} already runs as process {self.pid}.")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+                start_new_session=True,
+            )
+        _reaper.tell("watch", self._process.pid)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone. Nothing happens when it does not run."""
+        if self._process is None:
+            return
+        if self.alive:
+            self._process.kill()
+        self._gone(self._process)
+
+    def terminate(self, deadline_s: float = 20.0) -> bool:
+        """SIGTERM, then SIGKILL after the deadline; True when the program ended by itself in time."""
+        if self._process is None:
+            return True
+        if self.alive:
+            self.resume()
+            self._process.terminate()
+        try:
+            self._process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        self._gone(self._process)
+        return True
+
+    def suspend(self) -> None:
+        """SIGSTOP: the program keeps its connections and answers nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def wait(self, deadline_s: float) -> int:
+        """Wait until it ends by itself and return its exit status."""
+        process = self._process
+        if process is None:
+            raise HarnessError(f"{self.name} is not running.")
+        wait_for(lambda: process.poll() is not None, deadline_s, f"{self.name} has ended")
+        self._gone(process)
+        return process.returncode
+
+    def log_tail(self, lines: int = 25) -> str:
+        """Last lines of the log, for messages."""
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-lines:])
+
+    def require_alive(self) -> None:
+        """Raises HarnessError with the end of the log when the program has ended."""
+        if not self.alive:
+            status = None if self._process is None else self._process.returncode
+            raise HarnessError(f"{self.name} ended with status {status}. Its log {self.log} ends:\n{self.log_tail()}")
+
+    def _gone(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        _reaper.tell("forget", process.pid)
+        self._process = None

@@ -1,0 +1,275 @@
+"""A Kafka cluster on loopback: real KRaft brokers, with and without authentication, whose nodes can be made to fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
+from harness.errors import HarnessError
+from harness.jars import KAFKA_VERSION
+from harness.wait import wait_for
+
+USERS: Mapping[str, str] = {
+    "admin": "admin-secret",
+    "kafkaui": "kafkaui-secret",
+    "connect": "connect1-secret",
+    "mirrormaker": "mirrormaker1-secret",
+}
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+START_DEADLINE_S = 60.0
+
+ClientConfig = dict[str, str | int | float | bool]
+"""Settings of a librdkafka client."""
+
+
+class KafkaCluster:
+    """Brokers started as child processes; use as a context manager, or `start()` and `close()`.
+
+    `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
+    StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
+    settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`.
+    `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        nodes: int = 1,
+        *,
+        sasl: bool = True,
+        acls: bool = False,
+        config: Mapping[str, str] | None = None,
+        users: Mapping[str, str] = USERS,
+        heap: str = "512m",
+        jit: Jit = "quick",
+        version: str = KAFKA_VERSION,
+        work_dir: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.users = dict(users)
+        self.version = version
+        self.cluster_id = new_kafka_id()
+        self._sasl = sasl
+        self._acls = acls
+        self._own_dir = work_dir is None
+        self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
+        command = jvm_command(heap, jit, "kafka.Kafka", version)
+        self.brokers = {
+            node: Broker(f"{name}-{node}", node, Ports.claim(), self.work_dir / f"node-{node}", command, version)
+            for node in range(1, nodes + 1)
+        }
+        for broker in self.brokers.values():
+            broker.format(self.cluster_id, {**self._settings(broker), **(config or {})})
+
+    # -- life
+
+    def start_async(self) -> KafkaCluster:
+        """Start every node and return at once; `wait_ready` follows. Lets two clusters start side by side."""
+        for broker in self.brokers.values():
+            broker.process.start()
+        return self
+
+    def start(self) -> KafkaCluster:
+        """Start every node and wait until the cluster answers metadata with all of them."""
+        return self.start_async().wait_ready()
+
+    def wait_ready(self, deadline_s: float = START_DEADLINE_S) -> KafkaCluster:
+        """Wait until every node that was started is in the cluster's metadata.
+
+        Raises HarnessError with the end of a broker's log when a node ends or the deadline passes.
+        """
+        started = [broker for broker in self.brokers.values() if broker.process.alive]
+        # Each node is asked itself: the others may still list a restarted one from before its end.
+        admins = [(broker, AdminClient(self._quick_client(broker))) for broker in started]
+
+        def all_there() -> bool:
+            for broker, admin in admins:
+                broker.process.require_alive()
+                try:
+                    listed = admin.list_topics(timeout=1).brokers
+                except KafkaException:
+                    return False
+                if not {other.node_id for other in started} <= set(listed):
+                    return False
+            return True
+
+        try:
+            wait_for(all_there, deadline_s, f"cluster {self.name} answers metadata with {len(started)} node(s)")
+        except TimeoutError as late:
+            tails = "\n".join(f"--- {b.process.log}\n{b.process.log_tail()}" for b in self.brokers.values())
+            raise HarnessError(f"{late}\n{tails}") from late
+        return self
+
+    def stop(self, deadline_s: float = 20.0) -> None:
+        """SIGTERM every node (SIGKILL after the deadline); the data stays, `start` continues with it."""
+        for broker in self.brokers.values():
+            broker.process.terminate(deadline_s)
+
+    def close(self) -> None:
+        """Kill every node, give the ports back, and remove the temporary data."""
+        for broker in self.brokers.values():
+            broker.process.kill()
+            broker.ports.release()
+        if self._own_dir and not os.environ.get("TWINLOG_KEEP"):
+            shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def __enter__(self) -> KafkaCluster:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- making nodes fail
+
+    def kill(self, node: int = 1) -> None:
+        """SIGKILL: what a crashed machine looks like to its clients."""
+        self.brokers[node].process.kill()
+
+    def terminate(self, node: int = 1, deadline_s: float = 20.0) -> None:
+        """SIGTERM: an orderly shutdown, leaders move away first where there are other replicas."""
+        self.brokers[node].process.terminate(deadline_s)
+
+    def suspend(self, node: int = 1) -> None:
+        """SIGSTOP: connections stay open and nothing answers, as behind a hanging network."""
+        self.brokers[node].process.suspend()
+
+    def resume(self, node: int = 1) -> None:
+        """SIGCONT after `suspend`."""
+        self.brokers[node].process.resume()
+
+    def restart(self, node: int = 1, *, wait: bool = True) -> None:
+        """Start a killed or terminated node on its old ports and data; a running one is terminated first."""
+        self.brokers[node].process.terminate()
+        self.brokers[node].process.start()
+        if wait:
+            self.wait_ready()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the running nodes."""
+        return [broker.pid for broker in self.brokers.values() if broker.process.alive]
+
+    # -- reaching it
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port list of the listeners without authentication."""
+        return ",".join(f"127.0.0.1:{broker.ports.plaintext}" for broker in self.brokers.values())
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """host:port list of the SASL/PLAIN listeners."""
+        if not self._sasl:
+            raise HarnessError(f"cluster {self.name} was made with sasl=False.")
+        return ",".join(f"127.0.0.1:{broker.ports.sasl}" for broker in self.brokers.values())
+
+    def client_config(self, user: str | None = None) -> ClientConfig:
+        """Settings for confluent_kafka; without a user, for the plaintext listener. Its log chatter is off."""
+        settings: ClientConfig = {"bootstrap.servers": self.bootstrap, "log_level": 0}
+        if user is not None:
+            settings |= {
+                "bootstrap.servers": self.sasl_bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": user,
+                "sasl.password": self.users[user],
+            }
+        return settings
+
+    def java_settings(self, user: str | None = None, prefix: str = "") -> dict[str, str]:
+        """The same for Java clients and MirrorMaker 2, each key behind `prefix` (such as `source.`)."""
+        settings = {"bootstrap.servers": self.bootstrap}
+        if user is not None:
+            settings = {
+                "bootstrap.servers": self.sasl_bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{PLAIN_LOGIN} username="{user}" password="{self.users[user]}";',
+            }
+        return {prefix + key: value for key, value in settings.items()}
+
+    def java_properties(self, user: str | None = None, prefix: str = "") -> str:
+        """`java_settings` as lines of a properties file."""
+        return "".join(f"{key}={value}\n" for key, value in self.java_settings(user, prefix).items())
+
+    # -- settings
+
+    def _quick_client(self, broker: Broker) -> ClientConfig:
+        return {
+            "bootstrap.servers": f"127.0.0.1:{broker.ports.plaintext}",
+            "log_level": 0,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+        }
+
+    def _settings(self, broker: Broker) -> dict[str, str]:
+        nodes = len(self.brokers)
+        ports = broker.ports
+        listeners = f"CONTROLLER://127.0.0.1:{ports.controller},PLAINTEXT://127.0.0.1:{ports.plaintext}"
+        if self._sasl:
+            listeners += f",SASL://127.0.0.1:{ports.sasl}"
+        copies = str(min(nodes, 3))
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(broker.node_id),
+            "listeners": listeners,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(
+                f"{node}@127.0.0.1:{other.ports.controller}" for node, other in self.brokers.items()
+            ),
+            # Tests say which topics exist; one created by accident would hide an error.
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": copies,
+            "min.insync.replicas": "1",
+            "offsets.topic.num.partitions": "5",
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.num.partitions": "5",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            # A crashed node that comes back must wait out its old session; a suspended one is fenced after it.
+            "broker.session.timeout.ms": "4000",
+            "broker.heartbeat.interval.ms": "500",
+            # Compaction, retention and expiry within a test's patience, where the topic asks for them.
+            "log.cleaner.backoff.ms": "100",
+            "log.cleaner.dedupe.buffer.size": str(8 * 1024 * 1024),
+            "log.retention.check.interval.ms": "500",
+            "log.segment.delete.delay.ms": "500",
+            "log.initial.task.delay.ms": "500",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "num.recovery.threads.per.data.dir": "1",
+            "log.message.timestamp.before.max.ms": str(2**63 - 1),
+            "log.message.timestamp.after.max.ms": str(2**63 - 1),
+        }
+        if self._sasl:
+            logins = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
+            settings |= {
+                "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.sasl.plain.sasl.jaas.config": f"{PLAIN_LOGIN} {logins};",
+            }
+        if self._acls:
+            settings |= {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:admin;User:ANONYMOUS",
+            }
+        return settings

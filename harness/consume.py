@@ -1,0 +1,107 @@
+"""Reads records back with librdkafka, so that what twinlog wrote is not judged by twinlog."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
+
+TimestampType = Literal["none", "create", "append"]
+_TIMESTAMP_TYPES: tuple[TimestampType, ...] = ("none", "create", "append")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a consumer sees it; `timestamp` is in ms since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int
+    timestamp_type: TimestampType
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What a copy must keep: key, value, headers, timestamp and its type."""
+        return (self.key, self.value, self.headers, self.timestamp, self.timestamp_type)
+
+
+def consume(
+    cluster: KafkaCluster,
+    topic: str,
+    *,
+    partitions: Iterable[int] | None = None,
+    start: int | None = None,
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_committed",
+    deadline_s: float = 60.0,
+    user: str | None = None,
+) -> list[Record]:
+    """Every record from `start` (default: the log start) to the present end, by partition and then by offset.
+
+    Raises HarnessError when the end is not reached within the deadline or the broker refuses.
+    """
+    consumer = Consumer(
+        {
+            **cluster.client_config(user),
+            "group.id": "harness",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "check.crcs": True,
+            "fetch.message.max.bytes": 8_000_000,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    try:
+        if partitions is None:
+            listed = consumer.list_topics(topic, timeout=deadline_s).topics[topic]
+            if listed.error is not None:
+                raise HarnessError(f"{topic}: {listed.error}")
+            partitions = listed.partitions
+        open_ends = set(partitions)
+        begin = OFFSET_BEGINNING if start is None else start
+        consumer.assign([TopicPartition(topic, partition, begin) for partition in open_ends])
+        return sorted(_to_the_end(consumer, topic, open_ends, deadline_s), key=lambda one: (one.partition, one.offset))
+    finally:
+        consumer.close()
+
+
+def _to_the_end(consumer: Consumer, topic: str, open_ends: set[int], deadline_s: float) -> list[Record]:
+    records: list[Record] = []
+    end = time.monotonic() + deadline_s
+    while open_ends:
+        if time.monotonic() > end:
+            raise HarnessError(f"{topic}: end of {sorted(open_ends)} not reached within {deadline_s:g} s")
+        for message in consumer.consume(num_messages=10_000, timeout=0.1):
+            error = message.error()
+            if error is None:
+                records.append(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                open_ends.discard(int(message.partition() or 0))
+            elif not error.retriable():
+                raise HarnessError(f"{topic}: {error}")
+    return records
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp = message.timestamp()
+    return Record(
+        topic=str(message.topic()),
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
+        timestamp=timestamp,
+        timestamp_type=_TIMESTAMP_TYPES[kind],
+    )

@@ -1,0 +1,122 @@
+"""Gets Kafka's own jars (broker, MirrorMaker 2, Connect, tools) once and keeps them.
+
+They are resolved by the Ivy that pyspark ships, from Ivy's default public repository or from the one named in the
+settings file that `TWINLOG_IVY_SETTINGS` points to. They land in `.cache/kafka/<version>` of this checkout, or below
+`TWINLOG_CACHE`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.java import java_command
+
+KAFKA_VERSION = "4.3.0"
+RESOLVE_DEADLINE_S = 900
+
+_DEPENDENCIES = (
+    ("org.apache.kafka", "kafka_2.13", None),
+    ("org.apache.kafka", "connect-mirror", None),
+    ("org.apache.kafka", "connect-runtime", None),
+    ("org.apache.kafka", "kafka-tools", None),
+    # Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+
+def cache_dir() -> Path:
+    """Where jars and prepared state live between runs."""
+    override = os.environ.get("TWINLOG_CACHE")
+    return Path(override) if override else Path(__file__).resolve().parent.parent / ".cache"
+
+
+def kafka_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+    """Jars of one Kafka version, sorted by name; fetches them when this checkout has none yet (about a minute, 55 MB).
+
+    Safe to call from several processes at once: one fetches, the others wait. Raises HarnessError.
+    """
+    home = cache_dir() / "kafka" / version
+    if not home.is_dir():
+        with locked(home.with_name(f"{version}.lock")):
+            if not home.is_dir():
+                _fetch(version, home)
+    return sorted(home.glob("*.jar"))
+
+
+def classpath_argument(version: str = KAFKA_VERSION) -> str:
+    """The same jars in the form `java -cp` takes."""
+    jars = kafka_classpath(version)
+    return str(jars[0].parent / "*")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock between processes; the lock file stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(version: str, home: Path) -> None:
+    java = java_command()
+    ivy = _ivy_jar()
+    print(f"Fetching the jars of Kafka {version} into {home} (once, about 55 MB) ...", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=home.parent) as work:
+        module = Path(work, "ivy.xml")
+        module.write_text(_ivy_module(version), encoding="utf-8")
+        jars = Path(work, "jars")
+        command = [java, "-jar", str(ivy), "-cache", str(cache_dir() / "ivy"), "-ivy", str(module)]
+        settings = os.environ.get("TWINLOG_IVY_SETTINGS")
+        if settings:
+            command += ["-settings", settings]
+        # `-confs` and the `default->default` mapping are what makes Ivy retrieve the jars and not only resolve them.
+        command += ["-confs", "default", "-types", "jar", "bundle"]
+        command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
+        log = home.with_name(f"{version}.log")
+        with log.open("w", encoding="utf-8") as output:
+            try:
+                status = subprocess.run(
+                    command, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=RESOLVE_DEADLINE_S
+                ).returncode
+            except subprocess.TimeoutExpired:
+                status = -1
+        if status != 0 or not any(jars.glob(f"kafka_2.13-{version}.jar")):
+            raise HarnessError(
+                f"Kafka {version}'s jars could not be fetched: the Maven repository is not reachable or lacks them "
+                f"(details in {log}). Connect to the network and try again, name a mirror with "
+                f"TWINLOG_IVY_SETTINGS=<ivysettings.xml>, or put the jars into {home}."
+            )
+        jars.rename(home)
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
+    if not found:
+        raise HarnessError("pyspark, whose Ivy fetches Kafka's jars, is not installed here. Run `make .venv` first.")
+    return found[-1]
+
+
+def _ivy_module(version: str) -> str:
+    dependencies = "\n".join(
+        f'    <dependency org="{org}" name="{name}" rev="{own_version or version}"/>'
+        for org, name, own_version in _DEPENDENCIES
+    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="twinlog" module="kafka-for-tests"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies defaultconf="default->default">
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""

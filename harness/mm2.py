@@ -1,0 +1,66 @@
+"""Apache Kafka's own MirrorMaker 2 in its dedicated mode: to compare with, take over from and hand back to."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from harness.broker import Jit, jvm_command
+from harness.child import Child
+from harness.jars import KAFKA_VERSION
+
+MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+
+
+class MirrorMaker2:
+    """`connect-mirror-maker` with the given properties text; the log file stays in `work_dir`.
+
+    `clusters` is its `--clusters` option. It counts as started once the process runs: wait for what it should have
+    done (a topic, records) with `harness.wait.wait_for`, and pass `process.require_alive` failures on.
+    """
+
+    def __init__(
+        self,
+        properties: str,
+        *,
+        heap: str = "1g",
+        jit: Jit = "full",
+        clusters: Sequence[str] = (),
+        version: str = KAFKA_VERSION,
+        work_dir: Path | None = None,
+    ) -> None:
+        home = work_dir or Path(tempfile.mkdtemp(prefix="twinlog-mm2-"))
+        home.mkdir(parents=True, exist_ok=True)
+        file = home / "mm2.properties"
+        file.write_text(properties, encoding="utf-8")
+        command = [*jvm_command(heap, jit, MAIN_CLASS, version), str(file)]
+        if clusters:
+            command += ["--clusters", *clusters]
+        self.process = Child("MirrorMaker 2", command, home / "mm2.log")
+
+    @property
+    def pid(self) -> int:
+        """For CPU time and resident memory."""
+        return self.process.pid
+
+    def start(self) -> MirrorMaker2:
+        self.process.start()
+        return self
+
+    def stop(self, deadline_s: float = 30.0) -> bool:
+        """SIGTERM, on which it commits its offsets; SIGKILL and False after the deadline."""
+        return self.process.terminate(deadline_s)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+
+    def __enter__(self) -> MirrorMaker2:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()

@@ -1,0 +1,94 @@
+"""Topics of a test cluster, made and read with a client that is not twinlog's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
+
+from harness.cluster import KafkaCluster
+from harness.wait import wait_for
+
+DEADLINE_S = 30.0
+
+
+def create_topic(
+    cluster: KafkaCluster,
+    name: str,
+    partitions: int = 1,
+    *,
+    replication_factor: int | None = None,
+    config: Mapping[str, str] | None = None,
+) -> str:
+    """Create a topic, wait until every partition has a leader, return its name."""
+    copies = replication_factor or min(len(cluster.brokers), 3)
+    admin = AdminClient(cluster.client_config())
+    topic = NewTopic(name, partitions, copies, config=dict(config or {}))
+    admin.create_topics([topic], operation_timeout=DEADLINE_S)[name].result(DEADLINE_S)
+
+    def led() -> bool:
+        found = admin.list_topics(name, timeout=DEADLINE_S).topics[name].partitions
+        return len(found) == partitions and all(one.leader >= 0 for one in found.values())
+
+    wait_for(led, DEADLINE_S, f"all {partitions} partition(s) of {name} have leaders")
+    return name
+
+
+def delete_topic(cluster: KafkaCluster, name: str) -> None:
+    """Delete a topic and wait until metadata no longer lists it."""
+    admin = AdminClient(cluster.client_config())
+    admin.delete_topics([name], operation_timeout=DEADLINE_S)[name].result(DEADLINE_S)
+    wait_for(lambda: name not in topics(cluster), DEADLINE_S, f"{name} is gone")
+
+
+def topics(cluster: KafkaCluster) -> dict[str, int]:
+    """Partition count of every topic, internal ones included."""
+    admin = AdminClient(cluster.client_config())
+    listed = admin.list_topics(timeout=DEADLINE_S).topics
+    return {name: len(topic.partitions) for name, topic in listed.items()}
+
+
+def topic_config(cluster: KafkaCluster, name: str) -> dict[str, str]:
+    """Settings that were set on the topic itself, without defaults."""
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    admin = AdminClient(cluster.client_config())
+    entries = admin.describe_configs([resource])[resource].result(DEADLINE_S)
+    return {
+        key: str(entry.value)
+        for key, entry in entries.items()
+        if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    }
+
+
+def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]) -> None:
+    """Set some settings of a topic, leave its others alone."""
+    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+    admin = AdminClient(cluster.client_config())
+    admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+
+
+def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
+    """Log start offset and high watermark (the offset the next record will get)."""
+    consumer = Consumer({**cluster.client_config(), "group.id": "harness", "enable.auto.commit": False})
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)
+    finally:
+        consumer.close()
+    return int(low), int(high)
+
+
+def delete_records(cluster: KafkaCluster, topic: str, before: int, partition: int = 0) -> None:
+    """Move the log start offset to `before`, as retention would."""
+    where = TopicPartition(topic, partition, before)
+    admin = AdminClient(cluster.client_config())
+    admin.delete_records([where])[where].result(DEADLINE_S)

@@ -1,0 +1,25 @@
+"""Fixtures for every test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable
+
+import pytest
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Makes names no other test uses: for topics, groups, transactional ids."""
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
+    return lambda kind: f"{kind}-{test}-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic_name(new_name: Callable[[str], str]) -> str:
+    """A topic name no other test uses; the topic does not exist yet."""
+    return new_name("t")

@@ -1,0 +1,43 @@
+"""Two single-node clusters shared by all integration tests of a worker; a test that breaks nodes starts its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import KafkaCluster
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """Source and target, started side by side. Tests keep apart by topic and group names."""
+    source, target = KafkaCluster("source", heap="384m"), KafkaCluster("target", heap="384m")
+    try:
+        source.start_async()
+        target.start_async()
+        yield source.wait_ready(), target.wait_ready()
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.fixture(scope="session")
+def source_cluster(clusters: tuple[KafkaCluster, KafkaCluster]) -> KafkaCluster:
+    """The cluster records come from; shared, so never kill or suspend it."""
+    return clusters[0]
+
+
+@pytest.fixture(scope="session")
+def target_cluster(clusters: tuple[KafkaCluster, KafkaCluster]) -> KafkaCluster:
+    """The cluster records are copied to; shared, so never kill or suspend it."""
+    return clusters[1]

@@ -1,0 +1,181 @@
+"""The harness on itself: what other tests take for granted about their brokers is true."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.errors import HarnessError
+from harness.produce import NewRecord, numbered, produce
+from harness.tools import dump_log
+from harness.topics import create_topic, delete_records, delete_topic, offsets, set_topic_config, topic_config, topics
+from harness.wait import wait_for
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[KafkaCluster]:
+    """One that may be broken; every test leaves it running."""
+    with KafkaCluster("fragile", heap="256m") as cluster:
+        yield cluster
+
+
+def test_records_come_back_as_they_were_written(source_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(source_cluster, topic_name, 2)
+    written = [
+        NewRecord(b"v", b"k", (("a", b"1"), ("a", b"2"), ("none", None)), timestamp=1_600_000_000_000),
+        NewRecord(None, b"tombstone", timestamp=1_500_000_000_000),
+        NewRecord(b"", None, timestamp=1_700_000_000_000),
+    ]
+    assert produce(source_cluster, topic_name, written, partition=1, codec="zstd") == [0, 1, 2]
+
+    found = consume(source_cluster, topic_name)
+
+    assert [(one.partition, one.offset) for one in found] == [(1, 0), (1, 1), (1, 2)]
+    assert (
+        [one.content for one in found]
+        == [(one.key, one.value, one.headers, one.timestamp, "create") for one in written]
+        == [(one.key, one.value, one.headers, one.timestamp, "create") for one in written]
+    )
+
+
+def test_batches_have_the_size_asked_for(source_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(source_cluster, topic_name)
+    produce(source_cluster, topic_name, numbered(25, size=200), per_batch=10, codec="lz4")
+
+    dump = dump_log(source_cluster.brokers[1].data, topic_name)
+
+    batches = [line for line in dump.splitlines() if line.startswith("baseOffset:")]
+    assert [int(line.split(" count: ")[1].split()[0]) for line in batches] == [10, 10, 5]
+    assert all("compresscodec: lz4" in line for line in batches)
+
+
+def test_an_aborted_transaction_is_there_only_for_uncommitted_readers(
+    source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str]
+) -> None:
+    create_topic(source_cluster, topic_name)
+    produce(source_cluster, topic_name, numbered(3), transactional_id=new_name("tx"), abort=True)
+    produce(source_cluster, topic_name, numbered(2, start=3), transactional_id=new_name("tx"))
+
+    committed = consume(source_cluster, topic_name)
+    everything = consume(source_cluster, topic_name, isolation="read_uncommitted")
+
+    assert [one.value for one in committed] == [b"3", b"4"]
+    assert [one.offset for one in everything] == [0, 1, 2, 4, 5]
+
+
+def test_topics_can_be_changed_and_read_back(source_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(source_cluster, topic_name, 3, config={"retention.ms": "1000000"})
+    set_topic_config(source_cluster, topic_name, {"max.message.bytes": "2000000"})
+    produce(source_cluster, topic_name, numbered(10))
+    delete_records(source_cluster, topic_name, 4)
+
+    assert topics(source_cluster)[topic_name] == 3
+    assert topic_config(source_cluster, topic_name) == {"retention.ms": "1000000", "max.message.bytes": "2000000"}
+    assert offsets(source_cluster, topic_name) == (4, 10)
+    assert [one.offset for one in consume(source_cluster, topic_name)] == [4, 5, 6, 7, 8, 9]
+    delete_topic(source_cluster, topic_name)
+    assert topic_name not in topics(source_cluster)
+
+
+def test_compaction_happens_within_a_test(source_cluster: KafkaCluster, topic_name: str) -> None:
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "1048576"}
+    create_topic(source_cluster, topic_name, config=config)
+    produce(source_cluster, topic_name, numbered(1000, size=2000, keys=3))
+
+    wait_for(lambda: len(consume(source_cluster, topic_name)) < 600, 30, "old values of three keys are cleaned away")
+
+
+def test_a_user_needs_the_right_password(source_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(source_cluster, topic_name)
+    produce(source_cluster, topic_name, numbered(1), user="mirrormaker")
+    assert len(consume(source_cluster, topic_name, user="kafkaui")) == 1
+
+    wrong = AdminClient({**source_cluster.client_config("admin"), "sasl.password": "wrong"})
+    with pytest.raises(KafkaException):
+        wrong.list_topics(timeout=2)
+
+
+def test_acknowledged_records_survive_a_killed_broker(own_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(own_cluster, topic_name)
+    produce(own_cluster, topic_name, numbered(100))
+    before, port = own_cluster.pids, own_cluster.bootstrap
+
+    own_cluster.kill()
+    assert own_cluster.pids == []
+    own_cluster.restart()
+
+    assert own_cluster.bootstrap == port
+    assert own_cluster.pids != before
+    assert [one.value for one in consume(own_cluster, topic_name)] == [b"%d" % n for n in range(100)]
+
+
+def test_a_suspended_broker_answers_nothing_until_it_is_resumed(own_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(own_cluster, topic_name)
+    admin = AdminClient(own_cluster.client_config())
+    admin.list_topics(timeout=10)
+
+    own_cluster.suspend()
+    try:
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=1)
+    finally:
+        own_cluster.resume()
+
+    produce(own_cluster, topic_name, numbered(5))
+    assert len(consume(own_cluster, topic_name)) == 5
+
+
+def test_stopped_brokers_go_on_with_their_data(own_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(own_cluster, topic_name)
+    produce(own_cluster, topic_name, numbered(7))
+    own_cluster.stop()
+    assert own_cluster.pids == []
+    own_cluster.start()
+    assert len(consume(own_cluster, topic_name)) == 7
+
+
+def test_three_nodes_live_through_the_loss_of_one(topic_name: str) -> None:
+    with KafkaCluster("three", 3, sasl=False, heap="256m") as cluster:
+        create_topic(cluster, topic_name, 3, config={"min.insync.replicas": "2"})
+        cluster.kill(2)
+        for partition in range(3):
+            produce(cluster, topic_name, numbered(4), partition=partition)
+        cluster.restart(2)
+        assert len(consume(cluster, topic_name)) == 12
+        assert len(cluster.pids) == 3
+
+
+def test_a_broker_that_cannot_start_shows_its_log() -> None:
+    with (
+        pytest.raises(HarnessError, match=r"log\.retention\.bytes"),
+        KafkaCluster("wrong", config={"log.retention.bytes": "many"}),
+    ):
+        pytest.fail("it started")
+
+
+def test_brokers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from harness.cluster import KafkaCluster\n"
+        f"cluster = KafkaCluster('orphan', heap='256m', work_dir=Path({str(tmp_path)!r})).start()\n"
+        "print(cluster.pids[0], flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        broker = psutil.Process(pid)
+        assert broker.is_running()
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(10)
+        wait_for(lambda: not broker.is_running() or broker.status() == "zombie", 10, "the broker is gone")
