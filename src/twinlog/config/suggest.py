@@ -26,7 +26,7 @@ def expected_instead(placed: Placed, places: Places) -> str:
     if placed.alias is not None:
         for word, table in CLIENTS.items():
             if table.find(placed.name) is not None:
-                return f"a known key; did you mean {placed.alias}.{word}.{placed.name}?"
+                return _meant(f"{placed.alias}.{word}.{placed.name}")
         return _spelled(placed.name, _CLUSTER_NAMES, f"{placed.alias}.")
     for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
         if name.endswith(f".{known}"):
@@ -40,7 +40,7 @@ def _flow_instead(name: str, places: Places) -> str:
         if name.endswith(f".{known}"):
             close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)
             if close:
-                return f"a known key; did you mean {close[0]}.{known}?"
+                return _meant(f"{close[0]}.{known}")
             break
     shown = ", ".join(flows[:6]) + (", ..." if len(flows) > 6 else "")
     return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
@@ -50,14 +50,16 @@ def _alias_instead(alias: str, known: str, places: Places) -> str:
     exact = [item for item in places.aliases if item.lower() == alias.lower()]
     close = exact or get_close_matches(alias, places.aliases, n=1, cutoff=_CLOSE)
     if close:
-        return f"a known key; did you mean {close[0]}.{known}? (aliases are case sensitive)"
+        return _meant(f"{close[0]}.{known}") + "; aliases are case sensitive"
     return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
 
 
 def _spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
     close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
-    return (
-        f"did you mean {prefix}{close[0]}?"
-        if close
-        else "a key of docs/configuration.md, or twinlog.unknown.keys = warn"
-    )
+    if close:
+        return _meant(prefix + close[0])
+    return "a key that docs/configuration.md lists, or twinlog.unknown.keys = warn to go on without it"
+
+
+def _meant(key: str) -> str:
+    return f"a known key (did you mean {key}?)"

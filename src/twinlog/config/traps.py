@@ -25,12 +25,12 @@ def warn_of_circles(flows: tuple[FlowSettings, ...], warnings: list[str]) -> Non
     """Ways in which records could come back to where they began."""
     directions = {(flow.source, flow.target): flow for flow in flows}
     for flow in flows:
-        for alias in (flow.source, flow.target):
-            if flow.policy == "default" and flow.separator in alias:
-                warnings.append(
-                    f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
-                    "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
-                )
+        warnings.extend(
+            f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
+            "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
+            for alias in (flow.source, flow.target)
+            if flow.policy == "default" and flow.separator in alias
+        )
         if set(flow.source_admin.client.bootstrap_servers) & set(flow.target_admin.client.bootstrap_servers):
             warnings.append(
                 f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, "

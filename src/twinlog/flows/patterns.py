@@ -62,7 +62,7 @@ def _culprit(patterns: Iterable[str]) -> str:
     for pattern in patterns:
         try:
             re.compile(translate(pattern), re.ASCII)
-        except (re.error, PatternError):
+        except (re.error, OverflowError, PatternError):
             hint = "; for every name write .*" if pattern == "*" else ""
             return f" in {pattern!r}{hint}"
     return ""
@@ -125,6 +125,8 @@ class _Translation:
             return
         flags = _FLAGS.match(self.text, self.at)
         if flags is None:
+            if rest.startswith(("(?P", "(?#", "(?(")):
+                raise PatternError(f"the group {rest[:4]!r} in {self.text!r} is unknown to Java")
             self.groups.append([])
             self._emit("(", 1)
             return

@@ -1,0 +1,66 @@
+"""Which topics, groups and topic settings a flow's lists of expressions let through.
+
+Rule of Kafka 4.3's DefaultTopicFilter, DefaultGroupFilter and DefaultConfigPropertyFilter: an expression must match the
+whole name, and exclude wins over include.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.flows.patterns import compile_list
+from twinlog.settings import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
+
+
+def matches(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether one of `patterns` matches the whole of `name`; an empty list matches nothing. Raises PatternError."""
+    compiled = compile_list(patterns)
+    return compiled is not None and compiled.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter:
+    """Topics by `topics` and `topics.exclude`."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = TOPICS_EXCLUDE
+
+    def accepts(self, topic: str) -> bool:
+        """Whether the lists let `topic` through."""
+        return self.refusal(topic) is None
+
+    def refusal(self, topic: str) -> str | None:
+        """Why the lists do not let `topic` through, None if they do."""
+        if not matches(self.include, topic):
+            return "topics does not match it"
+        if matches(self.exclude, topic):
+            return "topics.exclude matches it"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """Consumer groups by `groups` and `groups.exclude`."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = GROUPS_EXCLUDE
+
+    def accepts(self, group: str) -> bool:
+        """Whether the lists let `group` through."""
+        return matches(self.include, group) and not matches(self.exclude, group)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigPropertyFilter:
+    """Settings of a topic by `config.properties.exclude`."""
+
+    exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
+    defaults_from_source: bool = False
+
+    def accepts(self, setting: str) -> bool:
+        """Whether a setting made on the source topic is carried over."""
+        return not matches(self.exclude, setting)
+
+    def accepts_default(self, setting: str) -> bool:
+        """Whether a setting left at the source's default is carried over (`use.defaults.from=source`)."""
+        return self.defaults_from_source and self.accepts(setting)

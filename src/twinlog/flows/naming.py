@@ -1,0 +1,119 @@
+"""Names of remote and internal topics: what MirrorMaker 2 calls a replication policy.
+
+Behaviour of Kafka 4.3's classes ReplicationPolicy, DefaultReplicationPolicy and IdentityReplicationPolicy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.settings import FlowSettings
+from twinlog.types import Alias, TopicName
+
+HEARTBEATS = TopicName("heartbeats")
+OWN_PREFIX = "mm2-twinlog-"
+"""Every topic that twinlog keeps for itself begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationPolicy:
+    """The default policy: remote names are alias, separator, topic.
+
+    `internal_separator` stands inside the names of internal topics.
+    """
+
+    separator: str = "."
+    internal_separator: str = "."
+
+    def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
+        """What `topic` of cluster `alias` is called on another cluster."""
+        return TopicName(f"{alias}{self.separator}{topic}")
+
+    def source_alias(self, topic: TopicName) -> Alias | None:
+        """The cluster `topic` came from, None if its name names none."""
+        # Trailing empty pieces do not count, as in Java's String.split: `a.` comes from nowhere, `.x` from "".
+        pieces = topic.split(self.separator)
+        while pieces and not pieces[-1]:
+            pieces.pop()
+        return Alias(pieces[0]) if len(pieces) >= 2 else None
+
+    def upstream_name(self, topic: TopicName) -> TopicName | None:
+        """What `topic` is called on the cluster it came from, None if its name names none."""
+        alias = self.source_alias(topic)
+        return None if alias is None else TopicName(topic[len(alias) + len(self.separator) :])
+
+    def original_name(self, topic: TopicName) -> TopicName:
+        """What `topic` was called where it was first written, over any number of clusters."""
+        while True:
+            upstream = self.upstream_name(topic)
+            if upstream is None or upstream == topic:
+                return topic
+            topic = upstream
+
+    def heartbeats_topic(self) -> TopicName:
+        """The topic heartbeats are written to; the separator never changes it."""
+        return HEARTBEATS
+
+    def is_heartbeats(self, topic: TopicName) -> bool:
+        """Whether `topic` holds heartbeats, of this cluster or mirrored ones."""
+        return self.original_name(topic) == HEARTBEATS
+
+    def offset_syncs_topic(self, alias: Alias) -> TopicName:
+        """The topic of offset syncs; `alias` is the other cluster of the one that holds it."""
+        separator = self.internal_separator
+        return TopicName(f"mm2-offset-syncs{separator}{alias}{separator}internal")
+
+    def checkpoints_topic(self, alias: Alias) -> TopicName:
+        """The topic of checkpoints of groups of cluster `alias`."""
+        return TopicName(f"{alias}{self._checkpoints_suffix}")
+
+    def is_checkpoints(self, topic: TopicName) -> bool:
+        """Whether `topic` holds checkpoints."""
+        return topic.endswith(self._checkpoints_suffix)
+
+    def is_mirror_internal(self, topic: TopicName) -> bool:
+        """Whether `topic` belongs to MirrorMaker 2 or to twinlog (KIP-1074 for the former)."""
+        named = topic.startswith("mm2") and topic.endswith(f"{self.internal_separator}internal")
+        return named or self.is_checkpoints(topic) or topic.startswith(OWN_PREFIX)
+
+    def is_internal(self, topic: TopicName) -> bool:
+        """Whether `topic` is never mirrored, whatever the filters say."""
+        return topic.startswith(("__", ".")) or self.is_mirror_internal(topic)
+
+    @property
+    def _checkpoints_suffix(self) -> str:
+        return f"{self.internal_separator}checkpoints{self.internal_separator}internal"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityPolicy(ReplicationPolicy):
+    """Remote topics keep their names; only heartbeats are still called after where they came from.
+
+    Every topic counts as coming from `source`, so loops cannot be told by a name.
+    """
+
+    source: Alias | None = None
+
+    def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
+        """`topic` itself, unless it is a heartbeats topic."""
+        return ReplicationPolicy.remote_name(self, alias, topic) if _looks_like_heartbeats(topic) else topic
+
+    def source_alias(self, topic: TopicName) -> Alias | None:
+        """The configured source, unless `topic` is a heartbeats topic."""
+        return ReplicationPolicy.source_alias(self, topic) if _looks_like_heartbeats(topic) else self.source
+
+    def upstream_name(self, topic: TopicName) -> TopicName | None:
+        """`topic` itself, unless it is a heartbeats topic."""
+        return ReplicationPolicy.upstream_name(self, topic) if _looks_like_heartbeats(topic) else topic
+
+
+def _looks_like_heartbeats(topic: TopicName) -> bool:
+    return topic.endswith(HEARTBEATS)
+
+
+def policy_of(flow: FlowSettings) -> ReplicationPolicy:
+    """The policy a flow was told to use."""
+    internal = flow.separator if flow.internal_separator_follows else "."
+    if flow.policy == "identity":
+        return IdentityPolicy(flow.separator, internal, flow.source)
+    return ReplicationPolicy(flow.separator, internal)

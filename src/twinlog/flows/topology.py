@@ -1,0 +1,79 @@
+"""Which topics of the source cluster one flow mirrors.
+
+A topic is mirrored if the filters accept it or it holds heartbeats, and it is not internal, and copying it would not
+send records back to where they came from (Kafka class MirrorSourceConnector, shouldReplicateTopic).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.flows.filters import TopicFilter
+from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy, policy_of
+from twinlog.settings import FlowSettings
+from twinlog.types import Alias, TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The rule of one flow, as values."""
+
+    source: Alias
+    target: Alias
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    heartbeats: bool = True
+
+    def mirrors(self, topic: TopicName) -> bool:
+        """Whether the flow mirrors `topic` of its source."""
+        return self.refusal(topic) is None
+
+    def refusal(self, topic: TopicName) -> str | None:
+        """Why the flow does not mirror `topic`, in words for its user; None if it does."""
+        if self.policy.is_internal(topic):
+            return "it is an internal topic"
+        filtered = self.topics.refusal(topic)
+        if filtered is not None and not (self.heartbeats and self.policy.is_heartbeats(topic)):
+            return filtered
+        return self._cycle(topic)
+
+    def remote_name(self, topic: TopicName) -> TopicName:
+        """What `topic` of the source is called on the target."""
+        return self.policy.remote_name(self.source, topic)
+
+    def source_topic(self, remote: TopicName) -> TopicName | None:
+        """The topic of the source that `remote` of the target is a copy of, None if it came from elsewhere."""
+        if self.policy.source_alias(remote) != self.source:
+            return None
+        return self.policy.upstream_name(remote)
+
+    def _cycle(self, topic: TopicName) -> str | None:
+        """A topic that came from the target, over any number of clusters, or from the source itself, goes in a circle.
+
+        The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for one cluster, names would otherwise grow
+        by a prefix at each refresh.
+        """
+        step = topic
+        while True:
+            alias = self.policy.source_alias(step)
+            if alias is None:
+                return None
+            if alias == self.target:
+                return f"it came from the target cluster {self.target}"
+            if alias == self.source and not isinstance(self.policy, IdentityPolicy):
+                return f"its name says that it came from {self.source}, where it is; it would be copied in a circle"
+            upstream = self.policy.upstream_name(step)
+            if upstream is None or upstream == step:
+                return None
+            step = upstream
+
+
+def topology_of(flow: FlowSettings) -> Topology:
+    """The rule a flow was told to follow."""
+    return Topology(
+        source=flow.source,
+        target=flow.target,
+        policy=policy_of(flow),
+        topics=TopicFilter(flow.topics, flow.topics_exclude),
+        heartbeats=flow.heartbeats_replication_enabled,
+    )
