@@ -1,0 +1,50 @@
+# `make` alone prints the menu. Everything runs in .venv, which is built from the hashed requirements on first use.
+
+PYTHON := .venv/bin/python
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check unit bench build lock clean
+
+help: ## print this menu
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.ready ## two clusters, load and twinlog between them, on this machine
+	@$(PYTHON) -m demo $(ARGS)
+
+test: check ## check, then every test: unit, property, integration on real brokers
+	@$(PYTHON) -m pytest $(ARGS)
+
+check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@$(PYTHON) scripts/check_docs.py
+
+unit: .venv/.ready ## the tests that need no broker
+	@$(PYTHON) -m pytest -m "not integration" $(ARGS)
+
+bench: .venv/.ready ## side by side with MirrorMaker 2
+	@$(PYTHON) -m bench $(ARGS)
+
+build: .venv/.ready ## the wheel, in dist/
+	@$(PYTHON) -m build --wheel --no-isolation
+
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS= .venv/bin/pip-compile --quiet --strip-extras \
+	--generate-hashes --allow-unsafe --no-build-isolation --newline lf \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options $(ARGS)
+
+lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
+	@test -x .venv/bin/pip-compile || scripts/make_venv.sh
+	@$(COMPILE) --output-file requirements/build.txt requirements/build.in
+	@$(COMPILE) --constraint requirements/build.txt --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --constraint requirements/build.txt --constraint requirements/runtime.txt \
+		--output-file requirements/dev.txt requirements/dev.in pyproject.toml
+
+clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
+	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests harness demo bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+.venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
+	@scripts/make_venv.sh
