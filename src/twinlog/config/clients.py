@@ -123,6 +123,9 @@ class Clients:
             entry = reading.layer["security.protocol"]
             self._problems.refuse(entry, protocol, "PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS")
         if not protocol.startswith("SASL_"):
+            login = reading.layer.get("sasl.jaas.config")
+            if login is not None and protocol == "PLAINTEXT":
+                self._warn(f"{login.place}: {login.key} is not used, for security.protocol is PLAINTEXT")
             return None, None
         mechanism = reading.text("sasl.mechanism").strip()
         written = reading.written("sasl.mechanism")

@@ -10,6 +10,12 @@ from twinlog.config.values import Value, ValueRefusedError, parse_value
 from twinlog.errors import ConfigProblem
 
 
+def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
+    """The problem with the value of `entry`; what a reference led to is not shown."""
+    shown = repr(entry.written) if "${" in entry.written else refused.found
+    return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected)
+
+
 class Problems:
     """Problems in the order they were found, each once, though several clients may read the same entry."""
 
@@ -41,7 +47,9 @@ class Reading:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
-            self._problems.refuse(entry, entry.written, f"a reference that can be resolved; {entry.unresolved}")
+            self._problems.refuse(
+                entry, f"a reference that leads nowhere: {entry.unresolved}", "what it names to exist"
+            )
             return None
         return entry
 
@@ -77,5 +85,5 @@ class Reading:
             try:
                 return parse_value(key, entry.value)
             except ValueRefusedError as refused:
-                self._problems.refuse(entry, refused.found, refused.expected)
+                self._problems.add(refused_value(entry, refused))
         return None if key.default is None else parse_value(key, key.default)

@@ -35,6 +35,9 @@ def expected_instead(placed: Placed, places: Places) -> str:
 
 
 def _flow_instead(name: str, places: Places) -> str:
+    itself = next((alias for alias in places.aliases if name.startswith(f"{alias}->{alias}.")), None)
+    if itself is not None:
+        return f"a flow between two clusters; {itself} would mirror itself"
     flows = [f"{source}->{target}" for source, target in places.pairs]
     for known in sorted(CONNECTOR.exact, key=len, reverse=True):
         if name.endswith(f".{known}"):

@@ -10,6 +10,7 @@ from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.place import Pair, Placed, Places
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.reading import refused_value
 from twinlog.config.suggest import expected_instead
 from twinlog.config.values import ValueRefusedError, parse_value
 from twinlog.errors import ConfigError, ConfigProblem
@@ -125,12 +126,17 @@ def _providers(
     except ProviderError as error:
         line = last[error.key].line if error.key in last else entry.line
         problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
-        return Providers({}), names
+        return Providers(dict.fromkeys(names, _broken_lookup)), names
+
+
+def _broken_lookup(path: str, key: str) -> str:
+    raise MissingError("config.providers is set up wrong")
 
 
 def _resolved(placed: Placed, providers: Providers, names: tuple[str, ...], warnings: list[str]) -> Placed:
     entry = placed.entry
-    if placed.key is not None and placed.key.type not in _COMMENT_IS_VALUE and placed.trap is None:
+    key = placed.key
+    if key is not None and placed.trap is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = _cut_comment(entry, warnings)
     warnings.extend(
         f"{entry.place}: {entry.key}: config.providers names no {name!r}; the ${{...}} stays as it is"
@@ -158,8 +164,7 @@ def _check(placed: Placed, found: Survey) -> None:
     try:
         parse_value(key, entry.value)
     except ValueRefusedError as refused:
-        shown = refused.found if entry.value == entry.written or "${" not in entry.written else repr(entry.written)
-        found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected))
+        found.problems.append(refused_value(entry, refused))
 
 
 def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey) -> None:

@@ -1,0 +1,61 @@
+"""`twinlog check`: reads a configuration and says what is wrong with it, without contacting a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlog.config import load
+from twinlog.config.explain import explain as explain_key
+from twinlog.errors import ConfigError
+from twinlog.settings import FlowSettings
+
+
+def check(
+    path: Annotated[Path, typer.Argument(help="A MirrorMaker 2 properties file.", show_default=False)],
+    explain: Annotated[
+        str | None, typer.Option(help="Say what this key comes to in each flow, and which line decides it.")
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option(help="Only flows whose target is this alias; may be given several times.")
+    ] = None,
+) -> None:
+    """Read a configuration, print every problem and warning, and what each flow would do. Contacts no cluster.
+
+    Ends with code 1 if something is wrong.
+
+    Example: twinlog check mm2.properties --explain topics.exclude
+    """
+    try:
+        if explain is not None:
+            for line in explain_key(path, explain):
+                typer.echo(str(line))
+            return
+        config = load(path, clusters)
+    except ConfigError as error:
+        for problem in error.problems:
+            typer.echo(f"problem: {problem}", err=True)
+        raise typer.Exit(1) from None
+    for warning in config.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    for flow in config.flows:
+        typer.echo("\n".join(summary(flow)))
+
+
+def summary(flow: FlowSettings) -> list[str]:
+    """A few lines that say what `flow` does, for people."""
+    renamed = "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
+    every = flow.refresh_topics_interval_s
+    return [
+        f"flow {flow.name}",
+        f"  from       {', '.join(flow.consumer.client.bootstrap_servers)}",
+        f"  to         {', '.join(flow.producer.client.bootstrap_servers)}",
+        f"  topics     {', '.join(flow.topics) or '(none)'}; they {renamed}",
+        f"  except     {', '.join(flow.topics_exclude) or '(none)'}",
+        f"  new topics {'not looked for' if every is None else f'looked for every {every:g} s'}",
+        f"  tasks      at most {flow.tasks_max}",
+        f"  positions  in {flow.positions_topic} on {flow.target}",
+        f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
+    ]

@@ -1,0 +1,94 @@
+"""What counts for one key, flow by flow, and which line of the file says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.config.key import Key, Level
+from twinlog.config.keys import CLIENTS
+from twinlog.config.place import Pair, Placed, Places
+from twinlog.config.properties import Entry, read_properties
+from twinlog.config.resolve import FlowLayers, Layer, resolve_flow
+from twinlog.config.suggest import expected_instead
+from twinlog.config.survey import Survey, survey
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.types import Alias
+
+HIDDEN = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`setting` of `flow` is `value`, because of `origin` ("file:line, written as key", or "default").
+
+    `flow` is empty for keys of the whole file. Secrets are hidden, references shown unresolved.
+    """
+
+    flow: str
+    setting: str
+    value: str
+    origin: str
+
+    def __str__(self) -> str:
+        flow = f"{self.flow}: " if self.flow else ""
+        return f"{flow}{self.setting} = {self.value}  ({self.origin})"
+
+
+def explain(path: str | Path, key: str) -> list[Explanation]:
+    """What `key` comes to in the file at `path`, written as in the file (`topics`, `A->B.topics`, `A.consumer.x`).
+
+    Covers every pair of clusters whose flow the file speaks of, enabled or not. Raises ConfigError for an unknown key
+    and for a file without clusters; other problems of the file do not matter here.
+    """
+    found = survey(read_properties(Path(path)), str(path))
+    places = Places(found.aliases)
+    placed = places.place(Entry(key, "", str(path), 0, ""))
+    if placed.key is None:
+        raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(placed, places))])
+    if placed.alias is None and placed.pair is None and placed.key.level is Level.PROCESS:
+        return [_explained("", key, placed.key, found.top.get(key))]
+    return [
+        item
+        for source, target in _pairs(found, places, placed)
+        for item in _of_flow(resolve_flow(found, source, target), placed, placed.key)
+    ]
+
+
+def _pairs(found: Survey, places: Places, placed: Placed) -> list[Pair]:
+    if placed.pair is not None:
+        return [placed.pair]
+    return [pair for pair in places.pairs if pair in found.flows and placed.alias in {None, *pair}]
+
+
+def _of_flow(layers: FlowLayers, placed: Placed, key: Key) -> list[Explanation]:
+    flow = f"{layers.source}->{layers.target}"
+    return [
+        _explained(flow, prefix + name, key, layer.get(name)) for prefix, name, layer in _layers(layers, placed, key)
+    ]
+
+
+def _layers(layers: FlowLayers, placed: Placed, key: Key) -> list[tuple[str, str, Layer]]:
+    """Prefix for the reader, name in the layer, and the layer, of every client or part that reads the key."""
+    if not placed.prefix and key.level is not Level.SECURITY:
+        of_connector = key.level in {Level.FLOW, Level.ONE_FLOW}
+        return [("", placed.name, layers.connector if of_connector else layers.worker)]
+    clients: list[tuple[str, Alias, Layer]] = [
+        ("consumer.", layers.source, layers.consumer),
+        ("producer.", layers.target, layers.producer),
+        ("source.admin.", layers.source, layers.source_admin),
+        ("target.admin.", layers.target, layers.target_admin),
+    ]
+    word = next((word for word in CLIENTS if f"{word}." in placed.prefix), "")
+    return [
+        (prefix, key.name, layer)
+        for prefix, alias, layer in clients
+        if word in prefix and placed.alias in {None, alias}
+    ]
+
+
+def _explained(flow: str, setting: str, key: Key, entry: Entry | None) -> Explanation:
+    if entry is None:
+        return Explanation(flow, setting, "(none)" if key.default is None else key.default, "default")
+    value = HIDDEN if key.secret else entry.written if "${" in entry.written else entry.value
+    return Explanation(flow, setting, value, f"{entry.place}, written as {entry.key}")

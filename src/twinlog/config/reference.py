@@ -1,0 +1,147 @@
+"""Writes `docs/configuration.md` from the key table: `python -m twinlog.config.reference > docs/configuration.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from twinlog.config.key import Effect, Key
+from twinlog.config.keys_client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
+from twinlog.config.keys_connector import (
+    CHECKPOINT_KEYS,
+    CONNECT_KEYS,
+    ONE_FLOW_KEYS,
+    PROCESS_KEYS,
+    SOURCE_KEYS,
+    TWINLOG_KEYS,
+)
+from twinlog.config.keys_security import SECURITY_KEYS
+from twinlog.config.keys_worker import WORKER_KEYS
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Generated from the key table: python -m twinlog.config.reference > docs/configuration.md -->
+
+twinlog reads the properties file of a dedicated MirrorMaker 2 (`connect-mirror-maker`) as it is. This page lists every
+key it knows. `twinlog check FILE` names every problem of a file with its line; `twinlog check FILE --explain KEY` says
+what a key comes to in each flow, and which line decides it.
+
+## The smallest file
+
+```properties
+clusters = east, west
+east.bootstrap.servers = east-1:9092
+west.bootstrap.servers = west-1:9092
+east->west.enabled = true
+```
+
+## Where a key may stand
+
+| written as | counts for |
+|---|---|
+| `KEY` | every flow, or the whole process |
+| `alias.KEY` | one cluster: connections, and the worker settings of flows whose target it is |
+| `alias.consumer.KEY` | reading from that cluster |
+| `alias.producer.KEY` | writing to that cluster |
+| `alias.admin.KEY` | asking that cluster about topics, and creating them |
+| `source->target.KEY` | one flow |
+
+`source->target.KEY` wins over `alias.KEY`, that over `KEY`, that over the default. Exceptions that MirrorMaker 2 has
+and twinlog keeps:
+
+- A client setting of a flow, `A->B.consumer.x`, loses against `A.consumer.x`; `A->B.source.consumer.x` wins over both.
+- The producer that writes records takes `B.producer.x` and `A->B.producer.override.x`, but not `A->B.producer.x`.
+- A connection or security key below an alias counts for all three clients of that cluster, unless one has its own.
+- `offset.storage.*` at top level wins over the same key below an alias.
+
+A key in a place where MirrorMaker 2 would drop it is reported as a warning with the place where it works.
+
+## What differs from MirrorMaker 2
+
+- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on.
+- A comment behind a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
+- A `${...}` reference to something missing is an error as soon as a flow needs its value.
+- Only MirrorMaker 2's own classes for naming and filtering can be named: classes of your own cannot be loaded here.
+- Regular expressions are Java's. What Python cannot express is refused: classes inside classes, `&&`, Unicode classes
+  such as `\\p{L}`, and the flags `x`, `u` and `U`.
+- Batches keep the codec of the source unless `producer.compression.type` names one.
+
+## How to read the tables
+
+The column *now* says what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
+effect yet; *Java*: it is accepted and reported once, but speaks to a Java process and means nothing here.
+A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
+written twice, as in `topics.exclude = mm2.*\\\\.internal`.
+"""
+
+_SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
+    ("Whole process", "Written at top level.", PROCESS_KEYS),
+    ("twinlog's own", "Written at top level or as `A->B.KEY`.", TWINLOG_KEYS),
+    ("Mirroring topics", "Written at top level or as `A->B.KEY`.", SOURCE_KEYS),
+    ("One flow only", "Written as `A->B.KEY`.", ONE_FLOW_KEYS),
+    ("Groups, checkpoints, heartbeats", "Written at top level or as `A->B.KEY`.", CHECKPOINT_KEYS),
+    ("Connectors in general", "Written at top level or as `A->B.KEY`.", CONNECT_KEYS),
+    (
+        "Connection and security",
+        "Written at top level, as `alias.KEY`, or below `alias.consumer.`, `alias.producer.` or `alias.admin.`.",
+        SECURITY_KEYS,
+    ),
+    ("Consumer", "Written as `alias.consumer.KEY`.", CONSUMER_KEYS),
+    ("Producer", "Written as `alias.producer.KEY`, or `A->B.producer.override.KEY`.", PRODUCER_KEYS),
+    ("Admin client", "Written as `alias.admin.KEY`.", ADMIN_KEYS),
+    (
+        "Worker",
+        (
+            "Written as `alias.KEY`, with the alias of the target. Names that begin with `offset.storage`, "
+            "`config.storage`, `status.storage`, `task`, `worker` or name a converter also count at top level."
+        ),
+        WORKER_KEYS,
+    ),
+)
+
+_EFFECTS = {Effect.WORKS: "**works**", Effect.LATER: "later", Effect.JVM: "Java"}
+
+
+def render() -> str:
+    """The whole page, as Markdown."""
+    parts = [_INTRODUCTION]
+    for title, where, keys in _SECTIONS:
+        parts.append(f"\n## {title}\n\n{where}\n\n")
+        parts.append("| key | type | default | accepted | now | meaning |\n|---|---|---|---|---|---|\n")
+        parts.extend(_row(key) for key in _sorted(keys))
+    return "".join(parts)
+
+
+def _sorted(keys: Iterable[Key]) -> list[Key]:
+    order = list(_EFFECTS)
+    return sorted(keys, key=lambda key: (order.index(key.effect), key.name))
+
+
+def _row(key: Key) -> str:
+    default = "" if key.default is None else f"`{_escaped(key.default)}`" if key.default else "(empty)"
+    cells = (f"`{key.name}`", key.type, default, _escaped(_accepted(key)), _EFFECTS[key.effect], _escaped(key.doc))
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _accepted(key: Key) -> str:
+    if key.choices:
+        return ", ".join(f"`{choice}`" for choice in key.choices)
+    if key.accepted_classes:
+        return ", ".join(f"`{name}`" for name in key.accepted_classes)
+    if key.form is not None:
+        return key.form.value
+    parts = []
+    if key.minimum is not None:
+        parts.append(f"from {key.minimum:.6g}" if key.maximum is None else f"{key.minimum:.6g} to {key.maximum:.6g}")
+    if key.nonzero:
+        parts.append("not 0")
+    return ", ".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
