@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from operator import itemgetter
 
 from twinlog.read.batches import Batch
 
 
-class AbortedTransaction(NamedTuple):
-    """One entry of a fetch response's list of aborted transactions."""
-
-    producer_id: int
-    first_offset: int
-
-
 class AbortedFilter:
-    """Follows aborted transactions through the batches of one fetch, which must be asked for in offset order.
+    """Follows aborted transactions, given as (producer id, first offset), through the batches of one fetch in order.
 
     As Kafka's `CompletedFetch`: a producer's transactional batches are aborted from the transaction's first offset up
     to that producer's ABORT marker.
@@ -24,16 +17,16 @@ class AbortedFilter:
 
     __slots__ = ("_active", "_waiting")
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._waiting = sorted(aborted, key=itemgetter(1), reverse=True)
         self._active: set[int] = set()
 
     def hides(self, batch: Batch, *, abort_marker: bool) -> bool:
         """Say whether the batch holds aborted records; `abort_marker` says that it is a control batch that aborts."""
         waiting = self._waiting
         last_offset = batch.last_offset
-        while waiting and waiting[-1].first_offset <= last_offset:
-            self._active.add(waiting.pop().producer_id)
+        while waiting and waiting[-1][1] <= last_offset:
+            self._active.add(waiting.pop()[0])
         if abort_marker:
             self._active.discard(batch.producer_id)
             return False

@@ -32,6 +32,8 @@ _LEGACY_CRC_START = 16
 _LEGACY_MIN_LENGTH = (14, 22)
 _TIMESTAMP = Struct(">q")
 _MAGIC_AT = 16
+_LAST_CODEC = 4
+_new = tuple.__new__  # Batch(...) would unpack and repack its fields: three times slower
 
 
 class Batch(NamedTuple):
@@ -92,45 +94,40 @@ class Batch(NamedTuple):
         return bool(self.attributes & DELETE_HORIZON)
 
 
+def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
+    """Read the batch that begins at `at`; None if the fetch cut it off, or nothing follows.
+
+    Raises `CorruptBatchError` where no batch can begin: unknown magic or codec, a length below its own header.
+    """
+    size = len(buffer)
+    if at + HEADER_SIZE > size:
+        # Too short for format v2, but old messages can be shorter than its header.
+        if at + _MAGIC_AT < size and buffer[at + _MAGIC_AT] < 2:
+            return _legacy_batch(buffer, at, size)
+        return None
+    header = HEADER.unpack_from(buffer, at)
+    if header[3] != 2:
+        return _legacy_batch(buffer, at, size)
+    length = header[1]
+    if length < HEADER_SIZE - LOG_OVERHEAD or header[5] & CODEC_MASK > _LAST_CODEC or header[12] < 0:
+        raise CorruptBatchError(
+            f"batch at source offset {header[0]} has an impossible header (length {length}, attributes "
+            f"{header[5]:#06x}, {header[12]} records); the source's log segment is damaged or the fetch response was"
+        )
+    if at + length + LOG_OVERHEAD > size:
+        return None
+    return _new(Batch, (*header, at))
+
+
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
     """List the complete batches from `start` on; a last one that the fetch cut off is left out.
 
-    Raises `CorruptBatchError` where no batch can begin: an unknown magic, or a length below its own header.
+    Raises `CorruptBatchError` as `read_batch` does.
     """
-    batches: list[Batch] = []
-    append = batches.append
-    unpack = HEADER.unpack_from
-    new = tuple.__new__
-    size = len(buffer)
-    last = size - HEADER_SIZE
-    at = start
-    while at <= last:
-        header = unpack(buffer, at)
-        if header[3] != 2:
-            batch = _legacy_batch(buffer, at, size)
-            if batch is None:
-                return batches
-            append(batch)
-            at = batch.end
-            continue
-        length = header[1]
-        if length < HEADER_SIZE - LOG_OVERHEAD:
-            raise CorruptBatchError(
-                f"batch at source offset {header[0]} claims {length} bytes, less than its own header; "
-                "the source's log segment is damaged or the fetch response was"
-            )
-        end = at + length + LOG_OVERHEAD
-        if end > size:
-            return batches
-        append(new(Batch, (*header, at)))
-        at = end
-    # What is left is too short for a v2 header, but an old message can be shorter than that.
-    while at + _MAGIC_AT < size and buffer[at + _MAGIC_AT] < 2:
-        batch = _legacy_batch(buffer, at, size)
-        if batch is None:
-            break
-        append(batch)
-        at = batch.end
+    batches = []
+    while (batch := read_batch(buffer, start)) is not None:
+        batches.append(batch)
+        start = batch.end
     return batches
 
 

@@ -65,11 +65,12 @@ class Prepared:
     """The appends of one fetch in order, and `position`: the source offset to fetch next.
 
     `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
-    the `oversized` ones.
+    the `oversized` ones. `leader_epoch` is that of the last batch read, -1 if none was or it has none.
     """
 
     position: SourceOffset
     appends: list[Append] = field(default_factory=list)
     aborted: int = 0
     control: int = 0
+    leader_epoch: int = -1
     oversized: list[OversizedRecord] = field(default_factory=list)

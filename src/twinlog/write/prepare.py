@@ -1,62 +1,239 @@
-"""Turns what was fetched into batches that a broker accepts from a client: most go on as they are."""
+"""Turns what was fetched into batches that a broker accepts from a client: most go on as they are.
+
+Called in tasks, once per partition and fetch; a pure function that changes no byte of what it is given.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlog.read.aborted import AbortedFilter, AbortedTransaction
-from twinlog.read.batches import CONTROL, LOG_APPEND_TIME, Batch, check_crc, scan
+from twinlog.errors import CopyError, CorruptBatchError
+from twinlog.read.aborted import AbortedFilter
+from twinlog.read.batches import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
+from twinlog.read.codecs import CODECS, NONE, compress
+from twinlog.read.legacy import legacy_records
+from twinlog.read.records import is_abort_marker, records_block
 from twinlog.types import SourceOffset
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared
+from twinlog.write.encode import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
+from twinlog.write.merge import take_batch, take_records, take_single_batches
+from twinlog.write.split import build_appends
 
-__all__ = ["AbortedTransaction", "Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
+__all__ = ["Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
 
-_NOT_AS_IT_IS = CONTROL | LOG_APPEND_TIME
+_LARGEST_BLOCK = 16_777_216
+"""Bytes that the records of a compressed batch may have before compression; more are split, to bound memory."""
 
 
 def prepare(
     records: memoryview,
     position: int,
     rules: CopyRules,
-    aborted: Iterable[AbortedTransaction] | None = None,
+    aborted: Iterable[tuple[int, int]] | None = None,
 ) -> Prepared:
     """Prepare the batches of one partition's fetch for the remote topic, from source offset `position` on.
 
     `records` is a writable view that belongs to the caller until the appends are acknowledged: appends share its bytes.
-    `aborted` is the fetch's list of aborted transactions, used under `rules.read_committed`. Raises
-    `CorruptBatchError` and `RecordTooLargeError`.
+    `aborted` is the fetch's list of aborted transactions as (producer id, first offset), used under
+    `rules.read_committed`. A batch that is opened is checked against its CRC first; one that goes on as it is only
+    under `rules.check_crcs`, for its checksum goes along.
+
+    Raises `CorruptBatchError` and `RecordTooLargeError`, but only if nothing comes before the bad batch or record: else
+    what does is returned, with the position of the rest, and the next call raises.
     """
-    prepared = Prepared(SourceOffset(position))
-    hidden = AbortedFilter(aborted or ()) if rules.read_committed else None
-    for batch in scan(records):
+    work = _Preparation(records, position, rules)
+    try:
+        work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
+    except CopyError:
+        if not work.prepared.appends:
+            raise
+        work.prepared.position = work.prepared.appends[-1].next_source_offset
+    return work.prepared
+
+
+class _Preparation:
+    """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
+    second one to be merged with; never both."""
+
+    __slots__ = ("builder", "codec", "lone", "position", "prepared", "records", "rules", "target")
+
+    def __init__(self, records: memoryview, position: int, rules: CopyRules) -> None:
+        self.records = records
+        self.rules = rules
+        self.codec = None if rules.codec is None else CODECS[rules.codec]
+        self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
+        self.position = position
+        self.prepared = Prepared(SourceOffset(position))
+        self.builder: BatchBuilder | None = None
+        self.lone: Batch | None = None
+
+    def run(self, hidden: AbortedFilter | None) -> None:
+        """Take all complete batches, in order; `hidden` knows the aborted ones."""
+        at = 0
+        try:
+            while (batch := read_batch(self.records, at)) is not None:
+                at = self._next(batch, hidden)
+        except CorruptBatchError:
+            self._flush()
+            raise
+        self._flush()
+        self.prepared.position = SourceOffset(self.position)
+
+    def _next(self, batch: Batch, hidden: AbortedFilter | None) -> int:
+        """Take one batch, or a row of small ones; return where the next one begins."""
+        rules, prepared = self.rules, self.prepared
+        past = batch.last_offset + 1
+        prepared.leader_epoch = batch.leader_epoch
         if rules.check_crcs:
-            check_crc(records, batch)
-        last_offset = batch.last_offset
-        if last_offset < position:
-            continue
-        if (
+            check_crc(self.records, batch)
+        if batch.magic == 2:
+            aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
+            if aborted or batch.is_control or not batch.record_count:
+                if past > self.position:
+                    prepared.aborted += batch.record_count if aborted else 0
+                    prepared.control += 0 if aborted else batch.record_count
+                    self.position = past
+                return batch.end
+        if past <= self.position:
+            return batch.end
+        whole = (
             batch.magic == 2
-            and batch.base_offset >= position
             and batch.record_count == batch.last_offset_delta + 1
-            and not batch.attributes & _NOT_AS_IT_IS
-            and batch.size <= rules.max_batch_bytes
-            and hidden is None
-        ):
-            prepared.appends.append(
-                Append(
-                    records[batch.start : batch.end],
-                    batch.record_count,
-                    SourceOffset(batch.base_offset),
-                    SourceOffset(last_offset + 1),
-                    batch.max_timestamp,
-                    ((batch.base_offset, batch.record_count),),
-                )
-            )
+            and batch.base_offset >= self.position
+            and not batch.is_log_append_time
+        )
+        if not whole:
+            if not self._joins(batch):
+                self._flush()
+                self.builder = BatchBuilder(self._codec_for(batch))
+            self._take(batch, self.position)
+        elif batch.size >= rules.merge_below or batch.record_count > rules.merge_records:
+            self._flush()
+            self._pass_on(batch)
+        elif self._joins(batch):
+            self._take(batch, batch.base_offset)
+            if batch.record_count == 1:
+                return self._take_singles(batch, transactional=hidden is None)
         else:
-            raise NotImplementedError
-        position = last_offset + 1
-    prepared.position = SourceOffset(position)
-    return prepared
+            self._flush()
+            self.lone = batch
+        self.position = past
+        return batch.end
 
+    def _codec_for(self, batch: Batch) -> int:
+        return batch.codec if self.codec is None else self.codec
 
-_ = Batch
+    def _room(self, builder: BatchBuilder) -> int:
+        return self.rules.max_batch_bytes - HEADER_SIZE if builder.codec == NONE else _LARGEST_BLOCK
+
+    def _joins(self, batch: Batch) -> bool:
+        """Say whether the batch can be merged with what comes right before it; then a builder is ready for it."""
+        lone = self.lone
+        if lone is not None:
+            if self._codec_for(lone) != self._codec_for(batch) or lone.size + batch.size > self.target:
+                return False
+            self.lone = None
+            self.builder = BatchBuilder(self._codec_for(lone))
+            self._take(lone, lone.base_offset)
+        builder = self.builder
+        return (
+            builder is not None
+            and builder.codec == self._codec_for(batch)
+            and builder.source_bytes + batch.size <= self.target
+            and len(builder.parts) + batch.record_count <= MAX_RECORDS
+        )
+
+    def _take(self, batch: Batch, position: int) -> None:
+        """Put a batch's records from `position` on into the builder; begin another one as often as it is full."""
+        if not self.rules.check_crcs:
+            check_crc(self.records, batch)
+        builder = self.builder
+        assert builder is not None
+        before = len(builder.parts)
+        room = self._room(builder)
+        try:
+            if batch.magic < 2:
+                for offset, timestamp, body in legacy_records(self.records, batch):
+                    if offset >= position:
+                        full = builder.size + len(body) + LARGEST_GROWTH > room or len(builder.parts) >= MAX_RECORDS
+                        if full and builder.parts:
+                            builder, before = self._next_builder(builder), 0
+                        builder.add(offset, timestamp, body)
+                builder.next_offset = batch.last_offset + 1
+            else:
+                block = records_block(self.records, batch)
+                count = batch.record_count
+                dense = batch.base_offset >= position and count == batch.last_offset_delta + 1
+                fits = builder.size + len(block) + count * LARGEST_GROWTH <= room and before + count <= MAX_RECORDS
+                if dense and fits and not batch.is_log_append_time:
+                    take_batch(builder, block, batch)
+                else:
+                    at, taken = take_records(builder, block, batch, 0, 0, position=position, room=room)
+                    while taken < count:
+                        builder, before = self._next_builder(builder), 0
+                        at, taken = take_records(builder, block, batch, at, taken, position=position, room=room)
+        except CorruptBatchError:
+            builder.drop_from(before)
+            raise
+        builder.source_bytes += batch.size
+
+    def _next_builder(self, full: BatchBuilder) -> BatchBuilder:
+        self._append_built(full)
+        self.builder = BatchBuilder(full.codec)
+        return self.builder
+
+    def _take_singles(self, batch: Batch, *, transactional: bool) -> int:
+        """Take the batches of one record each that follow this one; return where the next other one begins."""
+        builder = self.builder
+        assert builder is not None
+        at = batch.end
+        if builder.codec == NONE and not batch.codec:
+            room = min(self.target - builder.source_bytes, self._room(builder) - builder.size)
+            largest = self.rules.merge_below
+            last = take_single_batches(
+                builder, self.records, at, source_bytes=room, largest=largest, transactional=transactional
+            )
+            if last is not None:
+                at = last.end
+                self.prepared.leader_epoch = last.leader_epoch
+        self.position = builder.next_offset
+        return at
+
+    def _flush(self) -> None:
+        lone, self.lone = self.lone, None
+        if lone is not None:
+            self._pass_on(lone)
+        builder, self.builder = self.builder, None
+        if builder is not None:
+            self._append_built(builder)
+
+    def _pass_on(self, batch: Batch) -> None:
+        """Append a whole batch as it is, or only its codec changed; build it anew if it is too large for that."""
+        codec = self._codec_for(batch)
+        as_it_is = codec == batch.codec
+        data = self.records[batch.start : batch.end] if as_it_is else self._recompressed(batch, codec)
+        if len(data) > self.rules.max_batch_bytes:
+            self.builder = BatchBuilder(codec)
+            self._take(batch, batch.base_offset)
+        else:
+            first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
+            spans = ((batch.base_offset, batch.record_count),)
+            append = Append(data, batch.record_count, first, past, batch.max_timestamp, spans)
+            self.prepared.appends.append(append)
+
+    def _recompressed(self, batch: Batch, codec: int) -> bytearray:
+        if not self.rules.check_crcs:
+            check_crc(self.records, batch)
+        block = compress(codec, records_block(self.records, batch), self.rules.codec_level)
+        data = bytearray(self.records[batch.start : batch.start + HEADER_SIZE])
+        header = batch._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(block), crc=0, attributes=codec)
+        HEADER.pack_into(data, 0, *header[:-1])
+        data += block
+        return data
+
+    def _append_built(self, builder: BatchBuilder) -> None:
+        for part in build_appends(builder, self.rules):
+            if isinstance(part, Append):
+                self.prepared.appends.append(part)
+            else:
+                self.prepared.oversized.append(part)
