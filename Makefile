@@ -19,7 +19,7 @@ check: .venv/.ready ## lint, format, types, import contracts, commands and names
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 	@$(PYTHON) scripts/check_docs.py
 
 unit: .venv/.ready ## the tests that need no broker

@@ -1,0 +1,137 @@
+"""Checks that what the documents tell a reader to type or to open exists.
+
+In the Markdown files of the root and of docs: every `twinlog ...` command and `make ...` target in a console, bash or sh block; every
+`path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class or Class.method);
+every relative link. Prints one line for each problem and ends with status 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_NAME = re.compile(r"`([\w/.-]+\.py)(?::([\w.]+))?`")
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+_TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
+_SEPARATORS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "(", ")"}
+
+
+def problems(root: Path, cli: Any) -> Iterator[str]:
+    """One line for each thing in the documents below `root` that does not exist; `cli` is the real command tree."""
+    makefile = root / "Makefile"
+    targets = set(_TARGET.findall(makefile.read_text(encoding="utf-8"))) if makefile.is_file() else set()
+    documents = [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        where = document.relative_to(root)
+        for language, block in _BLOCK.findall(text):
+            for words in commands(language, block):
+                found = wrong_command(words, cli, targets)
+                if found:
+                    yield f"{where}: `{shlex.join(words)}`: {found}"
+        prose = _BLOCK.sub("", text)
+        for path, name in _NAME.findall(prose):
+            found = wrong_name(root, path, name)
+            if found:
+                yield f"{where}: {found}"
+        for link in _LINK.findall(prose):
+            if not (document.parent / link).exists():
+                yield f"{where}: links to {link}, which does not exist"
+
+
+def commands(language: str, block: str) -> Iterator[list[str]]:
+    """The simple commands of a block, split at pipes and the like; in a console block only lines after a prompt."""
+    if language not in {"console", "bash", "sh", "shell"}:
+        return
+    prompted = language == "console"
+    for line in block.replace("\\\n", " ").splitlines():
+        if prompted and not line.startswith("$ "):
+            continue
+        lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if word not in _SEPARATORS:
+                words.append(word)
+            elif words:
+                yield words
+                words = []
+
+
+def wrong_command(words: list[str], cli: Any, targets: set[str]) -> str | None:
+    """What is wrong with one command, if it is twinlog or make; assignments before it are skipped."""
+    while words and re.match(r"\w+=", words[0]):
+        words = words[1:]
+    if not words:
+        return None
+    program = Path(words[0]).name
+    if program == "make":
+        asked = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
+        return next((f"make has no target {word}" for word in asked if word not in targets), None)
+    return _wrong_twinlog(words[1:], cli) if program == "twinlog" else None
+
+
+def _wrong_twinlog(words: list[str], command: Any) -> str | None:
+    name = "twinlog"
+    rest = iter(words)
+    for word in rest:
+        subcommands = getattr(command, "commands", {})
+        if word.startswith("-") and word != "-":
+            option = word.split("=")[0]
+            known = {text: param for param in command.params for text in [*param.opts, *param.secondary_opts]}
+            if option in {"--help", "--install-completion", "--show-completion"}:
+                continue
+            if option not in known:
+                return f"{name} has no option {option}"
+            if "=" not in word and not getattr(known[option], "is_flag", False):
+                next(rest, None)
+        elif subcommands:
+            if word not in subcommands:
+                return f"{name} has no command {word}"
+            command, name = subcommands[word], f"{name} {word}"
+    return None
+
+
+def wrong_name(root: Path, path: str, name: str) -> str | None:
+    """What is wrong with `path:name`; the path counts from the root or from src/twinlog."""
+    file = next((found for found in (root / path, root / "src" / "twinlog" / path) if found.is_file()), None)
+    if file is None:
+        return f"`{path}` does not exist"
+    scope: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
+    for part in name.split(".") if name else []:
+        inner = next((node for node in scope if _called(node) == part), None)
+        if inner is None:
+            return f"`{path}` has no `{name}`"
+        scope = inner.body if isinstance(inner, ast.ClassDef) else []
+    return None
+
+
+def _called(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return None
+
+
+def main() -> int:
+    import typer.main  # noqa: PLC0415
+
+    cli = typer.main.get_command(importlib.import_module("twinlog.cli").app)
+    found = list(problems(ROOT, cli))
+    print("\n".join(found) or "The documents name only commands, targets, files and functions that exist.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

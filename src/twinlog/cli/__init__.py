@@ -1,0 +1,1 @@
+"""The `twinlog` command: one file for each of its subcommands."""
