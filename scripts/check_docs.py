@@ -1,8 +1,8 @@
 """Checks that what the documents tell a reader to type or to open exists.
 
-In the Markdown files of the root and of docs: every `twinlog ...` command and `make ...` target in a console, bash or sh block; every
-`path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class or Class.method);
-every relative link. Prints one line for each problem and ends with status 1 if there is any.
+In the Markdown files of the root and of docs: every `twinlog ...` command and `make ...` target in a console, bash or
+sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class, constant
+or Class.method); every relative link. Prints one line for each problem and ends with status 1 if there is any.
 """
 
 from __future__ import annotations
@@ -127,7 +127,11 @@ def _called(node: ast.stmt) -> str | None:
 def main() -> int:
     import typer.main  # noqa: PLC0415
 
-    cli = typer.main.get_command(importlib.import_module("twinlog.cli").app)
+    app = getattr(importlib.import_module("twinlog.cli"), "app", None)
+    if app is None:
+        print("twinlog.cli has no `app`, the Typer command tree that the documents are checked against.")
+        return 1
+    cli = typer.main.get_command(app)
     found = list(problems(ROOT, cli))
     print("\n".join(found) or "The documents name only commands, targets, files and functions that exist.")
     return 1 if found else 0
