@@ -5,6 +5,7 @@ It is kafka-python's selector loop, because its connections live there; the rest
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from kafka.net.selector import NetworkSelector
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 
 class Loop:
     """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread."""
@@ -21,6 +24,8 @@ class Loop:
     def __init__(self) -> None:
         # A slow step is a slow road or a loaded machine, not a bug: no warning for it.
         self.net = NetworkSelector(slow_task_threshold_secs=0)
+        self.crashed: Callable[[BaseException], None] = _log_crash
+        """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
 
     def run(self, main: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         """Run `main` to its end and return its result; other coroutines run meanwhile."""
@@ -30,6 +35,10 @@ class Loop:
     def spawn(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Any:
         """Start a coroutine; the awaitable returned gives its result or raises its error."""
         return self.net.call_soon_with_future(coroutine, *args)
+
+    def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start a coroutine that nobody waits for."""
+        self.net.call_soon_with_future(coroutine, *args).add_errback(lambda error: self.crashed(error))
 
     def call_threadsafe(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread, soon."""
@@ -59,6 +68,10 @@ class Loop:
 
     def close(self) -> None:
         self.net.close()
+
+
+def _log_crash(error: BaseException) -> None:
+    log.error("a coroutine crashed", exc_info=error)
 
 
 class Signal:
@@ -102,12 +115,3 @@ class Signal:
         if not woken and waiter in self._waiters:
             self._waiters.remove(waiter)
         return woken
-
-
-async def within(loop: Loop, awaitable: Any, timeout_s: float) -> bool:
-    """Wait until `awaitable` (from `Loop.spawn`) has ended, at most `timeout_s` seconds; its error is not raised here."""
-    ended = loop.signal()
-    awaitable.add_both(lambda _: ended.set())
-    if awaitable.is_done:
-        return True
-    return await ended.wait(timeout_s)

@@ -21,6 +21,9 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.parser import KafkaProtocol
 
+from twinlog.kafka.fetch_response import read_fetch_response
+from twinlog.kafka.varint import skip_tags, uvarint
+
 SCRATCH_BYTES = 64 << 10
 """Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
 
@@ -29,15 +32,6 @@ PRODUCE_VERSION = 9
 
 _PREFIX = struct.Struct(">ihhih")
 _INT = struct.Struct(">i")
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 128:
-        out.append((value & 127) | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class RawProduce:
@@ -80,14 +74,14 @@ class RawProduce:
             parts.append(b"\0")
         else:
             name = self.transactional_id.encode()
-            parts += (_uvarint(len(name) + 1), name)
+            parts += (uvarint(len(name) + 1), name)
         parts.append(struct.pack(">hi", self.acks, self.timeout_ms))
-        parts.append(_uvarint(len(self.topics) + 1))
+        parts.append(uvarint(len(self.topics) + 1))
         for topic, batches in self.topics.items():
             name = topic.encode()
-            parts += (_uvarint(len(name) + 1), name, _uvarint(len(batches) + 1))
+            parts += (uvarint(len(name) + 1), name, uvarint(len(batches) + 1))
             for partition, batch in batches:
-                parts += (_INT.pack(partition) + _uvarint(len(batch) + 1), batch, b"\0")
+                parts += (_INT.pack(partition) + uvarint(len(batch) + 1), batch, b"\0")
             parts.append(b"\0")
         parts.append(b"\0")
         size = _PREFIX.size - 4 + sum(map(len, parts))
@@ -119,33 +113,15 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         version = header.request_api_version
         start = 4
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
-            start = _after_tags(data)
+            start = skip_tags(data, 4)
+        if header.request_api_key == _FETCH:
+            return [(correlation_id, read_fetch_response(memoryview(data), start, version))]
         return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]
 
 
+_FETCH = 1
 _API_VERSIONS = 18
 """Its response header is never flexible (KIP-511)."""
-
-
-def _after_tags(data: bytearray) -> int:
-    position = 4
-    count, position = _read_uvarint(data, position)
-    for _ in range(count):
-        _, position = _read_uvarint(data, position)
-        size, position = _read_uvarint(data, position)
-        position += size
-    return position
-
-
-def _read_uvarint(data: bytearray, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
 
 
 class _Frames:

@@ -1,0 +1,219 @@
+"""Asks a cluster about its topics and creates them; blocking calls for the driver, batched: no call per topic.
+
+Each call raises ClusterError when the cluster does not answer and RefusedError when a permission is missing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from twinlog.errors import RefusedError
+from twinlog.kafka import faults
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.faults import Code
+from twinlog.kafka.loop import Loop
+from twinlog.settings import ClientSettings
+from twinlog.types import TopicName, TopicPartition
+
+T = TypeVar("T")
+
+_TOPIC_RESOURCE = 2
+_TOPIC_ALREADY_EXISTS = 36
+CHUNK = 100
+"""Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic of a cluster; `topic_id` is None before Kafka 2.8."""
+
+    name: TopicName
+    partitions: int
+    topic_id: uuid.UUID | None
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic as its cluster reports it.
+
+    `source` is the number of Kafka's ConfigSource: 1 set on the topic, 2 dynamic broker, 3 dynamic default broker,
+    4 static broker file, 5 default.
+    """
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; `replication_factor` -1 leaves it to the broker."""
+
+    name: TopicName
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class ClusterAdmin:
+    """One cluster, seen from the driver; may be used from several threads."""
+
+    def __init__(self, alias: str, settings: ClientSettings) -> None:
+        self.alias = alias
+        self._loop = Loop()
+        self.client = ClusterClient(self._loop, alias, settings)
+        self._loop.net.start()
+
+    def call(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run a coroutine of this cluster's client and wait for it."""
+        return self._loop.run(step, *args)
+
+    def connect(self, timeout_s: float = 30.0) -> None:
+        self.call(self.client.connect, timeout_s)
+
+    def close(self) -> None:
+        self.client.close()
+        self._loop.net.stop(timeout_ms=1000)
+
+    def topics(self) -> dict[TopicName, TopicDescription]:
+        """Every topic that this principal may describe."""
+        return self.call(self._topics, None)
+
+    async def _topics(self, names: Sequence[str] | None) -> dict[TopicName, TopicDescription]:
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = await self.client.ask(request)
+        return {
+            TopicName(topic.name): TopicDescription(
+                TopicName(topic.name), len(topic.partitions), topic.topic_id or None, bool(topic.is_internal)
+            )
+            for topic in response.topics
+            if topic.error_code in (Code.NONE, Code.LEADER_NOT_AVAILABLE)
+        }
+
+    def configs(self, topics: Iterable[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
+        """All settings of topics, with where each comes from; topics that vanished are left out."""
+        return self.call(self._configs, list(topics))
+
+    async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
+        found: dict[TopicName, list[ConfigEntry]] = {}
+        for start in range(0, len(topics), CHUNK):
+            resource = DescribeConfigsRequest.DescribeConfigsResource
+            request = DescribeConfigsRequest(
+                resources=[
+                    resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+                    for name in topics[start : start + CHUNK]
+                ],
+                include_synonyms=False,
+                include_documentation=False,
+                min_version=1,
+            )
+            response = await self.client.ask(request)
+            for result in response.results:
+                if faults.refused(result.error_code):
+                    raise RefusedError(
+                        f"cluster {self.alias}: reading the settings of topic {result.resource_name} needs "
+                        f"DESCRIBE_CONFIGS on it: {faults.explain(result.error_code)}"
+                    )
+                if result.error_code == Code.NONE:
+                    found[TopicName(result.resource_name)] = [
+                        ConfigEntry(
+                            entry.name,
+                            entry.value,
+                            entry.config_source,
+                            bool(entry.read_only),
+                            bool(entry.is_sensitive),
+                        )
+                        for entry in result.configs
+                    ]
+        return found
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, str]:
+        """Create topics and wait until each partition has a leader; returns those that were refused, with the reason.
+
+        A topic that exists already counts as created.
+        """
+        return self.call(self._create, list(topics))
+
+    async def _create(self, topics: list[NewTopic]) -> dict[TopicName, str]:
+        refused: dict[TopicName, str] = {}
+        kind = CreateTopicsRequest.CreatableTopic
+        for start in range(0, len(topics), CHUNK):
+            chunk = topics[start : start + CHUNK]
+            request = CreateTopicsRequest(
+                topics=[
+                    kind(
+                        name=topic.name,
+                        num_partitions=topic.partitions,
+                        replication_factor=topic.replication_factor,
+                        assignments=[],
+                        configs=[
+                            kind.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
+                        ],
+                    )
+                    for topic in chunk
+                ],
+                timeout_ms=30_000,
+                validate_only=False,
+            )
+            response = await self.client.ask(request, await self._controller(), 40.0)
+            for topic in response.topics:
+                if topic.error_code not in (Code.NONE, _TOPIC_ALREADY_EXISTS):
+                    refused[TopicName(topic.name)] = self._reason(topic, f"CREATE on topic {topic.name}")
+        created = [topic.name for topic in topics if topic.name not in refused]
+        if created:
+            await self.client.wait_for(created, timeout_s=30.0)
+        return refused
+
+    def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, str]:
+        """Raise partition counts; returns those that were refused, with the reason."""
+        return self.call(self._create_partitions, counts)
+
+    async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, str]:
+        kind = CreatePartitionsRequest.CreatePartitionsTopic
+        request = CreatePartitionsRequest(
+            topics=[kind(name=name, count=count, assignments=None) for name, count in counts.items()],
+            timeout_ms=30_000,
+            validate_only=False,
+        )
+        response = await self.client.ask(request, await self._controller(), 40.0)
+        return {
+            TopicName(result.name): self._reason(result, f"ALTER on topic {result.name}")
+            for result in response.results
+            if result.error_code != Code.NONE
+        }
+
+    def _reason(self, result: Any, right: str) -> str:
+        text = result.error_message or faults.explain(result.error_code)
+        return f"needs {right}: {text}" if faults.refused(result.error_code) else str(text)
+
+    async def _controller(self) -> int | None:
+        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return response.controller_id if response.controller_id >= 0 else None
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """First or next offset of each partition that has a leader."""
+        wanted = list(partitions)
+
+        async def ask() -> dict[TopicPartition, int]:
+            await self.client.refresh({part.topic for part in wanted})
+            return await self.client.list_offsets(wanted, LATEST if latest else EARLIEST, read_committed=read_committed)
+
+        if not wanted:
+            return {}
+        return self.call(ask)

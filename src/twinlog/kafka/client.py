@@ -1,0 +1,243 @@
+"""Talks to one cluster from an event loop: metadata, offsets, raw fetches and raw appends.
+
+Runs in tasks (and in tests); every call is a coroutine on the loop the client was made with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.errors import KafkaError
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer.transaction import InitProducerIdRequest
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka import faults
+from twinlog.kafka.faults import Code
+from twinlog.kafka.loop import Loop
+from twinlog.kafka.security import connection_options
+from twinlog.kafka.wire import PRODUCE_VERSION, FrameManager, RawProduce
+from twinlog.settings import ClientSettings
+from twinlog.types import TopicName, TopicPartition
+
+MAX_FRAME_BYTES = 256 << 20
+EARLIEST, LATEST = -2, -1
+_PRODUCE, _FETCH = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who serves a partition: broker node id and the epoch of its leadership (-1 unknown)."""
+
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8."""
+
+    name: TopicName
+    topic_id: uuid.UUID | None
+    leaders: Mapping[int, Leader]
+    error: int = 0
+
+
+@dataclass(slots=True)
+class ClusterClient:
+    """One cluster, seen from one loop.
+
+    Long polls travel on connections of their own (`data`), so that a question never waits behind a fetch.
+    """
+
+    loop: Loop
+    alias: str
+    settings: ClientSettings
+    _control: Any = field(init=False)
+    _data: Any = field(init=False)
+    _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
+    fetch_version: int = field(init=False, default=12)
+
+    def __post_init__(self) -> None:
+        options = connection_options(self.settings)
+        self._control = FrameManager(self.loop.net, receive_message_max_bytes=MAX_FRAME_BYTES, **options)
+        self._data = FrameManager(
+            self.loop.net,
+            receive_message_max_bytes=MAX_FRAME_BYTES,
+            max_in_flight_requests_per_connection=64,
+            **options,
+        )
+        for manager in (self._control, self._data):
+            # Metadata is asked for here, by name; the managers must never create a topic by asking.
+            manager.cluster.config["allow_auto_create_topics"] = False
+
+    async def connect(self, timeout_s: float = 30.0) -> None:
+        """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
+        self._control._auth_failures.clear()
+        try:
+            await self._control.bootstrap_async(timeout_s * 1000)
+        except KafkaError as error:
+            refusal = next(iter(self._control._auth_failures.values()), None)
+            raise faults.from_kafka(refusal or error, self.alias) from error
+        versions = self._control.broker_version_data.api_versions
+        if versions[_PRODUCE][1] < PRODUCE_VERSION or versions[_FETCH][1] < self.fetch_version:
+            raise RefusedError(f"cluster {self.alias}: the brokers are too old; twinlog needs Kafka 2.8 or newer")
+        self.fetch_version = min(13, versions[_FETCH][1])
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._control.broker_version_data is not None and self._control.cluster.brokers())
+
+    async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
+        """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError."""
+        return await self._send(self._control, request, node, timeout_s)
+
+    async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
+        """Send on the data connection of a broker."""
+        return await self._send(self._data, request, node, timeout_s)
+
+    async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
+        timeout_ms = None if timeout_s is None else timeout_s * 1000
+        try:
+            return await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
+            raise faults.from_kafka(error, self.alias) from error
+
+    async def produce(
+        self, node: int, topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]], timeout_s: float
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """Append one batch per partition on its leader, acknowledged by all in-sync replicas.
+
+        Returns {(topic, partition): (error code, offset of the first record)}.
+        """
+        request = RawProduce(topics, timeout_ms=int(timeout_s * 1000))
+        response = await self.send(request, node, timeout_s + 5)
+        return {
+            (topic.name, part.index): (part.error_code, part.base_offset)
+            for topic in response.responses
+            for part in topic.partition_responses
+        }
+
+    async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
+        """Ask for leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders."""
+        names = sorted(set(topics))
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = await self.ask(request)
+        if not response.brokers:
+            raise ClusterError(f"cluster {self.alias}: its metadata names no broker")
+        for manager in (self._control, self._data):
+            manager.cluster.update_metadata(response)
+        found = {}
+        for topic in response.topics:
+            found[TopicName(topic.name)] = TopicMetadata(
+                name=TopicName(topic.name),
+                topic_id=topic.topic_id or None,
+                leaders={
+                    part.partition_index: Leader(part.leader_id, part.leader_epoch)
+                    for part in topic.partitions
+                    if part.leader_id >= 0
+                },
+                error=topic.error_code,
+            )
+        self._topics.update(found)
+        return found
+
+    def topic(self, name: TopicName) -> TopicMetadata | None:
+        """What the last `refresh` said of a topic."""
+        return self._topics.get(name)
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        """The partition's leader by the last `refresh`; None while unknown."""
+        topic = self._topics.get(partition.topic)
+        return None if topic is None else topic.leaders.get(partition.partition)
+
+    async def list_offsets(
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
+
+        With `read_committed` LATEST is the last stable offset. Partitions whose leader is unknown or answers with a
+        passing error are missing from the result. Raises RefusedError for a missing permission.
+        """
+        by_node: dict[int, dict[TopicName, list[int]]] = {}
+        for partition in partitions:
+            leader = self.leader(partition)
+            if leader is not None:
+                by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+        kind = ListOffsetsRequest.ListOffsetsTopic
+        found: dict[TopicPartition, int] = {}
+        for node, topics in by_node.items():
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(read_committed),
+                topics=[
+                    kind(
+                        name=name,
+                        partitions=[
+                            kind.ListOffsetsPartition(partition_index=part, current_leader_epoch=-1, timestamp=at)
+                            for part in parts
+                        ],
+                    )
+                    for name, parts in topics.items()
+                ],
+                max_version=7,
+            )
+            response = await self.ask(request, node)
+            for topic in response.topics:
+                for part in topic.partitions:
+                    if part.error_code == Code.NONE:
+                        found[TopicPartition(TopicName(topic.name), part.partition_index)] = part.offset
+                    elif faults.refused(part.error_code):
+                        raise RefusedError(
+                            f"cluster {self.alias}: reading offsets of topic {topic.name} needs DESCRIBE on it: "
+                            f"{faults.explain(part.error_code)}"
+                        )
+        return found
+
+    async def init_producer(self) -> tuple[int, int]:
+        """A fresh idempotent producer: (producer id, epoch). Raises ClusterError until the cluster hands one out."""
+        response = await self.ask(
+            InitProducerIdRequest(
+                transactional_id=None,
+                transaction_timeout_ms=2**31 - 1,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=4,
+            )
+        )
+        if response.error_code == Code.NONE:
+            return response.producer_id, response.producer_epoch
+        if faults.refused(response.error_code):
+            raise RefusedError(
+                f"cluster {self.alias}: an idempotent producer needs IDEMPOTENT_WRITE on the cluster, or WRITE on a "
+                f"topic: {faults.explain(response.error_code)}"
+            )
+        raise ClusterError(f"cluster {self.alias}: no producer id yet: {faults.explain(response.error_code)}")
+
+    async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
+        """Refresh until every topic has a leader for each of its partitions; ClusterError after `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        names = set(topics)
+        while True:
+            found = await self.refresh(names)
+            missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
+            await self.loop.sleep(0.1)
+
+    def close(self) -> None:
+        for manager in (self._control, self._data):
+            manager.close()

@@ -1,0 +1,153 @@
+"""Fetches raw record batches from one broker in an incremental fetch session (KIP-227).
+
+A session remembers what was asked for, so that a poll over thousands of idle partitions names only those that moved.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka import faults
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.faults import Code
+from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
+from twinlog.types import TopicName, TopicPartition
+
+_SESSION_FAULTS = frozenset(
+    {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR}
+)
+
+
+class FetchPosition(NamedTuple):
+    """Where to read a partition next.
+
+    `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with it the broker itself says when the
+    log was truncated below `offset` (KIP-595). `topic_id` guards against a topic of the same name made anew (KIP-516).
+    """
+
+    offset: int
+    max_bytes: int
+    last_epoch: int = -1
+    leader_epoch: int = -1
+    topic_id: uuid.UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One source partition and what a broker answered for it."""
+
+    partition: TopicPartition
+    answer: PartitionAnswer
+
+
+class FetchSession:
+    """The fetch session with one broker; not shared between coroutines.
+
+    With `kept` False the broker keeps no session: for a look at a few partitions.
+    """
+
+    def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
+        self._client = client
+        self._node = node
+        self._read_committed = read_committed
+        self._kept = kept
+        self._reset()
+
+    def _reset(self) -> None:
+        self._id = 0
+        self._epoch = 0 if self._kept else -1
+        self._known: dict[TopicPartition, FetchPosition] = {}
+
+    async def fetch(
+        self, wanted: Mapping[TopicPartition, FetchPosition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[Fetched]:
+        """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
+
+        Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
+        """
+        version = self._client.fetch_version
+        if self._epoch <= 0:
+            ask: Mapping[TopicPartition, FetchPosition] = wanted
+            forgotten: list[TopicPartition] = []
+        else:
+            ask = {part: at for part, at in wanted.items() if self._known.get(part) != at}
+            forgotten = [part for part in self._known if part not in wanted]
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=int(self._read_committed),
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=self._topics(ask),
+            forgotten_topics_data=self._forgotten(forgotten),
+            rack_id="",
+            max_version=version,
+            min_version=version,
+        )
+        names = {
+            at.topic_id: part.topic for part, at in (*self._known.items(), *wanted.items()) if at.topic_id is not None
+        }
+        try:
+            response: FetchAnswer = await self._client.send(request, self._node, max_wait_ms / 1000 + 30)
+        except Exception:
+            self._reset()
+            raise
+        if response.error_code != Code.NONE:
+            self._reset()
+            if response.error_code in _SESSION_FAULTS:
+                return []
+            raise ClusterError(f"cluster {self._client.alias}: fetch refused: {faults.explain(response.error_code)}")
+        if self._kept and response.session_id:
+            self._id = response.session_id
+            self._epoch = 1 if self._epoch == 2**31 - 1 else self._epoch + 1
+            self._known = dict(wanted)
+        else:
+            self._reset()
+        return self._answers(response, names)
+
+    def _answers(self, response: FetchAnswer, names: Mapping[uuid.UUID, TopicName]) -> list[Fetched]:
+        found = []
+        for key, parts in response.topics:
+            name = names.get(key) if isinstance(key, uuid.UUID) else TopicName(key)
+            if name is None:
+                continue
+            for part in parts:
+                partition = TopicPartition(name, part.partition)
+                found.append(Fetched(partition, part))
+                if part.error != Code.NONE:
+                    # Say it again next time: the broker keeps no failed partition current.
+                    self._known.pop(partition, None)
+        return found
+
+    def _topics(self, ask: Mapping[TopicPartition, FetchPosition]) -> list[Any]:
+        kind = FetchRequest.FetchTopic
+        topics: dict[tuple[TopicName, uuid.UUID | None], list[Any]] = {}
+        for part, at in ask.items():
+            topics.setdefault((part.topic, at.topic_id), []).append(
+                kind.FetchPartition(
+                    partition=part.partition,
+                    current_leader_epoch=at.leader_epoch,
+                    fetch_offset=at.offset,
+                    last_fetched_epoch=at.last_epoch,
+                    log_start_offset=-1,
+                    partition_max_bytes=at.max_bytes,
+                )
+            )
+        return [kind(topic=name, topic_id=topic_id, partitions=parts) for (name, topic_id), parts in topics.items()]
+
+    def _forgotten(self, partitions: Sequence[TopicPartition]) -> list[Any]:
+        topics: dict[tuple[TopicName, uuid.UUID | None], list[int]] = {}
+        for part in partitions:
+            topics.setdefault((part.topic, self._known[part].topic_id), []).append(part.partition)
+        return [
+            FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=parts)
+            for (name, topic_id), parts in topics.items()
+        ]

@@ -1,0 +1,79 @@
+"""Reads a small topic of our own on the driver: all of it, and then what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinlog.errors import ClusterError
+from twinlog.kafka import faults
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.client import EARLIEST, LATEST
+from twinlog.kafka.faults import Code
+from twinlog.kafka.fetch import FetchPosition, FetchSession
+from twinlog.read.batches import scan
+from twinlog.read.records import Record, decode_records
+from twinlog.types import TopicName, TopicPartition
+
+FETCH_BYTES = 4 << 20
+
+
+class TopicTail:
+    """Where one reader stands in each partition of a topic."""
+
+    def __init__(self, admin: ClusterAdmin, topic: TopicName, *, from_end: bool = False) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._from_end = from_end
+        self._next: dict[TopicPartition, int] = {}
+
+    def read(self, *, wait_ms: int = 0) -> Iterator[tuple[TopicPartition, Record]]:
+        """Records added since the last call, up to the end as it is now; waits up to `wait_ms` for the first ones.
+
+        Raises ClusterError; what was not yielded comes with the next call.
+        """
+        records = self._admin.call(self._read, wait_ms)
+        yield from records
+
+    async def _read(self, wait_ms: int) -> list[tuple[TopicPartition, Record]]:
+        client = self._admin.client
+        topic = (await client.refresh([self._topic])).get(self._topic)
+        if topic is None or topic.error:
+            raise ClusterError(f"cluster {client.alias}: topic {self._topic} does not exist")
+        parts = [TopicPartition(self._topic, part) for part in topic.leaders]
+        fresh = [part for part in parts if part not in self._next]
+        if fresh:
+            self._next.update(await client.list_offsets(fresh, LATEST if self._from_end else EARLIEST))
+        ends = await client.list_offsets(parts, LATEST)
+        found: list[tuple[TopicPartition, Record]] = []
+        waited = False
+        while True:
+            behind = [part for part in parts if part in self._next and self._next[part] < ends.get(part, 0)]
+            if not behind:
+                if found or waited or not wait_ms:
+                    return found
+                behind, waited = parts, True
+            for node in {topic.leaders[part.partition].node for part in behind}:
+                mine = [part for part in behind if topic.leaders[part.partition].node == node]
+                session = FetchSession(client, node, read_committed=False, kept=False)
+                wanted = {
+                    part: FetchPosition(self._next[part], FETCH_BYTES, topic_id=topic.topic_id)
+                    for part in mine
+                    if part in self._next
+                }
+                for found_part in await session.fetch(
+                    wanted, max_wait_ms=wait_ms if waited else 0, min_bytes=1, max_bytes=FETCH_BYTES
+                ):
+                    part, fetched = found_part.partition, found_part.answer
+                    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+                        self._next.update(await client.list_offsets([part], EARLIEST))
+                        continue
+                    if fetched.error:
+                        raise ClusterError(f"cluster {client.alias}: reading {part}: {faults.explain(fetched.error)}")
+                    for batch in scan(fetched.records):
+                        if not batch.is_control:
+                            found.extend(
+                                (part, record)
+                                for record in decode_records(fetched.records, batch)
+                                if record.offset >= self._next[part]
+                            )
+                        self._next[part] = max(self._next[part], batch.last_offset + 1)

@@ -1,0 +1,1 @@
+"""What operators see of flows: progress reports."""

@@ -1,0 +1,1 @@
+"""What landed where: positions of source partitions, stored on the target."""

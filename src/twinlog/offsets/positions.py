@@ -1,0 +1,111 @@
+"""A position: how far a source partition has been copied, in the form Connect stores source offsets.
+
+Key and value are byte for byte what MirrorMaker 2 writes and looks up (Kafka class OffsetStorageWriter with a schemaless
+JsonConverter), so either program continues where the other stopped. What only twinlog needs travels in a record header,
+which Connect ignores.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from twinlog.settings import SOURCE_CONNECTOR
+from twinlog.types import Alias, TopicName, TopicPartition
+
+HEADER = "twinlog.position"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a source partition goes on.
+
+    `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None when
+    MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID texts,
+    None when unknown.
+    """
+
+    next_source: int
+    next_target: int | None = None
+    leader_epoch: int = -1
+    topic_id: str | None = None
+    remote_topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRecord:
+    """A position as a record of the positions topic: key, value (None deletes) and headers, all bytes."""
+
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def position_key(source: Alias, partition: TopicPartition, connector: str = SOURCE_CONNECTOR) -> bytes:
+    """The record key: `["<connector>",{"cluster":…,"partition":…,"topic":…}]` in the order of Java's HashMap."""
+    return _json([connector, {"cluster": source, "partition": partition.partition, "topic": partition.topic}])
+
+
+def encode_position(
+    source: Alias, partition: TopicPartition, position: Position, connector: str = SOURCE_CONNECTOR
+) -> PositionRecord:
+    """A position as MirrorMaker 2 would store it: the value is the offset of the last copied record."""
+    extra = {
+        "target": position.next_target,
+        "epoch": position.leader_epoch,
+        "topic_id": position.topic_id,
+        "remote_topic_id": position.remote_topic_id,
+    }
+    return PositionRecord(
+        key=position_key(source, partition, connector),
+        value=_json({"offset": position.next_source - 1}),
+        headers=((HEADER, _json(extra)),),
+    )
+
+
+def decode_position(
+    source: Alias, record: PositionRecord, connector: str = SOURCE_CONNECTOR
+) -> tuple[TopicPartition, Position | None] | None:
+    """The partition and position of a record of the positions topic.
+
+    None for a record that is not of this connector and source (checkpoint and heartbeat connectors share the topic);
+    a position of None for a deleted one.
+    """
+    try:
+        name, where = json.loads(record.key)
+        if name != connector or where["cluster"] != source:
+            return None
+        partition = TopicPartition(TopicName(str(where["topic"])), int(where["partition"]))
+        if record.value is None:
+            return partition, None
+        offset = json.loads(record.value)["offset"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(offset, int):
+        return None
+    extra = _extra(record)
+    if offset < 0 and extra.get("target") is None:
+        # A negative offset means "nothing copied" to MirrorMaker 2 (Kafka class MirrorSourceTask.isUncommitted).
+        return partition, None
+    return partition, Position(
+        next_source=offset + 1,
+        next_target=extra.get("target"),
+        leader_epoch=extra.get("epoch", -1),
+        topic_id=extra.get("topic_id"),
+        remote_topic_id=extra.get("remote_topic_id"),
+    )
+
+
+def _extra(record: PositionRecord) -> dict[str, object] | dict[str, int] | dict[str, str]:
+    for name, value in record.headers:
+        if name == HEADER:
+            try:
+                extra = json.loads(value)
+            except ValueError:
+                return {}
+            return extra if isinstance(extra, dict) else {}
+    return {}

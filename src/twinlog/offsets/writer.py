@@ -1,0 +1,78 @@
+"""Stores positions on the target, after the appends they speak of were acknowledged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka import faults
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.kafka.partitioner import partition_for
+from twinlog.offsets.positions import Position, encode_position
+from twinlog.settings import FlowSettings
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.keyed import own_batch, record_body
+
+
+class PositionWriter:
+    """Appends changed positions to the positions topic, one write at a time so that none overtakes a newer one."""
+
+    def __init__(self, loop: Loop, client: ClusterClient, settings: FlowSettings) -> None:
+        self._loop = loop
+        self._client = client
+        self._settings = settings
+        self._topic = TopicName(settings.positions_topic)
+        self._stored: dict[TopicPartition, Position] = {}
+        self._busy = False
+        self._free = loop.signal()
+
+    async def write(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Store what changed; returns once the target has it on all in-sync replicas.
+
+        Raises ClusterError when it could not be stored now, RefusedError when it never will be.
+        """
+        while self._busy:
+            await self._free.wait(0.05)
+        self._busy = True
+        try:
+            changed = {part: pos for part, pos in positions.items() if self._stored.get(part) != pos}
+            if changed:
+                await self._append(changed)
+                self._stored.update(changed)
+        finally:
+            self._busy = False
+            self._free.set()
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Somebody else writes this partition's position from now on."""
+        self._stored.pop(partition, None)
+
+    async def _append(self, positions: Mapping[TopicPartition, Position]) -> None:
+        topic = self._client.topic(self._topic)
+        if topic is None or topic.error or not topic.leaders:
+            await self._client.wait_for([self._topic], timeout_s=5.0)
+            topic = self._client.topic(self._topic)
+            assert topic is not None
+        now = int(time.time() * 1000)
+        records: dict[int, list[tuple[int, bytes]]] = {}
+        for part, position in positions.items():
+            record = encode_position(self._settings.source, part, position, self._settings.connector_name)
+            where = partition_for(record.key, len(topic.leaders))
+            records.setdefault(where, []).append((now, record_body(record.key, record.value, record.headers)))
+        by_node: dict[int, list[tuple[int, bytes | bytearray | memoryview]]] = {}
+        for where, pieces in records.items():
+            by_node.setdefault(topic.leaders[where].node, []).append((where, own_batch(pieces)))
+        timeout_s = self._settings.producer.client.request_timeout_ms / 1000
+        for node, batches in by_node.items():
+            answers = await self._client.produce(node, {self._topic: batches}, timeout_s)
+            for code, _ in answers.values():
+                if faults.refused(code):
+                    raise RefusedError(
+                        f"cluster {self._client.alias}: storing positions needs WRITE on topic {self._topic}: "
+                        f"{faults.explain(code)}"
+                    )
+                if code:
+                    await self._client.refresh([self._topic])
+                    raise ClusterError(f"cluster {self._client.alias}: positions not stored: {faults.explain(code)}")

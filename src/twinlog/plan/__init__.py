@@ -1,0 +1,1 @@
+"""What to copy next, decided on the driver without any I/O."""

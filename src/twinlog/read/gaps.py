@@ -1,0 +1,54 @@
+"""Tells when source records are gone before they were copied. MirrorMaker 2 resets its consumer without a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlog.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Source offsets from `first` up to, not including, `end` cannot be copied any more, or were copied and are gone
+    from the source. `resume_at` is where copying can go on."""
+
+    kind: Literal["retention", "truncation", "recreated"]
+    first: int
+    end: int
+    resume_at: int
+
+    def describe(self, partition: TopicPartition) -> str:
+        """One sentence for the operator, with offsets."""
+        if self.kind == "retention":
+            return (
+                f"{partition}: source offsets {self.first} to {self.end - 1} ({self.end - self.first} offsets) were deleted "
+                f"before they were copied; the source log now starts at {self.end}"
+            )
+        if self.kind == "truncation":
+            return (
+                f"{partition}: the source log was cut back to offset {self.first}; offsets {self.first} to {self.end - 1} "
+                f"({self.end - self.first} offsets) were copied and are gone from the source"
+            )
+        return (
+            f"{partition}: the source topic was deleted and created again; copying of the old one had reached offset "
+            f"{self.first}, the new one starts at {self.resume_at}"
+        )
+
+
+def find_gap(
+    position: int, log_start: int, log_end: int, *, diverging_end: int = -1, recreated: bool = False
+) -> Gap | None:
+    """Compare the next offset to copy with the source log; None when nothing is missing.
+
+    `diverging_end` is where the log parts from what was read, as the broker says it by leader epoch (-1: it does not).
+    """
+    if recreated:
+        return Gap("recreated", position, position, log_start)
+    if 0 <= diverging_end < position:
+        return Gap("truncation", diverging_end, position, max(diverging_end, log_start))
+    if position < log_start:
+        return Gap("retention", position, log_start, log_start)
+    if position > log_end:
+        return Gap("truncation", log_end, position, log_end)
+    return None

@@ -1,0 +1,143 @@
+"""Reads source partitions: one long poll per broker, so that a new record travels on within a millisecond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch import Fetched, FetchPosition, FetchSession
+from twinlog.kafka.loop import Loop, Signal
+from twinlog.settings import ConsumerSettings
+from twinlog.types import TopicName, TopicPartition
+
+SHORT_WAIT_MS = 10
+"""Long-poll limit while a partition is held back because its appends are not acknowledged yet: it must not wait long."""
+
+MAX_FETCH_BYTES = 16 << 20
+"""Upper limit of one answer: two of them and what is in flight bound a task's memory."""
+
+
+class Cursor(Protocol):
+    """A partition that wants to be read."""
+
+    def fetch_position(self) -> FetchPosition | None:
+        """Where to read next; None while it has enough to append."""
+
+
+class SourceReader:
+    """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
+
+    `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        client: ClusterClient,
+        settings: ConsumerSettings,
+        cursors: dict[TopicPartition, Cursor],
+        deliver: Callable[[FetchPosition, Fetched], None],
+        lost: Callable[[TwinlogError], None],
+    ) -> None:
+        self._loop = loop
+        self._client = client
+        self._settings = settings
+        self._cursors = cursors
+        self._deliver = deliver
+        self._lost = lost
+        self._wakes: dict[int, Signal] = {}
+        self._stale = loop.signal()
+        self._stopped = False
+        self.trouble: str | None = None
+        """Why the last fetch failed; None after one that worked."""
+
+    def start(self) -> None:
+        self._loop.start(self._keep_leaders)
+
+    def wake(self) -> None:
+        """Partitions were added, or one that was held back wants more."""
+        for cursor in self._cursors:
+            leader = self._client.leader(cursor)
+            if leader is None:
+                self._stale.set()
+            elif leader.node not in self._wakes:
+                self._wakes[leader.node] = self._loop.signal()
+                self._loop.start(self._poll, leader.node)
+        for signal in self._wakes.values():
+            signal.set()
+
+    def resume(self, partition: TopicPartition) -> None:
+        """One partition that was held back wants more."""
+        leader = self._client.leader(partition)
+        if leader is not None and leader.node in self._wakes:
+            self._wakes[leader.node].set()
+
+    def refresh(self) -> None:
+        """Ask for leaders again, soon."""
+        self._stale.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._stale.set()
+        for signal in self._wakes.values():
+            signal.set()
+
+    async def _keep_leaders(self) -> None:
+        while not self._stopped:
+            await self._stale.wait(self._settings.client.metadata_max_age_ms / 1000)
+            if self._stopped:
+                return
+            topics: set[TopicName] = {partition.topic for partition in self._cursors}
+            if topics:
+                try:
+                    await self._client.refresh(topics)
+                except RefusedError as error:
+                    self._lost(error)
+                except TwinlogError:
+                    pass
+                self.wake()
+            await self._loop.sleep(0.1)
+
+    async def _poll(self, node: int) -> None:
+        settings = self._settings
+        session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
+        wake = self._wakes[node]
+        while not self._stopped:
+            wanted: dict[TopicPartition, FetchPosition] = {}
+            held_back = False
+            for partition, cursor in self._cursors.items():
+                leader = self._client.leader(partition)
+                if leader is None or leader.node != node:
+                    continue
+                position = cursor.fetch_position()
+                if position is None:
+                    held_back = True
+                else:
+                    wanted[partition] = position
+            if not wanted:
+                await wake.wait()
+                continue
+            try:
+                answers = await session.fetch(
+                    wanted,
+                    max_wait_ms=min(SHORT_WAIT_MS, settings.fetch_max_wait_ms)
+                    if held_back
+                    else settings.fetch_max_wait_ms,
+                    min_bytes=settings.fetch_min_bytes,
+                    max_bytes=min(MAX_FETCH_BYTES, settings.fetch_max_bytes),
+                )
+            except RefusedError as error:
+                self._lost(error)
+                return
+            except TwinlogError as error:
+                self.trouble = str(error)
+                self.refresh()
+                await self._loop.sleep(settings.client.retry_backoff_ms / 1000)
+                continue
+            self.trouble = None
+            for fetched in answers:
+                asked = wanted.get(fetched.partition)
+                if asked is not None and not self._stopped:
+                    self._deliver(asked, fetched)

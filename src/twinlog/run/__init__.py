@@ -1,0 +1,1 @@
+"""The driver: flows in, streaming queries up, leases out, a clean stop."""

@@ -1,0 +1,75 @@
+"""The driver's listening end: one address for the tasks and planners of all flows."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Listener
+from typing import Any
+
+from twinlog.run.leases import Leases
+from twinlog.task.wire import DriverAddress, Line
+
+log = logging.getLogger(__name__)
+
+LONG_POLL_S = 0.4
+"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+
+
+class Desk:
+    """Accepts lines from copiers and planners and passes each to its flow's `Leases`."""
+
+    def __init__(self, host: str, flows: Mapping[str, Leases]) -> None:
+        secret = secrets.token_bytes(32)
+        self._flows = flows
+        self._listener = Listener((host, 0), backlog=128, authkey=secret)
+        port = self._listener.address[1]
+        self.address = DriverAddress(host, int(port), secret)
+        self._closed = False
+        self._thread = threading.Thread(target=self._accept, name="desk", daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection = self._listener.accept()
+            except (OSError, EOFError, AuthenticationError) as error:
+                if not self._closed:
+                    log.warning("a line was refused: %r", error)
+                continue
+            threading.Thread(target=self._serve, args=(Line(connection),), name="line", daemon=True).start()
+
+    def _serve(self, line: Line) -> None:
+        try:
+            first = line.receive()
+            leases = self._flows.get(first.get("flow", ""))
+            if leases is None:
+                line.close()
+            elif first["type"] == "hello":
+                leases.serve(line, first["copier"])
+            else:
+                self._plan(line, leases, first)
+        except (OSError, EOFError):
+            line.close()
+
+    def _plan(self, line: Line, leases: Leases, message: dict[str, Any]) -> None:
+        while True:
+            if message["type"] == "next":
+                line.send({"lease": leases.next_lease(message["after"], LONG_POLL_S)})
+            else:
+                slots = [[list(part) for part in sorted(slot)] for slot in leases.slots()]
+                line.send({"slots": slots})
+            message = line.receive()
+
+    def close(self) -> None:
+        self._closed = True
+        # Unblocks accept().
+        try:
+            socket.create_connection((self.address.host, self.address.port), timeout=1).close()
+        except OSError:
+            pass
+        self._listener.close()

@@ -1,0 +1,1 @@
+"""Leases on Spark; the only package that imports pyspark."""

@@ -1,0 +1,52 @@
+"""The streaming query of one flow: start it, see whether it lives, stop it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming import StreamingQuery
+
+from twinlog.settings import FlowSettings
+from twinlog.spark.source import LeaseSource, source_options
+from twinlog.task.wire import DriverAddress
+
+
+class FlowQuery:
+    """A flow's query; its checkpoint is a fresh directory each time, because it holds nothing worth keeping."""
+
+    def __init__(self, session: SparkSession, settings: FlowSettings, address: DriverAddress) -> None:
+        session.dataSource.register(LeaseSource)
+        self._checkpoint = tempfile.mkdtemp(prefix="twinlog-checkpoint-")
+        rows = session.readStream.format("twinlog").options(**source_options(settings, address)).load()
+        seen = rows.observe("copied", sql.sum("records").alias("records"), sql.sum("bytes").alias("bytes"))
+        self._query: StreamingQuery = (
+            seen.writeStream.format("noop")
+            .queryName(settings.name)
+            .option("checkpointLocation", f"file://{self._checkpoint}")
+            .start()
+        )
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._query.isActive)
+
+    @property
+    def batch(self) -> int:
+        """Number of the last finished micro-batch, -1 before the first."""
+        progress = self._query.lastProgress
+        return -1 if progress is None else int(progress["batchId"])
+
+    def fault(self) -> str | None:
+        """Why the query ended, None while it lives or when it was stopped."""
+        error = self._query.exception()
+        return None if error is None else str(error)
+
+    def stop(self) -> None:
+        """Stop the query; running tasks are cancelled and their Python workers killed."""
+        try:
+            self._query.stop()
+        finally:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)

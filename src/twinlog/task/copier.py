@@ -1,0 +1,277 @@
+"""Copies the partitions it was granted: the heart of a task, on one event loop.
+
+A copier outlives the lease that started it by a few seconds, so that the next lease can take it over without a pause; it
+ends at once when its driver is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch import Fetched, FetchPosition
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.positions import Position
+from twinlog.offsets.writer import PositionWriter
+from twinlog.read.reader import Cursor, SourceReader
+from twinlog.settings import FlowSettings
+from twinlog.task.grant import Grant
+from twinlog.task.inspect import SourceInspector
+from twinlog.task.partition import Hooks, PartitionCopy
+from twinlog.task.resolve import Resolver
+from twinlog.types import TopicPartition
+from twinlog.write.appender import TargetAppender
+from twinlog.write.appends import CopyRules
+from twinlog.write.queue import ProducerIdentity
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+DRAIN_S = 2.0
+"""How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
+
+MIN_REQUEST_BYTES = 8 << 20
+"""A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of a copier: `failed` once per error that stops the flow, `event(kind, text)` for what an operator
+    should see."""
+
+    failed: Callable[[TopicPartition | None, TwinlogError], None]
+    event: Callable[[str, str], None]
+
+
+class Copier:
+    """Everything one task copies for one flow; all methods run on the loop's thread.
+
+    `allowed()` is asked before each append: it is False once the driver may have given the partitions to another task.
+    """
+
+    def __init__(
+        self, loop: Loop, settings: FlowSettings, listener: Listener, allowed: Callable[[], bool] = lambda: True
+    ) -> None:
+        self.loop = loop
+        self.settings = settings
+        self.partitions: dict[TopicPartition, PartitionCopy] = {}
+        self.source = ClusterClient(loop, settings.source, settings.consumer.client)
+        self.target = ClusterClient(loop, settings.target, settings.producer.client)
+        self.positions = PositionWriter(loop, self.target, settings)
+        self.stopped = False
+        self._listener = listener
+        self._identity: ProducerIdentity | None = None
+        self._cursors: dict[TopicPartition, Cursor] = {}
+        self._moved = loop.signal()
+        loop.crashed = self._crashed
+        producer = settings.producer
+        self._rules = CopyRules(
+            max_batch_bytes=1 << 30,
+            read_committed=settings.consumer.isolation_level == "read_committed",
+            codec=producer.compression_type,
+            codec_level=producer.compression_level,
+            merge_batch_bytes=producer.merge_batch_bytes,
+            check_crcs=settings.consumer.check_crcs,
+            oversized=settings.oversized_record_policy,
+        )
+        self._reader = SourceReader(loop, self.source, settings.consumer, self._cursors, self._deliver, self._lost)
+        self._appender = TargetAppender(
+            loop,
+            self.target,
+            max_in_flight=producer.max_in_flight,
+            max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
+            request_timeout_s=producer.client.request_timeout_ms / 1000,
+            allowed=allowed,
+            lost=self._lost,
+        )
+        self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
+        self._inspector = SourceInspector(self.source, settings, listener.event)
+        self._hooks = Hooks(
+            offer=self._appender.offer,
+            more=self._reader.resume,
+            moved=self._moved.set,
+            leaderless=self._appender.refresh,
+            pause=lambda part, seconds: self._later(self._pause, part, seconds),
+            check=lambda part, end: self._later(self._check, part, end),
+            resolve=lambda part: self._later(self._resolve_again, part),
+            failed=listener.failed,
+            event=listener.event,
+        )
+
+    async def start(self) -> None:
+        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one says no for good."""
+        await self.insist(self.source.connect)
+        await self.insist(self.target.connect)
+        self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
+        self._reader.start()
+        self._appender.start(lambda: {part.remote.topic for part in self.partitions.values()})
+        self.loop.start(self._store_positions)
+
+    async def insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do `step` until it works; a refusal is passed on, and so is the last fault once the copier was stopped."""
+        while True:
+            try:
+                return await step()
+            except RefusedError:
+                raise
+            except ClusterError:
+                if self.stopped:
+                    raise
+                await self.loop.sleep(RETRY_S)
+
+    async def grant(self, grants: Iterable[Grant]) -> None:
+        """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
+
+        Partitions whose clusters do not answer yet are tried again for as long as they are wanted.
+        """
+        waiting = {grant.source: grant for grant in grants if grant.source not in self.partitions}
+        while waiting and not self.stopped:
+            try:
+                found = await self._resolver.resolve(list(waiting.values()))
+                await self.positions.write({part: pos for part, pos in found.items() if pos.next_target is not None})
+            except RefusedError as error:
+                self._listener.failed(None, error)
+                return
+            except ClusterError:
+                await self.loop.sleep(RETRY_S)
+                continue
+            except TwinlogError as error:
+                self._listener.failed(None, error)
+                return
+            for partition, position in found.items():
+                self._begin(waiting.pop(partition), position)
+            if found:
+                self._reader.wake()
+            if waiting:
+                await self.loop.sleep(RETRY_S)
+
+    def _begin(self, grant: Grant, position: Position) -> None:
+        assert self._identity is not None
+        copy = PartitionCopy(
+            grant,
+            position,
+            self._rules,
+            self._identity,
+            max_fetch_bytes=self.settings.consumer.max_partition_fetch_bytes,
+            max_in_flight=self.settings.producer.max_in_flight,
+            hooks=self._hooks,
+        )
+        self.partitions[grant.source] = copy
+        self._cursors[grant.source] = copy
+
+    async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Stop copying partitions, wait for what is in flight, store their positions and return them."""
+        leaving = [self.partitions[part] for part in partitions if part in self.partitions]
+        for part in leaving:
+            part.leave()
+        deadline = time.monotonic() + DRAIN_S
+        while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
+            await self._moved.wait(0.02)
+        released = {part.source: part.acknowledged for part in leaving}
+        try:
+            await self.positions.write(released)
+        except TwinlogError as error:
+            self._listener.event("positions", f"positions could not be stored at the end: {error}")
+        for part in leaving:
+            part.queue.stopped = True
+            self.partitions.pop(part.source, None)
+            self._cursors.pop(part.source, None)
+            self.positions.forget(part.source)
+        return released
+
+    def trouble(self, part: PartitionCopy) -> str | None:
+        """What keeps a partition from going on, None when nothing does."""
+        return part.trouble or self._reader.trouble
+
+    def stop(self) -> None:
+        """Stop at once: nothing more is sent. What is in flight counts as unknown."""
+        self.stopped = True
+        for part in self.partitions.values():
+            part.leave()
+            part.queue.stopped = True
+        self._reader.stop()
+        self._appender.stop()
+        self._moved.set()
+        self.source.close()
+        self.target.close()
+
+    async def _store_positions(self) -> None:
+        interval_s = self.settings.position_interval_ms / 1000
+        while not self.stopped:
+            await self.loop.sleep(interval_s)
+            try:
+                await self.positions.write({part.source: part.acknowledged for part in self.partitions.values()})
+            except RefusedError as error:
+                self._lost(error)
+                return
+            except ClusterError:
+                continue
+
+    def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
+        part = self.partitions.get(fetched.partition)
+        if part is not None:
+            part.deliver(asked, fetched.answer)
+
+    def _lost(self, error: TwinlogError) -> None:
+        if not self.stopped:
+            self._listener.failed(None, error)
+
+    def _crashed(self, error: BaseException) -> None:
+        if isinstance(error, TwinlogError):
+            self._lost(error)
+        elif not self.stopped:
+            log.error("copier of %s crashed", self.settings.name, exc_info=error)
+            self._listener.failed(None, TwinlogError(f"internal error: {error!r}"))
+
+    def _later(self, step: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        self.loop.start(step, *args)
+
+    async def _pause(self, part: PartitionCopy, seconds: float) -> None:
+        part.paused = True
+        self._reader.refresh()
+        await self.loop.sleep(seconds)
+        part.go_on()
+
+    async def _check(self, part: PartitionCopy, diverging_end: int) -> None:
+        """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
+        while not part.queue.idle and not part.left:
+            await self._moved.wait(0.05)
+        while not part.left and not self.stopped:
+            try:
+                position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self.loop.sleep(RETRY_S)
+                continue
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            part.restart(position)
+            return
+
+    async def _resolve_again(self, part: PartitionCopy) -> None:
+        """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
+        while not part.left and not self.stopped:
+            grant = part.grant_again()
+            try:
+                found = await self._resolver.resolve([grant])
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self.loop.sleep(RETRY_S)
+                continue
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            if grant.source in found:
+                identity = part.queue.identity
+                part.queue.clear(ProducerIdentity(identity.producer_id, identity.epoch + 1))
+                part.restart(found[grant.source])
+                return
+            await self.loop.sleep(RETRY_S)

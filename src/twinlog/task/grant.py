@@ -1,0 +1,43 @@
+"""What a driver hands to a copier and gets back: plain values that travel as JSON over the lease connection."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from twinlog.offsets.positions import Position
+from twinlog.types import TopicName, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to copy one source partition into one remote partition.
+
+    `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
+    `max.message.bytes`.
+    """
+
+    source: TopicPartition
+    remote: TopicPartition
+    topic_id: str | None
+    max_batch_bytes: int
+    position: Position | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Grant:
+        position = value["position"]
+        return cls(
+            source=partition_from_json(value["source"]),
+            remote=partition_from_json(value["remote"]),
+            topic_id=value["topic_id"],
+            max_batch_bytes=value["max_batch_bytes"],
+            position=None if position is None else Position(**position),
+        )
+
+
+def partition_from_json(value: list[Any]) -> TopicPartition:
+    """A partition that was written as [topic, partition]."""
+    return TopicPartition(TopicName(value[0]), int(value[1]))

@@ -1,0 +1,185 @@
+"""Keeps a copier in a Spark worker's process: a thread that lives across leases and answers to the driver.
+
+Spark reuses its Python workers, so the module's `hosts` find the copier of the lease before. When no lease follows within
+`GRACE_S`, or the driver goes, the copier stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import DriverLostError, TwinlogError
+from twinlog.kafka.loop import Loop
+from twinlog.settings import FlowSettings
+from twinlog.task.copier import Copier, Listener
+from twinlog.task.grant import Grant, partition_from_json
+from twinlog.task.reporter import Reporter
+from twinlog.task.wire import BEAT_S, VALID_S, DriverAddress, Line
+from twinlog.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTicket:
+    """What a task is started with: which lease and slot of which flow, and where its driver is."""
+
+    settings: FlowSettings
+    address: DriverAddress
+    lease: int
+    slot: int
+
+
+class CopierHost:
+    """One flow's copier in this process."""
+
+    def __init__(self, ticket: LeaseTicket) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns() & 0xFFFFFF:x}"
+        self.ended = threading.Event()
+        self.error: TwinlogError | None = None
+        self._ticket = ticket
+        self._loop = Loop()
+        self._line = Line.open(ticket.address)
+        self._lease = 0
+        self._lease_over = threading.Condition()
+        self._claimed_until = time.monotonic() + GRACE_S
+        self._in_lease = False
+        self._valid_until = time.monotonic() + VALID_S
+        self._stopping = False
+        listener = Listener(failed=self._failed, event=self._event)
+        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed)
+        self.reporter = Reporter(self._copier, self.name)
+        self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
+        self._thread.start()
+
+    # Called by the task's thread.
+
+    def join(self, ticket: LeaseTicket) -> None:
+        """Work under a lease from now on."""
+        with self._lease_over:
+            self._lease, self._in_lease = ticket.lease, True
+        self.reporter.lease = ticket.lease
+        self._loop.call_threadsafe(lambda: self._send({"type": "claim", "lease": ticket.lease, "slot": ticket.slot}))
+
+    def wait(self, lease: int, timeout_s: float) -> bool:
+        """Wait until a lease is over, at most `timeout_s`; raises what stopped the copier."""
+        with self._lease_over:
+            self._lease_over.wait_for(lambda: self.ended.is_set() or not self._holds(lease), timeout_s)
+            if self._holds(lease) and not self.ended.is_set():
+                return False
+            if self.error is not None:
+                raise self.error
+            return True
+
+    def _holds(self, lease: int) -> bool:
+        return self._in_lease and self._lease == lease
+
+    # Everything below runs on the copier's thread.
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self._main)
+        except TwinlogError as error:
+            self.error = error
+        except (OSError, EOFError) as error:
+            if not self._stopping:
+                self.error = DriverLostError(f"the line to the driver broke: {error!r}")
+        except Exception as error:
+            # Whatever it is, the task must hear of it.
+            log.exception("copier %s", self.name)
+            self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
+        finally:
+            self._copier.stop()
+            self._line.close()
+            self.ended.set()
+            with self._lease_over:
+                self._lease_over.notify_all()
+
+    async def _main(self) -> None:
+        self._send({"type": "hello", "flow": self._ticket.settings.name, "copier": self.name})
+        self._loop.start(self._beat)
+        started = self._loop.spawn(self._start)
+        while True:
+            await self._loop.readable(self._line)
+            while self._line.poll():
+                self._take(self._line.receive(), started)
+
+    async def _start(self) -> None:
+        try:
+            await self._copier.start()
+        except TwinlogError as error:
+            self._failed(None, error)
+            raise
+        self._loop.start(self.reporter.run)
+
+    def _allowed(self) -> bool:
+        return time.monotonic() < self._valid_until
+
+    async def _beat(self) -> None:
+        while not self._stopping:
+            self._send({"type": "beat", "at": time.monotonic()})
+            await self._loop.sleep(BEAT_S)
+            if not self._in_lease and time.monotonic() > self._claimed_until:
+                self._loop.start(self._leave)
+                return
+
+    def _take(self, message: dict[str, Any], started: Any) -> None:
+        kind = message["type"]
+        if kind == "beat":
+            self._valid_until = max(self._valid_until, message["at"] + VALID_S)
+        elif kind == "grant":
+            grants = [Grant.from_json(grant) for grant in message["grants"]]
+            self._loop.start(self._grant, grants, started)
+        elif kind == "release":
+            self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
+        elif kind == "end":
+            with self._lease_over:
+                if self._lease == message["lease"]:
+                    self._in_lease = False
+                    self._claimed_until = time.monotonic() + GRACE_S
+                    self._lease_over.notify_all()
+        elif kind == "stop":
+            self._loop.start(self._leave)
+
+    async def _grant(self, grants: list[Grant], started: Any) -> None:
+        await started
+        await self._copier.grant(grants)
+
+    async def _release(self, partitions: list[TopicPartition]) -> None:
+        released = await self._copier.release(partitions)
+        await self.reporter.publish()
+        self._send({"type": "released", "partitions": [list(part) for part in released]})
+
+    async def _leave(self) -> None:
+        """Let everything go in order and tell the driver, which then closes the line."""
+        if self._stopping:
+            return
+        with self._lease_over:
+            self._in_lease = False
+            self._lease_over.notify_all()
+        await self._release(list(self._copier.partitions))
+        self._stopping = True
+        self._send({"type": "bye"})
+
+    def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
+        where = None if partition is None else list(partition)
+        self._send({"type": "failed", "partition": where, "kind": type(error).__name__, "text": str(error)})
+
+    def _event(self, kind: str, text: str) -> None:
+        self.reporter.event(kind, text)
+        self._send({"type": "event", "kind": kind, "text": text})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._line.send(message)
+        except (OSError, EOFError):
+            # The reading side notices and ends everything.
+            self._valid_until = 0.0

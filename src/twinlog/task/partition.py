@@ -1,0 +1,297 @@
+"""One source partition while a task copies it: where it is read, what is on its way, what is acknowledged."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from twinlog.errors import CopyError, RecordTooLargeError, RefusedError, TwinlogError
+from twinlog.kafka import faults
+from twinlog.kafka.faults import Code
+from twinlog.kafka.fetch import FetchPosition
+from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.offsets.positions import Position
+from twinlog.task.grant import Grant
+from twinlog.types import TopicPartition
+from twinlog.write.appender import NO_ANSWER
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+from twinlog.write.queue import AppendQueue, ProducerIdentity, Sent
+from twinlog.write.split import split_append
+
+READ_AHEAD_BYTES = 8 << 20
+"""A partition is not read while this much of it waits to be appended."""
+
+RETRY_S = 0.1
+
+
+@dataclass(slots=True)
+class Account:
+    """What happened since the last report; `latency_ms` is the worst age of a record at its acknowledgement."""
+
+    records: int = 0
+    bytes: int = 0
+    latency_ms: int = -1
+    aborted: int = 0
+    control: int = 0
+
+
+class PartitionCopy:
+    """Reads, prepares and appends one partition.
+
+    `failed(error)` reports what the flow stops on; `check(partition)` asks the copier to look at the source again
+    (out of range, another topic id, truncated); `resolve(partition)` to find the position anew from the remote log;
+    `moved()` says that something was acknowledged; `more()` that reading may go on; `offer(queue)` that it has appends.
+    """
+
+    def __init__(
+        self,
+        grant: Grant,
+        position: Position,
+        rules: CopyRules,
+        identity: ProducerIdentity,
+        *,
+        max_fetch_bytes: int,
+        max_in_flight: int,
+        hooks: Hooks,
+    ) -> None:
+        self.grant = grant
+        self.source: TopicPartition = grant.source
+        self.remote: TopicPartition = grant.remote
+        self.rules = replace(rules, max_batch_bytes=min(rules.max_batch_bytes, grant.max_batch_bytes))
+        topic_id = position.topic_id or grant.topic_id
+        self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
+        self.queue = AppendQueue(self.remote, identity, self._acknowledged, self._troubled, max_in_flight=max_in_flight)
+        self.acknowledged = position
+        self.account = Account()
+        self.foreign = 0
+        self.high_watermark = -1
+        self.end = -1
+        self.paused = False
+        self.left = False
+        self.failed = False
+        self.trouble: str | None = None
+        self._hooks = hooks
+        self._max_fetch_bytes = max_fetch_bytes
+        self._fetch_offset = position.next_source
+        self._last_epoch = position.leader_epoch
+        self._held_back = False
+
+    # Read.
+
+    def fetch_position(self) -> FetchPosition | None:
+        if self.paused:
+            return None
+        if self.queue.queued_bytes >= READ_AHEAD_BYTES:
+            self._held_back = True
+            return None
+        return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, -1, self.topic_id)
+
+    @property
+    def fetch_offset(self) -> int:
+        return self._fetch_offset
+
+    @property
+    def lag(self) -> int:
+        """Source offsets up to the end that a consumer may read; -1 before the first fetch."""
+        return -1 if self.end < 0 else max(0, self.end - self.acknowledged.next_source)
+
+    def restart(self, position: Position) -> None:
+        """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
+        if position.topic_id is not None:
+            self.topic_id = uuid.UUID(position.topic_id)
+        self.acknowledged = position
+        self._fetch_offset = position.next_source
+        self._last_epoch = position.leader_epoch
+        self.trouble = None
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Read again, unless this partition failed or was released."""
+        if not self.left and not self.failed:
+            self.paused = False
+            self._hooks.more(self.source)
+
+    def leave(self) -> None:
+        """Stop reading and drop what was read but not sent; what is in flight is still waited for."""
+        self.left = True
+        self.paused = True
+        self.queue.drop_pending()
+
+    def grant_again(self) -> Grant:
+        """The grant to take this partition up from what is known to have arrived."""
+        return replace(self.grant, position=self.acknowledged)
+
+    def deliver(self, asked: FetchPosition, fetched: PartitionAnswer) -> None:
+        """Take one answer of the source."""
+        if self.paused or asked.offset != self._fetch_offset or asked.topic_id != self.topic_id:
+            return
+        if fetched.error or fetched.diverging_epoch >= 0:
+            self._refused(fetched)
+            return
+        self.trouble = None
+        self.high_watermark = fetched.high_watermark
+        committed = self.rules.read_committed and fetched.last_stable_offset >= 0
+        self.end = fetched.last_stable_offset if committed else fetched.high_watermark
+        if not fetched.records:
+            return
+        try:
+            prepared = prepare(fetched.records, self._fetch_offset, self.rules, fetched.aborted)
+        except TwinlogError as error:
+            self.fail(self._named(error))
+            return
+        self._fetch_offset = prepared.position
+        if prepared.leader_epoch >= 0:
+            self._last_epoch = prepared.leader_epoch
+        self.account.aborted += prepared.aborted
+        self.account.control += prepared.control
+        for record in prepared.oversized:
+            self._hooks.event(
+                "oversized",
+                f"{self.source}: record at source offset {record.source_offset} left out: {record.size} bytes",
+            )
+        if prepared.appends:
+            self.queue.put(prepared.appends)
+            self._hooks.offer(self.queue)
+        elif self.queue.idle:
+            self._catch_up()
+
+    def _refused(self, fetched: PartitionAnswer) -> None:
+        code = fetched.error
+        if fetched.diverging_epoch >= 0 or code == Code.OFFSET_OUT_OF_RANGE:
+            self.paused = True
+            self._hooks.check(self, fetched.diverging_end if fetched.diverging_epoch >= 0 else -1)
+        elif code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
+            self.paused = True
+            self.trouble = f"source: {faults.name_of(code)}"
+            self._hooks.check(self, -1)
+        elif faults.refused(code):
+            self.fail(RefusedError(f"reading {self.source} needs READ on the topic: {faults.explain(code)}"))
+        else:
+            self.trouble = f"source: {faults.name_of(code)}"
+            self._hooks.pause(self, RETRY_S)
+
+    # Append.
+
+    def _acknowledged(self, append: Append, base_offset: int) -> None:
+        expected = self.acknowledged.next_target
+        if expected is not None and base_offset > expected:
+            self.foreign += base_offset - expected
+            self._hooks.event(
+                "foreign",
+                f"{self.remote}: {base_offset - expected} target offsets from {expected} on are not ours; somebody else "
+                f"writes to this remote topic",
+            )
+        self.trouble = None
+        self.acknowledged = replace(
+            self.acknowledged,
+            next_source=append.next_source_offset,
+            next_target=base_offset + append.count,
+            leader_epoch=self._last_epoch,
+        )
+        account = self.account
+        account.records += append.count
+        account.bytes += append.bytes
+        if append.max_timestamp >= 0:
+            account.latency_ms = max(account.latency_ms, int(time.time() * 1000) - append.max_timestamp)
+        if self.queue.idle:
+            self._catch_up()
+        self._hooks.moved()
+        if self._held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
+            self._held_back = False
+            self._hooks.more(self.source)
+
+    def _catch_up(self) -> None:
+        """Nothing is on its way: what was skipped since the last append is behind us too."""
+        if self.left:
+            return
+        if self.acknowledged.next_source != self._fetch_offset:
+            self.acknowledged = replace(
+                self.acknowledged, next_source=self._fetch_offset, leader_epoch=self._last_epoch
+            )
+            self._hooks.moved()
+
+    def _troubled(self, sent: Sent) -> None:
+        code = sent.code
+        if code == NO_ANSWER or code in faults.RETRIABLE:
+            self.trouble = "target: no answer" if code == NO_ANSWER else f"target: {faults.name_of(code)}"
+            self.queue.retry(time.monotonic() + RETRY_S)
+            self._hooks.leaderless()
+            self._hooks.offer(self.queue)
+        elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
+            expected = self.acknowledged.next_target
+            self._hooks.resolve(self) if expected is None else self.queue.accept_first(expected)
+            self._hooks.offer(self.queue)
+        elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH):
+            self.trouble = f"target: {faults.name_of(code)}"
+            self._hooks.resolve(self)
+        elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+            self._too_large(sent)
+        elif faults.refused(code):
+            self.fail(RefusedError(f"appending to {self.remote} needs WRITE on the topic: {faults.explain(code)}"))
+        else:
+            first = sent.append.first_source_offset
+            self.fail(
+                CopyError(
+                    f"{self.remote}: the target refuses source offsets {first} to {sent.append.next_source_offset - 1} of "
+                    f"{self.source}: {faults.explain(code)}"
+                )
+            )
+
+    def _too_large(self, sent: Sent) -> None:
+        # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
+        size = sent.append.bytes
+        try:
+            parts = split_append(sent.append, replace(self.rules, max_batch_bytes=max(1, size // 2)))
+        except RecordTooLargeError:
+            self.fail(
+                RecordTooLargeError(
+                    f"{self.remote}: the target refuses the record at source offset {sent.append.first_source_offset} of "
+                    f"{self.source} as too large ({size} bytes); raise max.message.bytes of {self.remote.topic}",
+                    source_offset=sent.append.first_source_offset,
+                    size=size,
+                )
+            )
+            return
+        self.rules = replace(self.rules, max_batch_bytes=min(self.rules.max_batch_bytes, size - 1))
+        self.queue.replace_first(parts)
+        self._hooks.offer(self.queue)
+
+    def fail(self, error: TwinlogError) -> None:
+        """Stop this partition for good and say why."""
+        self.paused = True
+        self.failed = True
+        self.queue.stopped = True
+        self.trouble = str(error)
+        self._hooks.failed(self.source, error)
+
+    def _named(self, error: TwinlogError) -> TwinlogError:
+        if isinstance(error, RecordTooLargeError):
+            return RecordTooLargeError(
+                f"{self.source}: the record at source offset {error.source_offset} needs {error.size} bytes, "
+                f"{self.remote} takes {error.limit}; raise max.message.bytes of {self.remote.topic}, or set "
+                f"twinlog.oversized.record.policy = skip to leave such records out",
+                source_offset=error.source_offset,
+                size=error.size,
+                limit=error.limit,
+            )
+        error.args = (f"{self.source}: {error}",)
+        error.message = f"{self.source}: {error.message}"
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a partition asks of the copier it belongs to; see `PartitionCopy`."""
+
+    offer: Callable[[AppendQueue], None]
+    more: Callable[[TopicPartition], None]
+    moved: Callable[[], None]
+    leaderless: Callable[[], None]
+    pause: Callable[[PartitionCopy, float], None]
+    check: Callable[[PartitionCopy, int], None]
+    resolve: Callable[[PartitionCopy], None]
+    failed: Callable[[TopicPartition, TwinlogError], None]
+    event: Callable[[str, str], None]

@@ -1,0 +1,116 @@
+"""Says once a second what a copier did, into the progress topic."""
+
+from __future__ import annotations
+
+import time
+
+from twinlog.errors import TwinlogError
+from twinlog.metrics.progress import PartitionProgress, Report, progress_topic
+from twinlog.task.copier import Copier
+from twinlog.task.partition import Account, PartitionCopy
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.keyed import own_batch, record_body
+
+INTERVAL_S = 1.0
+POLL_S = 0.05
+FULL_EVERY = 10
+"""Every so many reports name all partitions; the others only those that moved or are in trouble."""
+
+MAX_PARTITIONS = 2_000
+"""Per record, so that a report stays below the default `max.message.bytes`."""
+
+
+class Reporter:
+    """Reports for one copier; `lease` is the number of the lease that it works under."""
+
+    def __init__(self, copier: Copier, name: str) -> None:
+        self.lease = 0
+        self.records = 0
+        self.bytes = 0
+        self._copier = copier
+        self._name = name
+        self._topic = TopicName(progress_topic(copier.settings.source))
+        self._events: list[tuple[str, str]] = []
+        self._last: dict[TopicPartition, tuple[int, int, str | None]] = {}
+        self._at = time.monotonic()
+        self._cpu = time.thread_time()
+        self._count = 0
+
+    def event(self, kind: str, text: str) -> None:
+        """Something an operator should see, said with the next report."""
+        self._events.append((kind, text))
+
+    async def run(self) -> None:
+        """Report every second, and at once when the last partition has caught up."""
+        behind = True
+        while not self._copier.stopped:
+            await self._copier.loop.sleep(POLL_S)
+            parts = self._copier.partitions.values()
+            was_behind, behind = behind, any(part.lag for part in parts)
+            if time.monotonic() - self._at >= INTERVAL_S or (was_behind and not behind):
+                await self.publish()
+
+    async def publish(self) -> None:
+        """Send one report now; a fault is not worth more than a late report, so the next one carries its events."""
+        report = self._report()
+        if not report.partitions and not report.events:
+            return
+        try:
+            target = self._copier.target
+            topic = target.topic(self._topic)
+            if topic is None or topic.error or 0 not in topic.leaders:
+                topic = (await target.refresh([self._topic])).get(self._topic)
+            if topic is None or 0 not in topic.leaders:
+                return
+            now = report.at_ms
+            for start in range(0, max(1, len(report.partitions)), MAX_PARTITIONS):
+                piece = Report(
+                    **{name: getattr(report, name) for name in ("flow", "copier", "lease", "at_ms", "seconds", "busy")},
+                    partitions=report.partitions[start : start + MAX_PARTITIONS],
+                    events=report.events if not start else (),
+                )
+                body = record_body(self._name.encode(), piece.encode())
+                await target.produce(topic.leaders[0].node, {self._topic: [(0, own_batch([(now, body)]))]}, 5.0)
+        except TwinlogError:
+            self._events[:0] = report.events
+
+    def _report(self) -> Report:
+        now, cpu = time.monotonic(), time.thread_time()
+        seconds = max(now - self._at, 1e-9)
+        full = self._count % FULL_EVERY == 0
+        self._count += 1
+        parts = []
+        for part in self._copier.partitions.values():
+            state = (part.acknowledged.next_source, part.end, self._copier.trouble(part))
+            if full or self._last.get(part.source) != state:
+                parts.append(self._progress(part))
+                self._last[part.source] = state
+        report = Report(
+            flow=self._copier.settings.name,
+            copier=self._name,
+            lease=self.lease,
+            at_ms=int(time.time() * 1000),
+            seconds=seconds,
+            busy=min(1.0, (cpu - self._cpu) / seconds),
+            partitions=tuple(parts),
+            events=tuple(self._events),
+        )
+        self._events.clear()
+        self._at, self._cpu = now, cpu
+        return report
+
+    def _progress(self, part: PartitionCopy) -> PartitionProgress:
+        account, part.account = part.account, Account()
+        self.records += account.records
+        self.bytes += account.bytes
+        return PartitionProgress(
+            topic=part.source.topic,
+            partition=part.source.partition,
+            source_offset=part.acknowledged.next_source,
+            target_offset=part.acknowledged.next_target or 0,
+            end=part.end,
+            records=account.records,
+            bytes=account.bytes,
+            latency_ms=account.latency_ms,
+            trouble=self._copier.trouble(part),
+        )

@@ -1,0 +1,119 @@
+"""Finds where a partition goes on: its stored position, the rules for a new one, and what arrived after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from twinlog.errors import GapError
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.offsets.positions import Position
+from twinlog.settings import FlowSettings
+from twinlog.task.grant import Grant
+from twinlog.task.inspect import SourceInspector
+from twinlog.read.gaps import find_gap
+from twinlog.task.resume import resume_behind_log_end
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appends import CopyRules
+
+
+class Resolver:
+    """Turns grants into positions; asks each broker once for all partitions."""
+
+    def __init__(
+        self,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        rules: CopyRules,
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._rules = rules
+        self._event = event
+        self._inspector = SourceInspector(source, settings, event)
+
+    async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
+        """Positions of the grants that could be resolved now; the others are to be asked again.
+
+        Raises ClusterError, RefusedError, and GapError by policy.
+        """
+        await self._source.refresh({grant.source.topic for grant in grants})
+        await self._target.refresh({grant.remote.topic for grant in grants})
+        ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
+        fresh = [grant.source for grant in grants if grant.position is None]
+        starts: dict[TopicPartition, int] = {}
+        if fresh:
+            starts = await self._source.list_offsets(fresh, self._reset())
+        found = {}
+        for grant in grants:
+            end = ends.get(grant.remote)
+            if end is None or self._source.leader(grant.source) is None:
+                continue
+            if grant.position is None:
+                if grant.source in starts:
+                    found[grant.source] = self._first(grant, starts[grant.source], end)
+            else:
+                found[grant.source] = await self._again(grant, grant.position, end)
+        return found
+
+    def _reset(self) -> int:
+        reset = self._settings.consumer.auto_offset_reset
+        if reset == "none":
+            raise GapError(
+                f"{self._settings.source}.consumer.auto.offset.reset = none, and there are partitions without a stored "
+                f"position; set earliest or latest"
+            )
+        return EARLIEST if reset == "earliest" else LATEST
+
+    def _ids(self, grant: Grant) -> tuple[str | None, str | None]:
+        return self._id(self._source, grant.source.topic), self._id(self._target, grant.remote.topic)
+
+    @staticmethod
+    def _id(client: ClusterClient, topic: TopicName) -> str | None:
+        known = client.topic(topic)
+        return None if known is None or known.topic_id is None else str(known.topic_id)
+
+    def _first(self, grant: Grant, start: int, end: int) -> Position:
+        topic_id, remote_id = self._ids(grant)
+        return Position(start, end, -1, topic_id, remote_id)
+
+    async def _again(self, grant: Grant, position: Position, end: int) -> Position:
+        topic_id, remote_id = self._ids(grant)
+        if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
+            starts = await self._source.list_offsets([grant.source], EARLIEST)
+            gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
+            assert gap is not None
+            position = self._inspector.decide(gap, grant.source, position, topic_id)
+            return replace(position, next_target=end, remote_topic_id=remote_id)
+        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id)
+        expected = position.next_target
+        if expected is None:
+            # MirrorMaker 2 wrote this position: where it stood on the target is not known.
+            return replace(now, next_target=end)
+        if position.remote_topic_id is not None and remote_id is not None and position.remote_topic_id != remote_id:
+            self._event(
+                "target",
+                f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again",
+            )
+            return replace(now, next_target=end)
+        if end < expected:
+            self._event(
+                "target",
+                f"{grant.remote}: the remote log ends at {end}, but {expected} was acknowledged: "
+                f"{expected - end} records were lost on the target",
+            )
+            return replace(now, next_target=end)
+        if end == expected:
+            return now
+        return await resume_behind_log_end(
+            self._source,
+            self._target,
+            grant,
+            now,
+            end,
+            replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
+            self._event,
+        )

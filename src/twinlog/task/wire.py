@@ -1,0 +1,62 @@
+"""The line between a driver and its tasks: authenticated messages, one JSON object each, over TCP.
+
+`multiprocessing.connection` does the framing and the HMAC handshake; nothing is unpickled. A task that loses the line
+stops: whoever holds the other end may have given its partitions away.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+BEAT_S = 1.0
+"""How often a copier says that it is alive."""
+
+VALID_S = 5.0
+"""How long an answered beat lets a copier append, counted from the moment it was sent."""
+
+DEAD_S = 7.0
+"""After this long without a beat the driver gives a copier's partitions to another; later than `VALID_S` on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """Where a driver listens, and the secret that opens the line."""
+
+    host: str
+    port: int
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"DriverAddress({self.host}:{self.port})"
+
+
+class Line:
+    """One end of the line; `send` may be called from several threads only with a lock around it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @classmethod
+    def open(cls, address: DriverAddress) -> Line:
+        """Connect and prove the secret. Raises OSError, EOFError or multiprocessing.AuthenticationError."""
+        return cls(Client((address.host, address.port), authkey=address.secret))
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; blocks. Raises EOFError or OSError when the other end has gone."""
+        message: dict[str, Any] = json.loads(self.connection.recv_bytes())
+        return message
+
+    def poll(self, timeout_s: float = 0.0) -> bool:
+        return self.connection.poll(timeout_s)
+
+    def fileno(self) -> int:
+        return self.connection.fileno()
+
+    def close(self) -> None:
+        self.connection.close()

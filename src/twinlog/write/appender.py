@@ -1,0 +1,169 @@
+"""Sends queued appends to the target: one task per broker, one batch per partition and request, five requests in flight."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop, Signal
+from twinlog.types import TopicName
+from twinlog.write.queue import AppendQueue, Sent
+
+NO_ANSWER = -2
+"""Code of an append whose request got no answer: it may or may not be on the target, so it is sent again unchanged."""
+
+
+class TargetAppender:
+    """All appends of one task to one cluster.
+
+    `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the cluster refuses for good. A queue offered here is looked at until it has nothing to
+    send; it is offered again by whoever puts something into it.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        client: ClusterClient,
+        *,
+        max_in_flight: int,
+        max_request_bytes: int,
+        request_timeout_s: float,
+        allowed: Callable[[], bool],
+        lost: Callable[[TwinlogError], None],
+    ) -> None:
+        self._loop = loop
+        self._client = client
+        self._max_in_flight = max_in_flight
+        self._max_request_bytes = max_request_bytes
+        self._timeout_s = request_timeout_s
+        self._allowed = allowed
+        self._lost = lost
+        self._brokers: dict[int, _BrokerAppender] = {}
+        self._homeless: dict[AppendQueue, None] = {}
+        self._stale = loop.signal()
+        self._wanted: Callable[[], set[TopicName]] = set
+        self._stopped = False
+
+    def start(self, topics: Callable[[], set[TopicName]]) -> None:
+        """Begin; `topics` names the remote topics whose leaders are to be kept known."""
+        self._wanted = topics
+        self._loop.start(self._keep_leaders)
+
+    def offer(self, queue: AppendQueue) -> None:
+        """Look at a queue: it may have something to send."""
+        leader = self._client.leader(queue.partition)
+        if leader is None:
+            self._homeless[queue] = None
+            self._stale.set()
+            return
+        broker = self._brokers.get(leader.node)
+        if broker is None:
+            broker = self._brokers[leader.node] = _BrokerAppender(self, leader.node)
+            self._loop.start(broker.run)
+        broker.offer(queue)
+
+    def refresh(self) -> None:
+        """Ask for leaders again, soon."""
+        self._stale.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._stale.set()
+        for broker in self._brokers.values():
+            broker.wake.set()
+
+    async def _keep_leaders(self) -> None:
+        while not self._stopped:
+            await self._stale.wait()
+            if self._stopped:
+                return
+            try:
+                await self._client.refresh(self._wanted())
+            except TwinlogError as error:
+                if isinstance(error, RefusedError):
+                    self._lost(error)
+            homeless, self._homeless = self._homeless, {}
+            for queue in homeless:
+                self.offer(queue)
+            await self._loop.sleep(0.1)
+
+
+class _BrokerAppender:
+    __slots__ = ("_appender", "_in_flight", "_node", "_ready", "wake")
+
+    def __init__(self, appender: TargetAppender, node: int) -> None:
+        self._appender = appender
+        self._node = node
+        self._ready: dict[AppendQueue, None] = {}
+        self._in_flight = 0
+        self.wake: Signal = appender._loop.signal()
+
+    def offer(self, queue: AppendQueue) -> None:
+        self._ready[queue] = None
+        self.wake.set()
+
+    async def run(self) -> None:
+        owner = self._appender
+        while not owner._stopped:
+            entries, later = self._collect(time.monotonic())
+            if entries:
+                self._in_flight += 1
+                owner._loop.start(self._send, entries)
+            else:
+                await self.wake.wait(later)
+
+    def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, Sent]], float | None]:
+        """Appends for one request, and how long to wait when there are none (seconds, None until woken)."""
+        owner = self._appender
+        if self._in_flight >= owner._max_in_flight:
+            return [], None
+        if not owner._allowed():
+            return [], 1.0
+        entries: list[tuple[AppendQueue, Sent]] = []
+        size = 0
+        later: float | None = None
+        for queue in list(self._ready):
+            bytes_ = queue.next_bytes(now)
+            if not bytes_:
+                if not queue.stopped and queue.not_before > now:
+                    wait = queue.not_before - now
+                    later = wait if later is None else min(later, wait)
+                else:
+                    del self._ready[queue]
+                continue
+            leader = owner._client.leader(queue.partition)
+            if leader is None or leader.node != self._node:
+                del self._ready[queue]
+                owner.offer(queue)
+                continue
+            if entries and size + bytes_ > owner._max_request_bytes:
+                break
+            size += bytes_
+            entries.append((queue, queue.take()))
+            # Behind the others: every partition gets its turn.
+            del self._ready[queue]
+            self._ready[queue] = None
+        return entries, later
+
+    async def _send(self, entries: list[tuple[AppendQueue, Sent]]) -> None:
+        owner = self._appender
+        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]] = {}
+        for queue, sent in entries:
+            topic, partition = queue.partition
+            topics.setdefault(topic, []).append((partition, sent.append.data))
+        answers: dict[tuple[str, int], tuple[int, int]] = {}
+        try:
+            answers = await owner._client.produce(self._node, topics, owner._timeout_s)
+        except TwinlogError as error:
+            if isinstance(error, RefusedError):
+                owner._lost(error)
+            owner.refresh()
+        finally:
+            self._in_flight -= 1
+        for queue, sent in entries:
+            code, base_offset = answers.get(queue.partition, (NO_ANSWER, -1))
+            queue.settle(sent, code, base_offset)
+            self._ready[queue] = None
+        self.wake.set()

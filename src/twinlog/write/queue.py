@@ -1,0 +1,193 @@
+"""The appends of one remote partition on their way to the target: order, sequence numbers, what is acknowledged.
+
+The idempotent producer's rules (KIP-98, Kafka class ProducerStateManager) make a retry safe: at most five batches in
+flight, sequence numbers without a hole, and a batch that is sent again keeps its bytes. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from twinlog.types import TopicPartition
+from twinlog.write.appends import Append
+from twinlog.write.stamp import stamp
+
+MAX_WINDOW = 5
+"""A broker remembers the last five batches of a producer per partition; more in flight could not be told apart."""
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class State(Enum):
+    FLYING = 1
+    DONE = 2
+    FAILED = 3
+
+
+@dataclass(slots=True)
+class Sent:
+    """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target)."""
+
+    append: Append
+    sequence: int
+    state: State = State.FLYING
+    code: int = 0
+    base_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Who appends: an idempotent producer's id and epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+class AppendQueue:
+    """Appends of one remote partition in source order.
+
+    `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
+    replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
+    its owner then calls `retry`, `replace_first` or `clear`.
+    """
+
+    __slots__ = (
+        "_acknowledged",
+        "_flying",
+        "_next_sequence",
+        "_troubled",
+        "_window",
+        "identity",
+        "limit",
+        "not_before",
+        "partition",
+        "pending",
+        "queued_bytes",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        identity: ProducerIdentity,
+        acknowledged: Callable[[Append, int], None],
+        troubled: Callable[[Sent], None],
+        *,
+        max_in_flight: int = MAX_WINDOW,
+    ) -> None:
+        self.partition = partition
+        self.identity = identity
+        self.pending: deque[Append] = deque()
+        self.queued_bytes = 0
+        self.not_before = 0.0
+        self.stopped = False
+        self.limit = min(max_in_flight, MAX_WINDOW)
+        self._acknowledged = acknowledged
+        self._troubled = troubled
+        self._window: deque[Sent] = deque()
+        self._flying = 0
+        self._next_sequence = 0
+
+    def put(self, appends: list[Append]) -> None:
+        """Queue appends behind those already here."""
+        self.pending.extend(appends)
+        for append in appends:
+            self.queued_bytes += append.bytes
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is in flight."""
+        return not self.pending and not self._window
+
+    @property
+    def flying(self) -> int:
+        return self._flying
+
+    def next_bytes(self, now: float) -> int:
+        """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
+        if self.stopped or now < self.not_before:
+            return 0
+        failed = self._first_failed()
+        if failed is not None:
+            return 0 if self._flying and failed is self._window[0] else failed.append.bytes
+        if self.pending and len(self._window) < self.limit:
+            return self.pending[0].bytes
+        return 0
+
+    def take(self) -> Sent:
+        """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
+        failed = self._first_failed()
+        if failed is not None:
+            failed.state = State.FLYING
+            self._flying += 1
+            return failed
+        append = self.pending.popleft()
+        sent = Sent(append, self._next_sequence)
+        stamp(append.data, self.identity.producer_id, self.identity.epoch, sent.sequence)
+        self._next_sequence = (self._next_sequence + append.count) & _SEQUENCE_MASK
+        self._window.append(sent)
+        self._flying += 1
+        return sent
+
+    def settle(self, sent: Sent, code: int, base_offset: int) -> None:
+        """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order."""
+        self._flying -= 1
+        sent.code = code
+        sent.base_offset = base_offset
+        sent.state = State.FAILED if code else State.DONE
+        window = self._window
+        while window and window[0].state is State.DONE:
+            done = window.popleft()
+            self.queued_bytes -= done.append.bytes
+            self._acknowledged(done.append, done.base_offset)
+        if not self._flying and window:
+            # What is left failed, or was appended behind one that failed; the first one says what to do.
+            self.stopped = True
+            self._troubled(window[0])
+
+    def retry(self, not_before: float) -> None:
+        """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
+        self.not_before = not_before
+        self.stopped = False
+
+    def accept_first(self, base_offset: int) -> None:
+        """The target says that it has the first append of the window already, at `base_offset`."""
+        first = self._window[0]
+        self.stopped = False
+        self._flying += 1
+        self.settle(first, 0, base_offset)
+
+    def replace_first(self, parts: list[Append]) -> None:
+        """Put `parts` in the place of the first append in the window, which the target refused as too large.
+
+        Everything behind it was refused too (out of order), so it is stamped again with new sequence numbers.
+        """
+        first = self._window[0]
+        again = [sent.append for sent in list(self._window)[1:]]
+        self._window.clear()
+        self.pending.extendleft(reversed(parts + again))
+        self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
+        self._next_sequence = first.sequence
+        self.stopped = False
+
+    def drop_pending(self) -> None:
+        """Forget what was not sent yet."""
+        self.pending.clear()
+        self.queued_bytes = sum(sent.append.bytes for sent in self._window)
+
+    def clear(self, identity: ProducerIdentity) -> None:
+        """Forget everything queued and start anew as `identity` with sequence number 0."""
+        self._window.clear()
+        self.pending.clear()
+        self.queued_bytes = 0
+        self.identity = identity
+        self._next_sequence = 0
+        self.stopped = False
+
+    def _first_failed(self) -> Sent | None:
+        if not self._flying and not self._window:
+            return None
+        return next((sent for sent in self._window if sent.state is State.FAILED), None)
