@@ -53,9 +53,9 @@ def kafka_classpath(version: str = KAFKA_VERSION) -> list[Path]:
 
 
 def classpath_argument(version: str = KAFKA_VERSION) -> str:
-    """The same jars in the form `java -cp` takes."""
-    jars = kafka_classpath(version)
-    return str(jars[0].parent / "*")
+    """The same jars in the form `java -cp` takes; our log backend first, because Kafka 3 brings another."""
+    home = kafka_classpath(version)[0].parent
+    return os.pathsep.join([*(str(jar) for jar in home.glob("slf4j-simple-*.jar")), str(home / "*")])
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import KafkaCluster
+from harness.cluster import USERS, KafkaCluster
 
 HERE = Path(__file__).parent
+# Other passwords than the source's, so that mixed-up credentials are refused.
+TARGET_USERS = {**USERS, "connect": "connect2-secret", "mirrormaker": "mirrormaker2-secret"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,7 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Source and target, started side by side. Tests keep apart by topic and group names."""
-    source, target = KafkaCluster("source", heap="384m"), KafkaCluster("target", heap="384m")
+    source = KafkaCluster("source", heap="384m")
+    target = KafkaCluster("target", heap="384m", users=TARGET_USERS)
     try:
         source.start_async()
         target.start_async()

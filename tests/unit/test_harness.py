@@ -1,0 +1,185 @@
+"""The parts of the harness that need no broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import jars, java
+from harness.broker import new_kafka_id, to_properties
+from harness.child import Child
+from harness.errors import HarnessError
+from harness.jars import kafka_classpath
+from harness.java import java_command
+from harness.ports import claim_port, release_port
+from harness.produce import numbered
+from harness.wait import wait_for
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Child]:
+    child = Child("program", [sys.executable, "-c", STUBBORN], tmp_path / "program.log")
+    child.start()
+    wait_for(lambda: "up" in child.log_tail(), 20, "the program runs")
+    yield child
+    child.kill()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_java() -> Iterator[None]:
+    java_command.cache_clear()
+    yield
+    java_command.cache_clear()
+
+
+def test_wait_returns_what_became_true() -> None:
+    answers = iter([None, 0, "", "there"])
+    assert wait_for(lambda: next(answers), 5, "an answer", every_s=0.001) == "there"
+
+
+def test_wait_names_what_did_not_happen() -> None:
+    with pytest.raises(TimeoutError, match=r"the moon is blue: not so within 0\.01 s; last seen: 0"):
+        wait_for(lambda: 0, 0.01, "the moon is blue", every_s=0.001)
+
+
+def test_ports_are_ours_until_released() -> None:
+    ports = [claim_port() for _ in range(50)]
+    lowest_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert len(set(ports)) == 50
+    assert max(ports) < lowest_outgoing
+    claim = (
+        "import harness.ports as ports\n"
+        f"ports._random.randrange = lambda low, high: {ports[0]}\n"
+        "try: ports.claim_port()\n"
+        "except ports.HarnessError: print('taken')\n"
+        "else: print('free')\n"
+    )
+    assert subprocess.check_output([sys.executable, "-c", claim], text=True).strip() == "taken"
+    for port in ports:
+        release_port(port)
+    assert subprocess.check_output([sys.executable, "-c", claim], text=True).strip() == "free"
+
+
+def test_a_program_that_ignores_sigterm_is_killed(program: Child) -> None:
+    pid = program.pid
+    assert program.terminate(deadline_s=0.2) is False
+    assert not program.alive
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(HarnessError, match="not running"):
+        _ = program.pid
+
+
+def test_a_suspended_program_stands_still(program: Child) -> None:
+    status = psutil.Process(program.pid).status
+    program.suspend()
+    wait_for(lambda: status() == psutil.STATUS_STOPPED, 5, "it is stopped")
+    program.resume()
+    wait_for(lambda: status() != psutil.STATUS_STOPPED, 5, "it goes on")
+
+
+def test_a_program_runs_once_at_a_time_and_its_log_goes_on(program: Child) -> None:
+    with pytest.raises(HarnessError, match="already runs"):
+        program.start()
+    program.kill()
+    program.start()
+    wait_for(lambda: program.log_tail().count("up") == 2, 20, "it runs again")
+
+
+def test_a_program_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
+    child = Child("short", ["/bin/sh", "-c", "echo out of paper; exit 3"], tmp_path / "short.log")
+    child.start()
+    wait_for(lambda: not child.alive, 5, "it has ended")
+    with pytest.raises(HarnessError, match=r"(?s)short ended with status 3\..*out of paper"):
+        child.require_alive()
+    assert child.wait(1) == 3
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from harness.child import Child\n"
+        f"child = Child('sleeper', ['sleep', '60'], Path({str(tmp_path / 'log')!r}))\n"
+        "child.start(); gone = Child('other', ['sleep', '60'], child.log); gone.start(); gone.kill()\n"
+        "print(child.pid, flush=True)\n"
+        "input()\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        sleeper = psutil.Process(int(parent.stdout.readline()))
+        parent.send_signal(how)
+        parent.wait(10)
+    wait_for(lambda: not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE, 10, "it is gone")
+
+
+def test_no_java_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HarnessError, match=r"no java on PATH\. Please install a JDK or JRE of version 17"):
+        java_command()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(HarnessError, match="which has no bin/java"):
+        java_command()
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.22", 11)])
+def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int) -> None:
+    fake = tmp_path / "bin" / "java"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-16' >&2\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(HarnessError, match=f"is Java {major}, too old"):
+        java_command()
+
+
+def test_jars_that_cannot_be_fetched_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="none"/><resolvers><filesystem name="none">'
+        f'<artifact pattern="{tmp_path}/none/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>'
+    )
+    monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TWINLOG_IVY_SETTINGS", str(settings))
+
+    with pytest.raises(HarnessError, match="could not be fetched: the Maven repository is not reachable"):
+        kafka_classpath("9.9.9")
+
+    assert sorted(path.name for path in (tmp_path / "cache" / "kafka").iterdir()) == ["9.9.9.lock", "9.9.9.log"]
+
+
+def test_the_cache_is_in_the_checkout_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TWINLOG_CACHE", raising=False)
+    assert jars.cache_dir() == Path(java.__file__).parents[1] / ".cache"
+
+
+def test_numbered_records_are_padded_and_keyed() -> None:
+    first, *_, last = numbered(3, start=9, size=4, keys=2, headers=True)
+    assert (first.value, first.key, last.value, last.key) == (b"9...", b"key-1", b"11..", b"key-1")
+    assert first.headers == (("number", b"9"), ("empty", b""), ("none", None))
+    assert numbered(1)[0].value == b"0"
+
+
+def test_properties_survive_java_escaping() -> None:
+    assert to_properties({"a": "b\\c", "d": "e"}) == "a=b\\\\c\nd=e\n"
+
+
+def test_ids_never_look_like_options() -> None:
+    ids = {new_kafka_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert not any(one.startswith("-") for one in ids)
+    assert {len(one) for one in ids} == {22}
+
+
+def test_our_session_is_not_theirs(program: Child) -> None:
+    assert os.getsid(program.pid) != os.getsid(0)
