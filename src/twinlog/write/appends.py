@@ -26,7 +26,7 @@ class CopyRules:
     codec_level: int | None = None
     merge_batch_bytes: int = 524_288
     merge_below: int = 16_384
-    merge_records: int = 32
+    merge_records: int = 64
     check_crcs: bool = True
     oversized: Literal["stop", "skip"] = "stop"
 

@@ -23,7 +23,8 @@ STAMPS = [b"\x00" + encode_varint(delta) for delta in range(8_192)]
 
 def reserve_varints(count: int) -> None:
     """Make sure that `VARINTS` knows the numbers below `count`."""
-    VARINTS.extend(encode_varint(number) for number in range(len(VARINTS), count))
+    if count > len(VARINTS):
+        VARINTS.extend(map(encode_varint, range(len(VARINTS), count)))
 
 
 def stamp_of(delta: int) -> bytes:

@@ -6,7 +6,7 @@ Each loop knows one shape of input and leaves the rest to the next, more careful
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Callable
 from struct import Struct
 
 from google_crc32c import value
@@ -15,104 +15,112 @@ from twinlog.read.batches import (
     CODEC_MASK,
     CONTROL,
     CRC_START,
-    DELETE_HORIZON,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TRANSACTIONAL,
     Batch,
     read_batch,
 )
+from twinlog.read.codecs import decompress
 from twinlog.read.records import corrupt
 from twinlog.read.varint import encode_varint, read_unsigned
 from twinlog.write.encode import MAX_RECORDS, STAMPS, VARINTS, BatchBuilder, reserve_varints, stamp_of
 
-_SINGLE = Struct(">qi4xbIhiqq14xiBI")
-"""What matters of a v2 header, and the first five bytes of its records."""
-_SMALLEST_SINGLE = 68
-_WINDOW = 65_536
-_UNUSUAL = CODEC_MASK | LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+_HEADER = Struct(">qi4xbIhiqq14xiBI")
+"""What matters of a v2 header, and the first five bytes behind it."""
+_SMALLEST = HEADER_SIZE + 7
+_WINDOW = 32_768
+_LONGEST = 8_000
+"""In a longer batch, the length of a record could take three bytes or be unknown to `VARINTS`."""
 
 
-def take_single_batches(
-    builder: BatchBuilder, records: memoryview, at: int, *, source_bytes: int, largest: int, transactional: bool
+def take_row(
+    builder: BatchBuilder, records: memoryview, first: Batch, *, room: int, largest: int, most: int, transactional: bool
 ) -> Batch | None:
-    """Take uncompressed batches of one record each, from `at` on, as long as they come; return the last one taken.
+    """Take a row of small dense batches, from `first` on, as long as they look alike; return the last one taken.
 
-    It reads at most `source_bytes`, takes no batch above `largest` bytes, and none of a transaction unless
-    `transactional`. Whatever is unusual stops it too, a wrong checksum among them. The builder is not empty.
+    They have the codec of `first`, at most `largest` bytes and `most` records each, and together at most `room` bytes,
+    before as after decompression; none belongs to a transaction unless `transactional`. Whatever else is unusual ends
+    the row too, a wrong checksum among it. The builder is not empty.
     """
-    window = bytes(records[at : at + min(_WINDOW, source_bytes)])
+    window = bytes(records[first.start : first.start + min(max(_WINDOW, first.size), room)])
     parts = builder.parts
     before = index = len(parts)
-    reserve_varints(index + _WINDOW // _SMALLEST_SINGLE)
     append = parts.append
-    unpack = _SINGLE.unpack_from
-    checksum = value
+    unpack, checksum = _HEADER.unpack_from, value
+    size = len(window)
+    last = size - _SMALLEST
+    reserve_varints(min(index + (size // _SMALLEST + 1) * most, MAX_RECORDS))
     varints, stamps = VARINTS, STAMPS
-    known_stamps = len(stamps)
+    known, known_stamps = len(varints), len(stamps)
     lag = builder.lag
     base_timestamp, max_timestamp = builder.base_timestamp, builder.max_timestamp
-    unusual = _UNUSUAL if transactional else _UNUSUAL | TRANSACTIONAL
-    longest = min(largest, 8_000) - LOG_OVERHEAD
-    size = len(window)
-    last = size - _SMALLEST_SINGLE
+    codec = first.codec
+    alike = CODEC_MASK | LOG_APPEND_TIME | CONTROL | (0 if transactional else TRANSACTIONAL)
+    longest = min(largest, _LONGEST) - LOG_OVERHEAD
     start = taken = 0
     while start <= last:
-        offset, length, magic, crc, attributes, delta, timestamp, newest, count, first, head = unpack(window, start)
-        if count != 1 or delta or attributes & unusual or magic != 2 or length > longest:
-            break
-        # The record's length takes one or two bytes; then come its attributes and both deltas, which must be 0.
-        if length <= 113:
-            if head >> 8 or first != (length - 50) << 1:
-                break
-            body = start + 65
-        else:
-            if head & 0x80FF_FFFF or first < 128:
-                break
-            body = start + 66
+        offset, length, magic, crc, attributes, delta, timestamp, newest, count, byte, head = unpack(window, start)
         end = start + length + LOG_OVERHEAD
-        if end > size or checksum(window[start + CRC_START : end]) != crc:
+        if delta != count - 1 or attributes & alike != codec or magic != 2 or length > longest or end > size:
             break
+        if checksum(window[start + CRC_START : end]) != crc:
+            break
+        elapsed = timestamp - base_timestamp
+        # Of one record, the length takes one or two bytes; behind it come its attributes and deltas, all 0 if plain.
+        if (
+            count == 1
+            and not codec
+            and (head < 256 and byte == (length - 50) << 1 if length <= 113 else byte >= 128 and not head & 0x80FF_FFFF)
+        ):
+            at = start + 65 if length <= 113 else start + 66
+            stamp = stamps[elapsed] if 0 <= elapsed < known_stamps else stamp_of(elapsed)
+            number = varints[index]
+            append(varints[len(stamp) + len(number) + end - at] + stamp + number + window[at:end])
+        else:
+            if not 0 < count <= most or index + count > known:
+                break
+            block, at = window, start + HEADER_SIZE
+            if codec:
+                block, at = decompress(codec, block[at:end]), 0
+                room -= len(block)
+                if room < 0:
+                    break
+            if not _take_dense(
+                append, block, at, end if block is window else len(block), varints[index : index + count], elapsed
+            ):
+                del parts[index:]
+                break
         if offset - index != lag:
             lag = offset - index
             builder.runs.append((offset, index))
         if newest > max_timestamp:  # noqa: PLR1730 - a call to max takes three times as long
             max_timestamp = newest
-        elapsed = timestamp - base_timestamp
-        stamp = stamps[elapsed] if 0 <= elapsed < known_stamps else stamp_of(elapsed)
-        number = varints[index]
-        append(b"%b%b%b%b" % (varints[len(stamp) + len(number) + end - body], stamp, number, window[body:end]))
-        index += 1
+        index += count
         taken = start
         start = end
     if not start:
         return None
     builder.lag = lag
     builder.max_timestamp = max_timestamp
-    builder.size += sum(map(len, islice(parts, before, None)))
+    builder.size += sum(map(len, parts[before:]))
     builder.source_bytes += start
     builder.next_offset = lag + index
-    return read_batch(records, at + taken)
+    return read_batch(records, first.start + taken)
 
 
-def take_batch(builder: BatchBuilder, block: bytes, batch: Batch) -> None:
-    """Take all records of a dense v2 batch; `block` is its records, decompressed. Raises `CorruptBatchError`."""
-    parts = builder.parts
-    before = index = len(parts)
-    count = batch.record_count
-    reserve_varints(index + count)
-    append = parts.append
+def _take_dense(
+    append: Callable[[bytes], None], block: bytes, at: int, stop: int, numbers: list[bytes], later: int
+) -> bool:
+    """Append the records between `at` and `stop`, with offset deltas `numbers` and `later` by so many ms.
+
+    Return False, with some of them appended, where they are not what a dense batch holds, or very long.
+    """
     varints, stamps = VARINTS, STAMPS
     known_stamps = len(stamps)
-    at = 0
     try:
-        if not index:
-            _, second = read_unsigned(block, 0)
-            rest, _ = read_unsigned(block, second + 1)
-            builder.base_timestamp = batch.base_timestamp + (rest >> 1 ^ -(rest & 1))
-        builder.begin_run(batch.base_offset, index)
-        later = batch.base_timestamp - builder.base_timestamp
-        for number in varints[index : index + count]:
+        for number in numbers:
             size = block[at]
             if size < 128:
                 at += 1
@@ -120,7 +128,7 @@ def take_batch(builder: BatchBuilder, block: bytes, batch: Batch) -> None:
                 size = size & 127 | byte << 7
                 at += 2
             else:
-                size, at = read_unsigned(block, at)
+                return False
             end = at + (size >> 1)
             rest = block[at + 1]
             if rest < 128:
@@ -131,27 +139,18 @@ def take_batch(builder: BatchBuilder, block: bytes, batch: Batch) -> None:
             else:
                 rest, at = read_unsigned(block, at + 1)
             elapsed = later + (rest >> 1 ^ -(rest & 1))
-            # The offset delta is known: in a dense batch it is the record's number.
+            # The offset delta is the record's number in its batch: nothing to learn from it.
             while block[at] >= 128:
                 at += 1
             at += 1
-            stamp = stamps[elapsed] if 0 <= elapsed < known_stamps else stamp_of(elapsed)
-            length = len(stamp) + len(number) + end - at
             if at > end:
-                raise corrupt(batch, "a record is shorter than its own fields")
-            try:
-                size_of = varints[length]
-            except IndexError:
-                size_of = encode_varint(length)
-            append(b"%b%b%b%b" % (size_of, stamp, number, block[at:end]))
+                return False
+            stamp = stamps[elapsed] if 0 <= elapsed < known_stamps else stamp_of(elapsed)
+            append(varints[len(stamp) + len(number) + end - at] + stamp + number + block[at:end])
             at = end
     except IndexError:
-        raise corrupt(batch, "its records end too early") from None
-    if at != len(block):
-        raise corrupt(batch, f"its records take {at} bytes, not {len(block)}")
-    builder.max_timestamp = max(builder.max_timestamp, batch.max_timestamp) if before else batch.max_timestamp
-    builder.size += sum(map(len, islice(parts, before, None)))
-    builder.next_offset = batch.last_offset + 1
+        return False
+    return at == stop
 
 
 def take_records(
@@ -234,7 +233,7 @@ def take_records(
             if offset - index != lag:
                 lag = offset - index
                 builder.runs.append((offset, index))
-            append(b"%b%b%b%b" % (size_of, stamp, number, block[at:end]))
+            append(size_of + stamp + number + block[at:end])
             index += 1
             taken += 1
             at = end

@@ -16,7 +16,7 @@ from twinlog.read.records import is_abort_marker, records_block
 from twinlog.types import SourceOffset
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared
 from twinlog.write.encode import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
-from twinlog.write.merge import take_batch, take_records, take_single_batches
+from twinlog.write.merge import take_records, take_row
 from twinlog.write.split import build_appends
 
 __all__ = ["Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
@@ -111,9 +111,12 @@ class _Preparation:
             self._flush()
             self._pass_on(batch)
         elif self._joins(batch):
+            last = self._take_row(batch, transactional=hidden is None)
+            if last is not None:
+                self.position = last.last_offset + 1
+                prepared.leader_epoch = last.leader_epoch
+                return last.end
             self._take(batch, batch.base_offset)
-            if batch.record_count == 1:
-                return self._take_singles(batch, transactional=hidden is None)
         else:
             self._flush()
             self.lone = batch
@@ -162,16 +165,10 @@ class _Preparation:
                 builder.next_offset = batch.last_offset + 1
             else:
                 block = records_block(self.records, batch)
-                count = batch.record_count
-                dense = batch.base_offset >= position and count == batch.last_offset_delta + 1
-                fits = builder.size + len(block) + count * LARGEST_GROWTH <= room and before + count <= MAX_RECORDS
-                if dense and fits and not batch.is_log_append_time:
-                    take_batch(builder, block, batch)
-                else:
-                    at, taken = take_records(builder, block, batch, 0, 0, position=position, room=room)
-                    while taken < count:
-                        builder, before = self._next_builder(builder), 0
-                        at, taken = take_records(builder, block, batch, at, taken, position=position, room=room)
+                at, taken = take_records(builder, block, batch, 0, 0, position=position, room=room)
+                while taken < batch.record_count:
+                    builder, before = self._next_builder(builder), 0
+                    at, taken = take_records(builder, block, batch, at, taken, position=position, room=room)
         except CorruptBatchError:
             builder.drop_from(before)
             raise
@@ -182,22 +179,19 @@ class _Preparation:
         self.builder = BatchBuilder(full.codec)
         return self.builder
 
-    def _take_singles(self, batch: Batch, *, transactional: bool) -> int:
-        """Take the batches of one record each that follow this one; return where the next other one begins."""
-        builder = self.builder
+    def _take_row(self, batch: Batch, *, transactional: bool) -> Batch | None:
+        """Take the batch and what follows, if they are small and plain; return the last one, None if not even one."""
+        builder, rules = self.builder, self.rules
         assert builder is not None
-        at = batch.end
-        if builder.codec == NONE and not batch.codec:
-            room = min(self.target - builder.source_bytes, self._room(builder) - builder.size)
-            largest = self.rules.merge_below
-            last = take_single_batches(
-                builder, self.records, at, source_bytes=room, largest=largest, transactional=transactional
-            )
-            if last is not None:
-                at = last.end
-                self.prepared.leader_epoch = last.leader_epoch
-        self.position = builder.next_offset
-        return at
+        return take_row(
+            builder,
+            self.records,
+            batch,
+            room=min(self.target - builder.source_bytes, self._room(builder) - builder.size),
+            largest=rules.merge_below,
+            most=rules.merge_records,
+            transactional=transactional,
+        )
 
     def _flush(self) -> None:
         lone, self.lone = self.lone, None
