@@ -49,7 +49,7 @@ CLIENTS: Mapping[str, KeyTable] = MappingProxyType({"consumer": CONSUMER, "produ
 
 TOP_LEVEL_CONNECTOR_NAMES = frozenset(
     key.name for key in CONNECTOR_KEYS if key.level is Level.FLOW and not key.name.endswith(".*")
-) | frozenset(SECURITY.exact)
+) | (frozenset(SECURITY.exact) - {"bootstrap.servers"})
 """Names that count for every flow when they stand at top level (the definitions of the three connectors)."""
 
 ALL_KEYS: tuple[Key, ...] = (

@@ -138,5 +138,5 @@ def _check_aliases(layers: FlowLayers, connector: Reading, problems: Problems) -
         entry = connector.written(name)
         if entry is not None and entry.value.strip() != alias:
             problems.refuse(
-                entry, repr(entry.value), f"nothing, or {alias!r} as the flow {layers.source}->{layers.target} says"
+                entry, repr(entry.value), f"no such key, or {alias!r} as in {layers.source}->{layers.target}"
             )

@@ -5,10 +5,10 @@ MirrorMaker 2 finds out by prefix: `alias.` for a cluster, `A->B.` for a flow, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
-from twinlog.config.key import Key, Level
+from twinlog.config.key import Effect, Key, Level
 from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
 from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
 from twinlog.config.properties import Entry
@@ -52,6 +52,12 @@ class Places:
 
     def place(self, entry: Entry) -> Placed:
         """The place of `entry`; its `key` is None where nobody knows the name."""
+        placed = self._find(entry)
+        pointless = placed.key is not None and placed.key.effect is Effect.JVM and _providers_trap(placed.name) is None
+        # Nobody should be sent to another place to write what means nothing there either.
+        return replace(placed, trap=None) if pointless else placed
+
+    def _find(self, entry: Entry) -> Placed:
         for pair in self._by_pair:
             prefix = f"{pair[0]}->{pair[1]}."
             if entry.key.startswith(prefix):

@@ -23,7 +23,8 @@ class Entry:
     """One `key = value` of a file. `value` is what counts, `written` what stands in the file.
 
     The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` says why a
-    reference could not be resolved; such an entry is an error only where its value is needed.
+    reference could not be resolved; such an entry is an error only where its value is needed. `doubt` says why a
+    reference was taken for plain text, in case the value turns out wrong.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Entry:
     line: int
     written: str
     unresolved: str | None = None
+    doubt: str | None = None
 
     @property
     def place(self) -> str:

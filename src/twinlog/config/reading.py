@@ -13,6 +13,8 @@ from twinlog.errors import ConfigProblem
 def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
     """The problem with the value of `entry`; what a reference led to is not shown."""
     shown = repr(entry.written) if "${" in entry.written else refused.found
+    if entry.doubt is not None:
+        shown += f", where {entry.doubt}"
     return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected)
 
 
@@ -48,7 +50,7 @@ class Reading:
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
             self._problems.refuse(
-                entry, f"a reference that leads nowhere: {entry.unresolved}", "what it names to exist"
+                entry, f"a reference that leads nowhere: {entry.unresolved}", "a reference to something that exists"
             )
             return None
         return entry

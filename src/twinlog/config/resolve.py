@@ -83,7 +83,8 @@ def _connector(found: Survey, source: Alias, target: Alias) -> dict[str, Entry]:
 def _worker(found: Survey, target: Alias) -> dict[str, Entry]:
     """The top level wins over the cluster here (MirrorMakerConfig.workerConfig)."""
     layer = cluster_layer(found, target)
-    layer.update({name: entry for name, entry in found.top.items() if name.startswith(TOP_LEVEL_PREFIXES)})
+    shared = (*TOP_LEVEL_PREFIXES, "replication.policy", "config.providers")
+    layer.update({name: entry for name, entry in found.top.items() if name.startswith(shared)})
     return layer
 
 

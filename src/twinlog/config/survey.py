@@ -138,10 +138,11 @@ def _resolved(placed: Placed, providers: Providers, names: tuple[str, ...], warn
     key = placed.key
     if key is not None and placed.trap is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = _cut_comment(entry, warnings)
-    warnings.extend(
-        f"{entry.place}: {entry.key}: config.providers names no {name!r}; the ${{...}} stays as it is"
-        for name in dict.fromkeys(unknown_providers(entry.value, names))
-    )
+    unknown = unknown_providers(entry.value, names)
+    if unknown:
+        doubt = f"config.providers names no {unknown[0]!r}"
+        warnings.append(f"{entry.place}: {entry.key}: {doubt}; the ${{...}} stays as it is")
+        entry = replace(entry, doubt=doubt)
     try:
         entry = replace(entry, value=providers.resolve(entry.value))
     except MissingError as error:
@@ -159,7 +160,8 @@ def _check(placed: Placed, found: Survey) -> None:
     renamed = _RENAMED.get(key.name)
     if renamed is not None:
         found.warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
-    if entry.unresolved is not None:
+    # What means nothing here cannot be wrong here.
+    if entry.unresolved is not None or key.effect is Effect.JVM:
         return
     try:
         parse_value(key, entry.value)

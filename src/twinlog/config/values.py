@@ -54,9 +54,10 @@ def _whole_number(key: Key, text: str) -> int:
     low = low if key.minimum is None else int(key.minimum)
     high = high if key.maximum is None else int(key.maximum)
     number = int(text) if _INTEGER.fullmatch(text.strip()) else None
-    if number is None or not low <= number <= high or (key.nonzero and number == 0):
-        besides = ", but not 0" if key.nonzero else ""
-        raise ValueRefusedError(_shown(key, text), f"a whole number from {low} to {high}{besides}")
+    if number is None or not low <= number <= high:
+        raise ValueRefusedError(_shown(key, text), f"a whole number from {low} to {high}")
+    if number == 0 and key.nonzero:
+        raise ValueRefusedError(_shown(key, text), "a number other than 0")
     return number
 
 

@@ -1,0 +1,110 @@
+"""Whole files: each `cases/*.properties` comes to what the JSON beside it says.
+
+A JSON holds either `problems`, or `clusters`, `warnings` and `flows`: per flow the settings that matter to the case, by
+dotted path.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import load
+from twinlog.errors import ConfigError
+
+CASES = Path(__file__).parent / "cases"
+NAMES = sorted(path.stem for path in CASES.glob("*.properties"))
+
+
+@pytest.fixture(autouse=True)
+def _in_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CASES)
+    monkeypatch.delenv("TWINLOG_TEST_NO_SUCH_VARIABLE", raising=False)
+
+
+def test_every_file_has_an_expectation() -> None:
+    assert NAMES
+    assert sorted(path.stem for path in CASES.glob("*.json")) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_case(name: str) -> None:
+    expected = json.loads((CASES / f"{name}.json").read_text("utf-8"))
+    if "problems" in expected:
+        with pytest.raises(ConfigError) as caught:
+            load(f"{name}.properties")
+        assert [str(problem) for problem in caught.value.problems] == expected["problems"]
+        return
+    config = load(f"{name}.properties")
+    assert list(config.clusters) == expected["clusters"]
+    assert list(config.warnings) == expected["warnings"]
+    assert [flow.name for flow in config.flows] == list(expected["flows"])
+    for flow in config.flows:
+        settings = expected["flows"][flow.name]
+        found = {path: attrgetter(path)(flow) for path in settings}
+        assert {path: list(value) if isinstance(value, tuple) else value for path, value in found.items()} == settings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_secret_shows(name: str) -> None:
+    try:
+        shown = repr(load(f"{name}.properties"))
+    except ConfigError as error:
+        shown = str(error)
+    for secret in ("mirrormaker1-secret", "from-a-file", "top-secret"):
+        assert secret not in shown
+
+
+def test_settings_travel_to_tasks() -> None:
+    config = load("sasl.properties")
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_task_numbers_stand_in_the_client_ids() -> None:
+    flow = load("first_example.properties").flows[0].for_task(3)
+    assert flow.consumer.client.client_id == "primary->secondary|MirrorSourceConnector-3|replication-consumer"
+    assert flow.producer.client.client_id == "connector-producer-MirrorSourceConnector-3"
+    named = load("precedence.properties").flows[0].for_task(3)
+    assert named.consumer.client.client_id == "reader|a->b|MirrorSourceConnector-3|replication-consumer"
+    assert named.producer.client.client_id == "writer"
+
+
+def test_only_flows_to_the_clusters_asked_for() -> None:
+    config = load("data_centers.properties", ["west-1", "west-2"])
+    assert [flow.name for flow in config.flows] == ["west-1->west-2", "west-2->west-1", "east-1->west-1"]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "words"),
+    [
+        (["south-1"], "--clusters: 'south-1'; expected aliases that clusters names: west-1, west-2, east-1"),
+        (["West-1", "west-1"], "--clusters: 'West-1'"),
+    ],
+)
+def test_an_unknown_alias_is_refused(clusters: list[str], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("data_centers.properties", clusters)
+    assert words in str(caught.value)
+
+
+def test_nothing_left_to_run_is_an_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("first_example.properties", ["primary"])
+    assert [problem.key for problem in caught.value.problems] == ["--clusters"]
+
+
+def test_a_flow_left_out_needs_no_servers(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = a, b, c\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+                    "a->b.enabled = true\nb->c.enabled = true\n")
+    assert [flow.name for flow in load(file, ["c"]).flows] == ["b->c"]
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("no-such-file.properties")
+    assert "a readable properties file" in str(caught.value)

@@ -1,0 +1,85 @@
+"""Expressions match what Java says they match, or are refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twinlog.flows.patterns import PatternError, compile_list
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "patterns.jsonl"
+ROWS = {row["pattern"]: row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines())}
+
+NOT_SUPPORTED = {
+    "[a-c&&[b]]": "intersection",
+    "[a[bc]]+": "class inside a class",
+    "[[:alpha:]]": "class inside a class",
+    r"\cA": r"escape \c",
+    r"\h": r"escape \h",
+    r"\R": r"escape \R",
+    r"\v": r"escape \v",
+    r"[\v]": r"escape \v",
+    r"\N": r"escape \N",
+    r"\pL+": "write the characters out",
+    r"\p{L}+": "write the characters out",
+    r"\p{IsAlphabetic}+": "write the characters out",
+    "(?x)a b": "flag 'x'",
+    "(?u)a": "flag 'u'",
+    "a{3}{2}": "multiple repeat",
+}
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern in ROWS if pattern not in NOT_SUPPORTED])
+def test_matches_what_java_matches(pattern: str) -> None:
+    row = ROWS[pattern]
+    if row["matches"] is None:
+        with pytest.raises(PatternError):
+            compile_list((pattern,))
+        return
+    compiled = compile_list((pattern,))
+    assert compiled is not None
+    assert [name for name in row["matches"] if not compiled.fullmatch(name)] == []
+    assert [name for name in row["matches_not"] if compiled.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize(("pattern", "reason"), NOT_SUPPORTED.items())
+def test_says_what_is_not_supported(pattern: str, reason: str) -> None:
+    assert pattern in ROWS
+    with pytest.raises(PatternError) as caught:
+        compile_list((pattern,))
+    assert reason in str(caught.value)
+
+
+def test_an_empty_list_matches_nothing() -> None:
+    assert compile_list(()) is None
+
+
+def test_one_expression_may_span_entries() -> None:
+    # `topics = orders-(eu,us)`: MirrorMaker 2 joins the pieces with | before it compiles them.
+    compiled = compile_list(("orders-(eu", "us)"))
+    assert compiled is not None
+    assert compiled.fullmatch("orders-us")
+    assert not compiled.fullmatch("us)")
+
+
+def test_a_flag_reaches_the_entries_behind_it() -> None:
+    compiled = compile_list(("foo", "(?i)bar", "baz"))
+    assert compiled is not None
+    assert [name for name in ("foo", "FOO", "BAR", "BAZ") if compiled.fullmatch(name)] == ["foo", "BAR", "BAZ"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "reason"),
+    [
+        (("*",), "for every name write .*"),
+        (("a{1", "3}"), "a comma inside it splits the entry"),
+        (("fine", "b(ar"), "never closed"),
+        (("fine", "+"), "in '+'"),
+    ],
+)
+def test_names_the_wrong_entry(patterns: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        compile_list(patterns)
+    assert reason in str(caught.value)
