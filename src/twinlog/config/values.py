@@ -17,7 +17,7 @@ _LIMITS = {
 }
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
-_SERVER = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
+_SERVER = re.compile(r"(?:[A-Za-z0-9._%-]+://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
 _TOPIC_NAME_LIMIT = 249
 
 

@@ -99,8 +99,10 @@ def test_nothing_left_to_run_is_an_error() -> None:
 
 def test_a_flow_left_out_needs_no_servers(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
-    file.write_text("clusters = a, b, c\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
-                    "a->b.enabled = true\nb->c.enabled = true\n")
+    file.write_text(
+        "clusters = a, b, c\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        "a->b.enabled = true\nb->c.enabled = true\n"
+    )
     assert [flow.name for flow in load(file, ["c"]).flows] == ["b->c"]
 
 

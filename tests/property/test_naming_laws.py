@@ -1,0 +1,56 @@
+"""Laws of remote names: what a policy names, it can take apart again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.types import Alias, TopicName
+
+SEPARATORS = st.sampled_from([".", "_", "-", "--", ".-"])
+PLAIN = st.text("abcXYZ019", min_size=1, max_size=8)
+TOPICS = st.text("abc.-_", min_size=1, max_size=12).filter(lambda topic: topic.strip(".-_") != "")
+
+
+@given(SEPARATORS, PLAIN, TOPICS)
+def test_upstream_undoes_remote(separator: str, alias: str, topic: str) -> None:
+    policy = ReplicationPolicy(separator, separator)
+    remote = policy.remote_name(Alias(alias), TopicName(topic))
+    assert policy.source_alias(remote) == alias
+    assert policy.upstream_name(remote) == topic
+
+
+@given(SEPARATORS, st.lists(PLAIN, max_size=4), PLAIN)
+def test_original_undoes_any_number_of_hops(separator: str, hops: list[str], topic: str) -> None:
+    policy = ReplicationPolicy(separator, separator)
+    name = TopicName(topic)
+    for alias in hops:
+        name = policy.remote_name(Alias(alias), name)
+    assert policy.original_name(name) == topic
+
+
+@given(SEPARATORS, PLAIN, TOPICS)
+def test_identity_keeps_every_name(separator: str, alias: str, topic: str) -> None:
+    policy = IdentityPolicy(separator, separator, Alias(alias))
+    remote = policy.remote_name(Alias(alias), TopicName(topic))
+    assert remote == policy.upstream_name(remote) == policy.original_name(remote) == topic
+    assert policy.source_alias(remote) == alias
+
+
+@given(SEPARATORS, st.lists(PLAIN, max_size=4))
+def test_heartbeats_are_known_over_any_number_of_hops(separator: str, hops: list[str]) -> None:
+    for policy in (ReplicationPolicy(separator, separator), IdentityPolicy(separator, separator, Alias("a"))):
+        name = policy.heartbeats_topic()
+        for alias in hops:
+            name = policy.remote_name(Alias(alias), name)
+        assert policy.is_heartbeats(name)
+        assert not policy.is_internal(name)
+
+
+@given(SEPARATORS, st.booleans(), PLAIN)
+def test_own_internal_topics_are_never_mirrored(separator: str, follows: bool, alias: str) -> None:
+    policy = ReplicationPolicy(separator, separator if follows else ".")
+    assert policy.is_internal(policy.offset_syncs_topic(Alias(alias)))
+    assert policy.is_internal(policy.checkpoints_topic(Alias(alias)))
+    assert policy.is_checkpoints(policy.checkpoints_topic(Alias(alias)))

@@ -1,0 +1,84 @@
+"""A properties text is read by Java's rules, and every entry knows its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.properties import parse_properties, read_properties, without_inline_comment
+from twinlog.errors import ConfigError
+
+TEXT = """\
+# a comment
+! another
+equals=1
+colon: 2
+blank 3
+  spaced  =  4 \\
+    and 5
+\t
+escaped\\ key = a\\\\.b\\-c
+unicode = \\u0041
+twice = first
+joined = a,\\
+# not a comment
+twice = second
+no.value
+value.with = an # inside
+"""
+
+
+def test_keys_values_and_lines() -> None:
+    assert [(entry.key, entry.value, entry.line) for entry in parse_properties(TEXT, "f")] == [
+        ("equals", "1", 3),
+        ("colon", "2", 4),
+        ("blank", "3", 5),
+        ("spaced", "4 and 5", 6),
+        ("escaped key", "a\\.b-c", 9),
+        ("unicode", "A", 10),
+        ("twice", "first", 11),
+        ("joined", "a,# not a comment", 12),
+        ("twice", "second", 14),
+        ("no.value", "", 15),
+        ("value.with", "an # inside", 16),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_with_every_ending(ending: str) -> None:
+    text = ending.join(["a=1", "", "b=\\", "  2", "# c", "d=3"])
+    assert [(entry.key, entry.line) for entry in parse_properties(text, "f")] == [("a", 1), ("b", 3), ("d", 6)]
+
+
+def test_a_form_feed_is_a_blank_and_no_line() -> None:
+    assert [(entry.key, entry.value, entry.line) for entry in parse_properties("a=1\n\x0cb\x0c=\x0c2\n", "f")] == [
+        ("a", "1", 1),
+        ("b", "2", 2),
+    ]
+
+
+def test_a_broken_escape_names_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("a=1\nb=\\u00zz\n", "mm2.properties")
+    assert str(caught.value).startswith("mm2.properties:2: \\u00zz")
+
+
+def test_bytes_are_latin_1(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_bytes(b"name=\xe9\n")
+    assert read_properties(file)[0].value == "\u00e9"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("a, b # text", "a, b"),
+        ("a, b\t# text # more", "a, b"),
+        ("a#b", "a#b"),
+        ("# all of it", ""),
+        ("a ", "a "),
+    ],
+)
+def test_comments_behind_values(value: str, kept: str) -> None:
+    assert without_inline_comment(value) == kept

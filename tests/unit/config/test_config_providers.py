@@ -1,0 +1,106 @@
+"""References in values lead to files, directories and the environment, as Kafka's providers read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.properties import Entry
+from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers
+
+PACKAGE = "org.apache.kafka.common.config.provider."
+
+
+def providers(**settings: str) -> Providers:
+    """Providers file, dir and env; `settings` are their params, with __ for a dot and the name in front."""
+    classes = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
+    written = {f"config.providers.{name}.class": PACKAGE + kind for name, kind in classes.items()}
+    for name, value in settings.items():
+        provider, _, param = name.partition("__")
+        written[f"config.providers.{provider}.param.{param.replace('__', '.')}"] = value
+    return build_providers(tuple(classes), {key: Entry(key, value, "f", 1, value) for key, value in written.items()})
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    file = tmp_path / "secrets.properties"
+    file.write_text("user.name=mirror\nweird:key = x:y\nnested = ${env:TWINLOG_TEST_VARIABLE}\n", "utf-8")
+    (tmp_path / "password").write_text("p\n", "utf-8")
+    return file
+
+
+def test_every_provider(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLOG_TEST_VARIABLE", "v")
+    known = providers()
+    assert known.resolve(f"${{file:{secrets}:user.name}}") == "mirror"
+    assert known.resolve(f"${{dir:{secrets.parent}:password}}") == "p\n"
+    assert known.resolve("a ${env:TWINLOG_TEST_VARIABLE} b ${env:TWINLOG_TEST_VARIABLE}") == "a v b v"
+
+
+def test_results_are_not_searched_again(secrets: Path) -> None:
+    assert providers().resolve(f"${{file:{secrets}:nested}}") == "${env:TWINLOG_TEST_VARIABLE}"
+
+
+@pytest.mark.parametrize("text", ["${vault:a:b}", "${nothing}", "$ {env:A}", "plain"])
+def test_what_is_no_reference_stays(text: str) -> None:
+    assert providers().resolve(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("${env:TWINLOG_TEST_NO_SUCH_VARIABLE}", "is not set"),
+        ("${env:a:TWINLOG_TEST_VARIABLE}", "has no path"),
+        ("${file:user.name}", "names no path"),
+        ("${file:SECRETS:no.such}", "has no key 'no.such'"),
+        ("${file:SECRETS.gone:a}", "cannot be read"),
+        ("${dir:FOLDER:gone}", "cannot be read"),
+        ("${dir:FOLDER:../password}", "not a file name"),
+    ],
+)
+def test_references_to_nothing(text: str, reason: str, secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TWINLOG_TEST_NO_SUCH_VARIABLE", raising=False)
+    with pytest.raises(MissingError) as caught:
+        providers().resolve(text.replace("SECRETS", str(secrets)).replace("FOLDER", str(secrets.parent)))
+    assert reason in str(caught.value)
+
+
+def test_allowed_paths(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert providers(file__allowed__paths=str(secrets.parent)).resolve(f"${{file:{secrets}:user.name}}") == "mirror"
+    fenced = providers(file__allowed__paths=str(elsewhere), dir__allowed__paths=str(elsewhere))
+    for text in (
+        f"${{file:{secrets}:user.name}}",
+        f"${{file:{elsewhere}/../{secrets.parent.name}/{secrets.name}:user.name}}",
+        f"${{dir:{secrets.parent}:password}}",
+    ):
+        with pytest.raises(MissingError, match="outside of"):
+            fenced.resolve(text)
+
+
+def test_allowed_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLOG_TEST_VARIABLE", "v")
+    assert providers(env__allowlist__pattern="TWINLOG_.*").resolve("${env:TWINLOG_TEST_VARIABLE}") == "v"
+    with pytest.raises(MissingError, match=r"allowlist\.pattern"):
+        providers(env__allowlist__pattern="WINLOG_.*").resolve("${env:TWINLOG_TEST_VARIABLE}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"file__allowed__paths": "relative"}, "config.providers.file.param.allowed.paths"),
+        ({"dir__allowed__paths": "/no/such/folder"}, "config.providers.dir.param.allowed.paths"),
+        ({"env__allowlist__pattern": "("}, "config.providers.env.param.allowlist.pattern"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, str], key: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        providers(**settings)
+    assert caught.value.key == key
+
+
+def test_a_provider_needs_a_class() -> None:
+    with pytest.raises(ProviderError) as caught:
+        build_providers(("file",), {})
+    assert caught.value.key == "config.providers.file.class"

@@ -1,0 +1,78 @@
+"""What is legal and surely not meant is said, and runs all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import MirrorConfig, load
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+
+
+def read(folder: Path, text: str) -> MirrorConfig:
+    file = folder / "mm2.properties"
+    file.write_text(text, "utf-8")
+    return load(file)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("b.bootstrap.servers = c:1, a:1\n", "share a bootstrap server"),
+        ("a->b.enabled = true \n", "MirrorMaker 2 would not start it"),
+        (
+            f"b->a.enabled = true\nb->a.replication.policy.class = {IDENTITY}\n",
+            "copied in a circle",
+        ),
+        (
+            "a->b.admin.request.timeout.ms = 1\na.admin.request.timeout.ms = 2\n",
+            "write a->b.source.admin.request.timeout.ms",
+        ),
+        ("a.sasl.jaas.config = x\n", "is not used, for security.protocol is PLAINTEXT"),
+        ("a.bootstrap.servers = a:2\n", "was already written at line 2; this wins"),
+    ],
+)
+def test_said_once(tmp_path: Path, more: str, words: str) -> None:
+    config = read(tmp_path, BASE + more)
+    assert len([warning for warning in config.warnings if words in warning]) == 1
+    assert "a->b" in [flow.name for flow in config.flows]
+
+
+def test_nothing_to_say_about_a_plain_file(tmp_path: Path) -> None:
+    assert read(tmp_path, BASE).warnings == ()
+
+
+def test_an_alias_with_the_separator_inside(tmp_path: Path) -> None:
+    text = (
+        "clusters = eu.west, b\neu.west.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\neu.west->b.enabled = true\n"
+    )
+    assert "the alias eu.west contains the separator '.'" in "\n".join(read(tmp_path, text).warnings)
+    dashed = text + "replication.policy.separator = _\n"
+    assert read(tmp_path, dashed).warnings == ()
+
+
+def test_the_longest_alias_owns_a_key(tmp_path: Path) -> None:
+    text = (
+        "clusters = us, us.west\nreplication.policy.separator = _\n"
+        "us.bootstrap.servers = a:1\nus.west.bootstrap.servers = b:1\nus->us.west.enabled = true\n"
+    )
+    flow = read(tmp_path, text).flows[0]
+    assert flow.consumer.client.bootstrap_servers == ("a:1",)
+    assert flow.producer.client.bootstrap_servers == ("b:1",)
+
+
+def test_what_is_switched_off_needs_no_warning(tmp_path: Path) -> None:
+    assert read(tmp_path, BASE + "emit.heartbeats.enabled = false\nsync.topic.acls.enabled = FALSE\n").warnings == ()
+
+
+def test_values_that_mean_nothing_here_are_not_checked(tmp_path: Path) -> None:
+    warnings = read(tmp_path, BASE + "b.producer.linger.ms = soon\n").warnings
+    assert warnings == ("these keys speak to a Java process and mean nothing here: b.producer.linger.ms",)
+
+
+def test_unknown_keys_can_be_forgiven_only_in_so_many_words(tmp_path: Path) -> None:
+    forgiven = BASE + "nonsense = 1\ntwinlog.unknown.keys = warn # for now\n"
+    assert any("nonsense: an unknown key, ignored" in warning for warning in read(tmp_path, forgiven).warnings)
