@@ -1,1 +1,7 @@
-"""The `twinlog` command: one file for each of its subcommands."""
+"""The command `twinlog`: one file per subcommand."""
+
+from __future__ import annotations
+
+from twinlog.cli.main import app, main
+
+__all__ = ["app", "main"]

@@ -5,9 +5,7 @@ Each call raises ClusterError when the cluster does not answer and RefusedError 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
@@ -19,6 +17,7 @@ from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
+from twinlog.topics import ConfigEntry, NewTopic, Refusal, Topic
 from twinlog.types import TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -27,41 +26,6 @@ _TOPIC_RESOURCE = 2
 _TOPIC_ALREADY_EXISTS = 36
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """A topic of a cluster; `topic_id` is None before Kafka 2.8."""
-
-    name: TopicName
-    partitions: int
-    topic_id: uuid.UUID | None
-    internal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One setting of a topic as its cluster reports it.
-
-    `source` is the number of Kafka's ConfigSource: 1 set on the topic, 2 dynamic broker, 3 dynamic default broker,
-    4 static broker file, 5 default.
-    """
-
-    name: str
-    value: str | None
-    source: int
-    read_only: bool
-    sensitive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create; `replication_factor` -1 leaves it to the broker."""
-
-    name: TopicName
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 class ClusterAdmin:
@@ -84,11 +48,11 @@ class ClusterAdmin:
         self.client.close()
         self._loop.net.stop(timeout_ms=1000)
 
-    def topics(self) -> dict[TopicName, TopicDescription]:
+    def topics(self) -> dict[TopicName, Topic]:
         """Every topic that this principal may describe."""
         return self.call(self._topics, None)
 
-    async def _topics(self, names: Sequence[str] | None) -> dict[TopicName, TopicDescription]:
+    async def _topics(self, names: Sequence[str] | None) -> dict[TopicName, Topic]:
         request = MetadataRequest(
             topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
@@ -97,7 +61,7 @@ class ClusterAdmin:
         )
         response = await self.client.ask(request)
         return {
-            TopicName(topic.name): TopicDescription(
+            TopicName(topic.name): Topic(
                 TopicName(topic.name), len(topic.partitions), topic.topic_id or None, bool(topic.is_internal)
             )
             for topic in response.topics
@@ -141,15 +105,15 @@ class ClusterAdmin:
                     ]
         return found
 
-    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, str]:
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
         """Create topics and wait until each partition has a leader; returns those that were refused, with the reason.
 
         A topic that exists already counts as created.
         """
         return self.call(self._create, list(topics))
 
-    async def _create(self, topics: list[NewTopic]) -> dict[TopicName, str]:
-        refused: dict[TopicName, str] = {}
+    async def _create(self, topics: list[NewTopic]) -> dict[TopicName, Refusal]:
+        refused: dict[TopicName, Refusal] = {}
         kind = CreateTopicsRequest.CreatableTopic
         for start in range(0, len(topics), CHUNK):
             chunk = topics[start : start + CHUNK]
@@ -178,11 +142,11 @@ class ClusterAdmin:
             await self.client.wait_for(created, timeout_s=30.0)
         return refused
 
-    def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, str]:
+    def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         """Raise partition counts; returns those that were refused, with the reason."""
         return self.call(self._create_partitions, counts)
 
-    async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, str]:
+    async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         request = CreatePartitionsRequest(
             topics=[kind(name=name, count=count, assignments=None) for name, count in counts.items()],
@@ -196,9 +160,10 @@ class ClusterAdmin:
             if result.error_code != Code.NONE
         }
 
-    def _reason(self, result: Any, right: str) -> str:
-        text = result.error_message or faults.explain(result.error_code)
-        return f"needs {right}: {text}" if faults.refused(result.error_code) else str(text)
+    def _reason(self, result: Any, right: str) -> Refusal:
+        code = result.error_code
+        text = result.error_message or faults.explain(code)
+        return Refusal(code, f"needs {right}: {text}" if faults.refused(code) else str(text))
 
     async def _controller(self) -> int | None:
         response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))

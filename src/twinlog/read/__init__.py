@@ -1,1 +1,1 @@
-"""Bytes in: what a fetch from a source partition returned, and the records inside it."""
+"""Bytes in: fetching from the source and understanding record batches."""

@@ -81,8 +81,8 @@ def decode_records(buffer: memoryview | bytes, batch: Batch) -> Iterator[Record]
                 if name is None:
                     raise corrupt(batch, "a header has no name")
                 content, at = _read_bytes(body, at)
-                headers.append((name.decode(), content))
-        except (IndexError, UnicodeDecodeError):
+                headers.append((name.decode(errors="replace"), content))
+        except IndexError:
             raise corrupt(batch, f"the record at source offset {offset} cannot be decoded") from None
         yield Record(offset, timestamp, key, value, tuple(headers))
 

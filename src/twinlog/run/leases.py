@@ -102,7 +102,7 @@ class Leases:
     def next_lease(self, after: int, timeout_s: float) -> int:
         """Wait for a lease newer than `after` that has work; `after` itself when there is none in time."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._lease > after and bool(self._slots), timeout_s)
+            self._changed.wait_for(lambda: self._stopping or (self._lease > after and bool(self._slots)), timeout_s)
             if self._stopping or not self._slots:
                 return after
             return max(after, self._lease)
@@ -215,6 +215,21 @@ class Leases:
             done = self._changed.wait_for(lambda: not self._sessions, timeout_s)
         self._claims.shutdown(wait=False)
         return done
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether a slot of the current lease waits for a copier."""
+        with self._changed:
+            return len(self._claimed) < len(self._slots)
+
+    def disband(self) -> None:
+        """Ask every copier to let go: their query is about to be stopped."""
+        with self._changed:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.send({"type": "stop"})
+        with self._changed:
+            self._changed.wait_for(lambda: not self._sessions, RELEASE_S)
 
     @property
     def copiers(self) -> int:

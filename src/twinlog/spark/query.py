@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
@@ -12,6 +13,8 @@ from pyspark.sql.streaming import StreamingQuery
 from twinlog.settings import FlowSettings
 from twinlog.spark.source import LeaseSource, source_options
 from twinlog.task.wire import DriverAddress
+
+GRACE_S = 0.8
 
 
 class FlowQuery:
@@ -45,7 +48,10 @@ class FlowQuery:
         return None if error is None else str(error)
 
     def stop(self) -> None:
-        """Stop the query; running tasks are cancelled and their Python workers killed."""
+        """Stop the query once its tasks have ended by themselves, or after `GRACE_S`: then their workers are killed."""
+        deadline = time.monotonic() + GRACE_S
+        while self.alive and "Processing" in self._query.status["message"] and time.monotonic() < deadline:
+            time.sleep(0.02)
         try:
             self._query.stop()
         finally:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from twinlog.settings import FlowSettings
+from twinlog.spark.query import FlowQuery
+from twinlog.task.wire import DriverAddress
+
+log = logging.getLogger(__name__)
+
 LOCAL_SETTINGS = {
-    # The JVM plans leases and moves no data: a small heap and one collector thread are enough.
-    "spark.driver.memory": "256m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m",
+    # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, and one collector thread.
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
+        "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+    ),
 }
 
 SETTINGS = {
@@ -38,13 +54,13 @@ SETTINGS = {
 }
 
 LOG_SETTINGS = """\
-rootLogger.level = error
+rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = spark: %p %c{1}: %m%n
+appender.console.layout.pattern = %p %c{1}: %m%n
 appender.console.filter.threshold.type = ThresholdFilter
 appender.console.filter.threshold.level = error
 """
@@ -55,26 +71,88 @@ def local_master(slots: int) -> str:
     return f"local[{max(1, slots)},4]"
 
 
-def start_session(master: str, conf: Mapping[str, str], *, app_name: str = "twinlog") -> SparkSession:
-    """Start Spark; `conf` wins over twinlog's own settings. Blocks for seconds.
+class SparkEngine:
+    """One Spark session for all flows of a process; starting it blocks for seconds.
 
-    Spark runs its tasks with the interpreter that runs this; on other machines the same path must exist, or
-    `spark.pyspark.python` says another.
+    `conf` wins over twinlog's own settings. Spark runs its tasks with the interpreter that runs this; on other machines
+    the same path must exist, or `spark.pyspark.python` says another.
     """
-    python = sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", python)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
-    # Spark's launcher asks the system's shell for the host's name otherwise, and warns when it is a loopback one.
-    local = master.startswith("local")
-    if local:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}
-    logging_file = Path(tempfile.mkdtemp(prefix="twinlog-")) / "log4j2.properties"
-    logging_file.write_text(LOG_SETTINGS)
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={logging_file.as_uri()}".strip()
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
-    return session
+
+    def __init__(self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog") -> None:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        self.local = master.startswith("local")
+        if self.local:
+            # Spark would look up the host's name otherwise, and warn when it is a loopback one.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
+        settings = {
+            "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
+            **SETTINGS,
+            **(LOCAL_SETTINGS if self.local else {}),
+            **conf,
+        }
+        log_file = self._scratch / "log4j2.properties"
+        log_file.write_text(LOG_SETTINGS)
+        options = settings.get("spark.driver.extraJavaOptions", "")
+        settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={log_file.as_uri()}".strip()
+        spark_conf = SparkConf().setMaster(master).setAppName(app_name).setAll(list(settings.items()))
+        gateway = launch_gateway(spark_conf, popen_kwargs={"stderr": subprocess.PIPE})
+        threading.Thread(target=_pass_on, args=(gateway.proc.stderr,), name="spark stderr", daemon=True).start()
+        SparkContext._ensure_initialized(gateway=gateway)
+        self._session: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once."""
+        return int(self._session.sparkContext.defaultParallelism)
+
+    @property
+    def host(self) -> str:
+        """The address under which tasks reach this process."""
+        return str(self._session.conf.get("spark.driver.host", "127.0.0.1"))
+
+    @property
+    def web_url(self) -> str | None:
+        """Spark's own pages, None when they are switched off."""
+        url = self._session.sparkContext.uiWebUrl
+        return None if url is None else str(url)
+
+    def query(self, settings: FlowSettings, address: DriverAddress) -> FlowQuery:
+        """Start the streaming query of a flow."""
+        return FlowQuery(self._session, settings, address)
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop Spark; its JVM is killed when it takes longer than `timeout_s`."""
+        stopping = threading.Thread(target=self._stop_quietly, daemon=True)
+        stopping.start()
+        stopping.join(timeout_s)
+        gateway = SparkContext._gateway
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            # The JVM ends with its standard input; waiting for it keeps a later start from meeting its remains.
+            process.stdin.close()
+            try:
+                process.wait(max(0.1, timeout_s - 1.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(1.0)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _stop_quietly(self) -> None:
+        try:
+            self._session.stop()
+        except Exception as error:
+            log.debug("stopping Spark: %r", error)
+
+
+_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
+
+
+def _pass_on(stream: IO[bytes]) -> None:
+    """Spark's own complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
+    for raw in stream:
+        line = raw.decode(errors="replace").rstrip()
+        if line and not line.startswith(_NOISE):
+            deep = line.startswith(("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java."))
+            log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from twinlog.errors import GapError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.offsets.positions import Position
+from twinlog.read.gaps import find_gap
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.inspect import SourceInspector
-from twinlog.read.gaps import find_gap
 from twinlog.task.resume import resume_behind_log_end
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules

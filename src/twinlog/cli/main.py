@@ -1,0 +1,43 @@
+"""Puts the subcommands together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from twinlog import __version__
+from twinlog.cli.check import check
+from twinlog.cli.run import run
+
+app = typer.Typer(
+    name="twinlog",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# connect-mirror-maker's `--clusters a b c` leaves b and c over.
+_CLUSTERS = {"allow_extra_args": True}
+app.command(context_settings=_CLUSTERS)(run)
+app.command()(check)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"twinlog {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def twinlog(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Keeps clusters of Apache Kafka in step: MirrorMaker 2's files, whole record batches, tasks on Apache Spark."""
+
+
+def main() -> None:
+    """The console script's entry."""
+    app()

@@ -1,0 +1,1 @@
+"""Keeps the shape of the target equal to the source: its topics, and later their settings and ACLs."""

@@ -1,0 +1,139 @@
+"""Creates remote topics like their source and lets them grow with it; never deletes and never shrinks anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlog.flows.filters import ConfigPropertyFilter
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.metrics.progress import progress_topic
+from twinlog.plan.changes import Pair
+from twinlog.settings import FlowSettings
+from twinlog.topics import ConfigEntry, NewTopic, Refusal
+from twinlog.types import TopicName
+
+log = logging.getLogger(__name__)
+
+_SET_ON_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER, _STATIC_BROKER, _DEFAULT = range(1, 6)
+_INVALID_REPLICATION_FACTOR = 38
+_INVALID_CONFIG = 40
+PROGRESS_RETENTION_MS = 3_600_000
+
+
+class TopicMirror:
+    """Creates topics on the target of one flow."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._filter = ConfigPropertyFilter(settings.config_properties_exclude, settings.use_defaults_from == "source")
+
+    def create_own(self) -> None:
+        """Create the topics for positions and progress, as Connect creates its offsets topic.
+
+        Raises RefusedError or ClusterError when they neither exist nor can be created.
+        """
+        settings = self._settings
+        wanted = [
+            NewTopic(
+                TopicName(settings.positions_topic),
+                settings.offset_storage_partitions,
+                settings.offset_storage_replication_factor,
+                {"cleanup.policy": "compact"},
+            ),
+            NewTopic(
+                TopicName(progress_topic(settings.source)),
+                1,
+                settings.offset_storage_replication_factor,
+                {"cleanup.policy": "delete", "retention.ms": str(PROGRESS_RETENTION_MS)},
+            ),
+        ]
+        there = self._target.topics()
+        missing = [topic for topic in wanted if topic.name not in there]
+        if missing:
+            for name, refusal in self._create(missing).items():
+                log.error("%s: topic %s could not be created: %s", settings.name, name, refusal.text)
+
+    def create(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
+        """Create the remote topics of `pairs`; returns those that were refused."""
+        configs = self._source.configs(pair.source.name for pair in pairs)
+        topics = [
+            NewTopic(
+                pair.remote,
+                pair.source.partitions,
+                self._settings.replication_factor,
+                self._settings_for(configs.get(pair.source.name, [])),
+            )
+            for pair in pairs
+        ]
+        refused = self._create(topics)
+        for topic in topics:
+            if topic.name not in refused:
+                log.info(
+                    "%s: created remote topic %s (%d partitions)", self._settings.name, topic.name, topic.partitions
+                )
+        return refused
+
+    def grow(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
+        """Add partitions to the remote topics of `pairs`; returns those that were refused."""
+        refused = self._target.create_partitions({pair.remote: pair.source.partitions for pair in pairs})
+        for pair in pairs:
+            if pair.remote not in refused:
+                log.info("%s: %s now has %d partitions", self._settings.name, pair.remote, pair.source.partitions)
+        return refused
+
+    def _settings_for(self, entries: Sequence[ConfigEntry]) -> dict[str, str]:
+        """The settings that a remote topic gets at its creation (Kafka class MirrorSourceConnector, targetConfig)."""
+        return {
+            entry.name: entry.value
+            for entry in entries
+            if entry.value is not None
+            and not entry.read_only
+            and not entry.sensitive
+            and self._filter.accepts(entry.name)
+            and (
+                entry.source in (_SET_ON_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER)
+                or (entry.source == _DEFAULT and self._filter.accepts_default(entry.name))
+            )
+        }
+
+    def _create(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
+        refused = self._target.create_topics(topics)
+        again = [
+            self._humbler(topic, refused[topic.name])
+            for topic in topics
+            if topic.name in refused and refused[topic.name].code in (_INVALID_REPLICATION_FACTOR, _INVALID_CONFIG)
+        ]
+        retried = [topic for topic in again if topic is not None]
+        if retried:
+            second = self._target.create_topics(retried)
+            for topic in retried:
+                refused.pop(topic.name)
+            refused.update(second)
+        return refused
+
+    def _humbler(self, topic: NewTopic, refusal: Refusal) -> NewTopic | None:
+        """The same topic without what the target refused; None when nothing can be left out."""
+        if refusal.code == _INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
+            log.warning(
+                "%s: replication factor %d of %s was refused (%s); the broker's default is taken",
+                self._settings.name,
+                topic.replication_factor,
+                topic.name,
+                refusal.text,
+            )
+            return replace(topic, replication_factor=-1)
+        named = {key: value for key, value in topic.configs.items() if key in refusal.text}
+        if refusal.code == _INVALID_CONFIG and named:
+            log.warning(
+                "%s: the target refuses %s of %s (%s); created without",
+                self._settings.name,
+                ", ".join(named),
+                topic.name,
+                refusal.text,
+            )
+            return replace(topic, configs={key: value for key, value in topic.configs.items() if key not in named})
+        return None

@@ -1,0 +1,259 @@
+"""Runs one flow on the driver: watches both clusters, plans leases, keeps its query alive, and stops in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.flows.topology import topology_of
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.tail import TopicTail
+from twinlog.metrics.progress import Report, progress_topic
+from twinlog.mirror.topics import TopicMirror
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.plan.assignment import assign
+from twinlog.plan.changes import compare, copyable
+from twinlog.run.leases import Leases
+from twinlog.run.view import FlowView
+from twinlog.settings import FlowSettings
+from twinlog.task.grant import Grant
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+SAY_AGAIN_S = 10.0
+TICK_S = 0.1
+GROW_AFTER_S = 5.0
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+
+
+class State(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "caught up"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class FlowRunner:
+    """One flow; its thread begins with `start`.
+
+    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins. With `until_caught_up` the flow
+    is done when every partition has reached the end that it had at the start.
+    """
+
+    def __init__(
+        self, settings: FlowSettings, *, slots: int, tasks: int, until_caught_up: bool, wake: Callable[[], None]
+    ) -> None:
+        self.settings = settings
+        self.view = FlowView()
+        self.state = State.STARTING
+        self.reason: str | None = None
+        self.ready = threading.Event()
+        """Set when the first plan stands, so that the query may start."""
+        self.leases = Leases(settings.name, self._grants, self._copier_failed, self._copier_event)
+        self._wake = wake
+        self._slots = max(1, min(slots, settings.tasks_max))
+        self._tasks = max(1, min(tasks, self._slots))
+        self._until = until_caught_up
+        self._ends: dict[TopicPartition, int] | None = None
+        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
+        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._mirror = TopicMirror(settings, self._source, self._target)
+        self._positions = PositionStore(settings, self._target)
+        self._topology = topology_of(settings)
+        self._remote: dict[TopicPartition, TopicPartition] = {}
+        self._topic_ids: dict[TopicName, str | None] = {}
+        self._limits: dict[TopicName, int] = {}
+        self._refused: set[TopicName] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
+        self._reports = threading.Thread(target=self._read_reports, name=f"reports {settings.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def fail(self, reason: str) -> None:
+        """The flow ends with a reason; others go on."""
+        if self.state in (State.STARTING, State.RUNNING):
+            log.error("%s: FAILED: %s", self.settings.name, reason)
+            self._end(State.FAILED, reason)
+
+    def _end(self, state: State, reason: str | None = None) -> None:
+        self.state, self.reason = state, reason
+        self._stopping.set()
+        self.ready.set()
+        self._wake()
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (State.STARTING, State.RUNNING)
+
+    def stop(self, timeout_s: float) -> None:
+        """Let the copiers finish what is in flight and store their positions, within `timeout_s`."""
+        if not self.ended:
+            self.state = State.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        if not self.leases.stop(timeout_s):
+            log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
+
+    def close(self) -> None:
+        self._source.close()
+        self._target.close()
+
+    # The flow's thread.
+
+    def _run(self) -> None:
+        try:
+            if not (self._insist(self._source.connect, "connect") and self._insist(self._target.connect, "connect")):
+                return
+            if not (self._insist(self._mirror.create_own, "create its topics") and self._insist(self._refresh, "plan")):
+                return
+            self._reports.start()
+            if self._until and not self._insist(self._note_ends, "read the ends"):
+                return
+            self.state = State.RUNNING
+            self.ready.set()
+            self._keep_going()
+        except TwinlogError as error:
+            self.fail(str(error))
+        except Exception as error:
+            log.exception("flow %s", self.settings.name)
+            self.fail(f"internal error: {error!r}")
+
+    def _insist(self, step: Callable[[], None], what: str) -> bool:
+        """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
+        said = 0.0
+        while not self._stopping.is_set():
+            try:
+                step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if time.monotonic() - said > SAY_AGAIN_S:
+                    log.warning("%s: cannot %s yet, trying again: %s", self.settings.name, what, error)
+                    said = time.monotonic()
+                self._stopping.wait(RETRY_S)
+            else:
+                return True
+        return False
+
+    def _keep_going(self) -> None:
+        interval = self.settings.refresh_topics_interval_s
+        refresh_at = time.monotonic() + interval if interval else float("inf")
+        renew_at = time.monotonic() + self.settings.lease_seconds
+        lease = self.leases.lease
+        calm_since = time.monotonic()
+        while not self._stopping.wait(TICK_S):
+            now = time.monotonic()
+            if self._ends is not None and self.view.reached(self._ends):
+                log.info("%s: caught up", self.settings.name)
+                self._end(State.DONE)
+                return
+            if now >= refresh_at:
+                self._insist(self._refresh, "look for new topics")
+                refresh_at = time.monotonic() + (interval or 0)
+            if not self.view.overloaded():
+                calm_since = now
+            elif now - calm_since > GROW_AFTER_S and self._tasks < min(self._slots, len(self._remote)):
+                self._tasks += 1
+                log.info("%s: one more task, %d now: the copiers are at their limit", self.settings.name, self._tasks)
+                self._plan()
+                calm_since = now
+            if self.leases.lease != lease:
+                lease, renew_at = self.leases.lease, now + self.settings.lease_seconds
+            elif now >= renew_at:
+                self.leases.renew()
+
+    def _refresh(self) -> None:
+        """Bring the remote topics up to date and plan anew when there is something else to copy."""
+        source, target = self._source.topics(), self._target.topics()
+        changes = compare(self._topology, source, target)
+        create = [pair for pair in changes.create if pair.remote not in self._refused]
+        refused = {}
+        if create:
+            refused.update(self._mirror.create(create))
+        if changes.grow:
+            refused.update(self._mirror.grow(changes.grow))
+        for name, refusal in refused.items():
+            if name not in self._refused:
+                log.error("%s: remote topic %s: %s", self.settings.name, name, refusal.text)
+                self._refused.add(name)
+        if create or changes.grow:
+            target = self._target.topics()
+        remote = copyable(changes, target)
+        fresh = {part.topic for part in remote.values()} - set(self._limits)
+        for name, entries in self._target.configs(sorted(fresh)).items():
+            limit = next((entry.value for entry in entries if entry.name == "max.message.bytes"), None)
+            self._limits[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
+        self._topic_ids = {
+            pair.source.name: None if pair.source.topic_id is None else str(pair.source.topic_id)
+            for pair in changes.pairs
+        }
+        if remote != self._remote or not self.leases.lease:
+            self._remote = remote
+            self.view.forget_others(set(remote))
+            self._plan()
+
+    def _plan(self) -> None:
+        before = self.leases.slots()
+        slots = assign(list(self._remote), self._tasks, weights=self.view.weights(), before=before)
+        if slots != before or not self.leases.lease:
+            lease = self.leases.renew(slots)
+            log.info(
+                "%s: lease %d: %d partitions in %d task%s",
+                self.settings.name,
+                lease,
+                len(self._remote),
+                len(slots),
+                "" if len(slots) == 1 else "s",
+            )
+
+    def _note_ends(self) -> None:
+        committed = self.settings.consumer.isolation_level == "read_committed"
+        self._ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
+
+    # Called by leases, on their threads.
+
+    def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
+        """What a copier needs to begin; waits for the target to tell positions."""
+        positions: dict[TopicPartition, Position] = {}
+        if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
+            return []
+        return [
+            Grant(
+                source=part,
+                remote=self._remote[part],
+                topic_id=self._topic_ids.get(part.topic),
+                max_batch_bytes=self._limits.get(self._remote[part].topic, DEFAULT_MAX_MESSAGE_BYTES),
+                position=positions.get(part),
+            )
+            for part in partitions
+            if part in self._remote
+        ]
+
+    def _copier_failed(self, kind: str, text: str) -> None:
+        self.fail(f"{text} ({kind})")
+
+    def _copier_event(self, kind: str, text: str) -> None:
+        log.warning("%s: %s: %s", self.settings.name, kind, text)
+
+    # The reports' thread.
+
+    def _read_reports(self) -> None:
+        tail = TopicTail(self._target, TopicName(progress_topic(self.settings.source)), from_end=True)
+        while not self._stopping.is_set():
+            try:
+                for _, record in tail.read(wait_ms=500):
+                    report = Report.decode(record.value or b"")
+                    if report is not None and report.flow == self.settings.name:
+                        self.view.take(report)
+            except TwinlogError:
+                self._stopping.wait(RETRY_S)
