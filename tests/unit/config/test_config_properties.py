@@ -52,9 +52,10 @@ def test_lines_are_counted_with_every_ending(ending: str) -> None:
 
 
 def test_a_form_feed_is_a_blank_and_no_line() -> None:
-    assert [(entry.key, entry.value, entry.line) for entry in parse_properties("a=1\n\x0cb\x0c=\x0c2\n", "f")] == [
+    assert [(entry.key, entry.value, entry.line) for entry in parse_properties("a=1\n\x0cb\x0c=\x0c2\nc=3\n", "f")] == [
         ("a", "1", 1),
         ("b", "2", 2),
+        ("c", "3", 3),
     ]
 
 
