@@ -102,7 +102,7 @@ def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
     size = len(buffer)
     if at + HEADER_SIZE > size:
         # Too short for format v2, but old messages can be shorter than its header.
-        if at + _MAGIC_AT < size and buffer[at + _MAGIC_AT] < 2:
+        if at + LOG_OVERHEAD + _LEGACY_MIN_LENGTH[0] <= size and buffer[at + _MAGIC_AT] < 2:
             return _legacy_batch(buffer, at, size)
         return None
     header = HEADER.unpack_from(buffer, at)
