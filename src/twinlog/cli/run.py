@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -20,7 +20,7 @@ from twinlog.errors import ConfigError
 EXIT_CONFIG = 2
 
 
-class Until(str, Enum):
+class Until(StrEnum):
     """When `run` ends by itself."""
 
     CAUGHT_UP = "caught-up"
@@ -98,7 +98,7 @@ def run(
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:
-    """The aliases of `--clusters a b c`, as connect-mirror-maker takes them: the words behind the first are further ones."""
+    """The aliases of `--clusters a b c`, as connect-mirror-maker takes them: the words behind the first count too."""
     if context.args and not clusters:
         raise typer.BadParameter(f"unexpected argument {context.args[0]!r}")
     return None if clusters is None else [*clusters, *context.args]

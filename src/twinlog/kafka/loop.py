@@ -38,7 +38,10 @@ class Loop:
 
     def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a coroutine that nobody waits for."""
-        self.net.call_soon_with_future(coroutine, *args).add_errback(lambda error: self.crashed(error))
+        self.net.call_soon_with_future(coroutine, *args).add_errback(self._report_crash)
+
+    def _report_crash(self, error: BaseException) -> None:
+        self.crashed(error)
 
     def call_threadsafe(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread, soon."""

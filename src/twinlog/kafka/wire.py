@@ -1,9 +1,9 @@
 """Moves whole frames between a socket and memory: the part of kafka-python that twinlog replaces for speed.
 
-kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB at a
-time and copies each response three times, and its encoder copies each produced batch twice. Here a response is received
-straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is joined
-once. This module and `tests/integration/test_wire_contract.py` are the only places that know these inner layers.
+kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB
+at a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
+received straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is
+joined once. This module and `tests/integration/test_wire_contract.py` are the only places that know these inner layers.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ def progress_topic(source: Alias) -> str:
 class PartitionProgress:
     """One source partition since the last report.
 
-    `source_offset` is the next source offset to copy, `target_offset` the next one on the target, `end` the source's end
-    (-1 unknown), `records` and `bytes` what was acknowledged in the interval, `latency_ms` the worst age of a record when
-    it was acknowledged (-1 none), `trouble` what keeps it from going on.
+    `source_offset` is the next source offset to copy, `target_offset` the next one on the target, `end` the source's
+    end (-1 unknown), `records` and `bytes` what was acknowledged in the interval, `latency_ms` the worst age of a
+    record when it was acknowledged (-1 none), `trouble` what keeps it from going on.
     """
 
     topic: str

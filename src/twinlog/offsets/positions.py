@@ -1,14 +1,15 @@
 """A position: how far a source partition has been copied, in the form Connect stores source offsets.
 
-Key and value are byte for byte what MirrorMaker 2 writes and looks up (Kafka class OffsetStorageWriter with a schemaless
-JsonConverter), so either program continues where the other stopped. What only twinlog needs travels in a record header,
-which Connect ignores.
+Key and value are byte for byte what MirrorMaker 2 writes and looks up (Kafka class OffsetStorageWriter with a
+schemaless JsonConverter), so either program continues where the other stopped. What only twinlog needs travels in a
+record header, which Connect ignores.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from twinlog.settings import SOURCE_CONNECTOR
 from twinlog.types import Alias, TopicName, TopicPartition
@@ -20,9 +21,9 @@ HEADER = "twinlog.position"
 class Position:
     """Where a source partition goes on.
 
-    `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None when
-    MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID texts,
-    None when unknown.
+    `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
+    when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID
+    texts, None when unknown.
     """
 
     next_source: int
@@ -100,7 +101,7 @@ def decode_position(
     )
 
 
-def _extra(record: PositionRecord) -> dict[str, object] | dict[str, int] | dict[str, str]:
+def _extra(record: PositionRecord) -> dict[str, Any]:
     for name, value in record.headers:
         if name == HEADER:
             try:

@@ -22,13 +22,13 @@ class Gap:
         """One sentence for the operator, with offsets."""
         if self.kind == "retention":
             return (
-                f"{partition}: source offsets {self.first} to {self.end - 1} ({self.end - self.first} offsets) were deleted "
-                f"before they were copied; the source log now starts at {self.end}"
+                f"{partition}: source offsets {self.first} to {self.end - 1} ({self.end - self.first} offsets) were "
+                f"deleted before they were copied; the source log now starts at {self.end}"
             )
         if self.kind == "truncation":
             return (
-                f"{partition}: the source log was cut back to offset {self.first}; offsets {self.first} to {self.end - 1} "
-                f"({self.end - self.first} offsets) were copied and are gone from the source"
+                f"{partition}: the source log was cut back to offset {self.first}; offsets {self.first} to "
+                f"{self.end - 1} ({self.end - self.first} offsets) were copied and are gone from the source"
             )
         return (
             f"{partition}: the source topic was deleted and created again; copying of the old one had reached offset "

@@ -13,7 +13,7 @@ from twinlog.settings import ConsumerSettings
 from twinlog.types import TopicName, TopicPartition
 
 SHORT_WAIT_MS = 10
-"""Long-poll limit while a partition is held back because its appends are not acknowledged yet: it must not wait long."""
+"""Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long."""
 
 MAX_FETCH_BYTES = 16 << 20
 """Upper limit of one answer: two of them and what is in flight bound a task's memory."""
@@ -78,6 +78,10 @@ class SourceReader:
         """Ask for leaders again, soon."""
         self._stale.set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
@@ -85,9 +89,9 @@ class SourceReader:
             signal.set()
 
     async def _keep_leaders(self) -> None:
-        while not self._stopped:
+        while not self.stopped:
             await self._stale.wait(self._settings.client.metadata_max_age_ms / 1000)
-            if self._stopped:
+            if self.stopped:
                 return
             topics: set[TopicName] = {partition.topic for partition in self._cursors}
             if topics:

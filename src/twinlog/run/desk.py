@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import socket
@@ -68,8 +69,6 @@ class Desk:
     def close(self) -> None:
         self._closed = True
         # Unblocks accept().
-        try:
+        with contextlib.suppress(OSError):
             socket.create_connection((self.address.host, self.address.port), timeout=1).close()
-        except OSError:
-            pass
         self._listener.close()

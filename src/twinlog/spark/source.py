@@ -25,7 +25,7 @@ SCHEMA = "flow string, lease long, slot int, copier string, partitions int, reco
 
 
 def source_options(settings: FlowSettings, address: DriverAddress) -> dict[str, str]:
-    """The options that `spark.readStream.format("twinlog")` needs; they hold credentials, as Spark's own Kafka source's do."""
+    """The options that `spark.readStream.format("twinlog")` needs; they hold logins, as Spark's Kafka source's do."""
     return {"flow": base64.b64encode(pickle.dumps((settings, address))).decode()}
 
 

@@ -1,7 +1,7 @@
 """Copies the partitions it was granted: the heart of a task, on one event loop.
 
-A copier outlives the lease that started it by a few seconds, so that the next lease can take it over without a pause; it
-ends at once when its driver is gone.
+A copier outlives the lease that started it by a few seconds, so that the next lease can take it over without a pause;
+it ends at once when its driver is gone.
 """
 
 from __future__ import annotations

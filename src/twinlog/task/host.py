@@ -1,6 +1,6 @@
 """Keeps a copier in a Spark worker's process: a thread that lives across leases and answers to the driver.
 
-Spark reuses its Python workers, so the module's `hosts` find the copier of the lease before. When no lease follows within
+Spark reuses its Python workers, so the next lease finds the copier of the lease before. When no lease follows within
 `GRACE_S`, or the driver goes, the copier stops.
 """
 

@@ -150,7 +150,7 @@ class PartitionCopy:
         for record in prepared.oversized:
             self._hooks.event(
                 "oversized",
-                f"{self.source}: record at source offset {record.source_offset} left out: {record.size} bytes",
+                f"{self.source}: the record at source offset {record.source_offset} is left out: {record.size} bytes",
             )
         if prepared.appends:
             self.queue.put(prepared.appends)
@@ -235,8 +235,8 @@ class PartitionCopy:
             first = sent.append.first_source_offset
             self.fail(
                 CopyError(
-                    f"{self.remote}: the target refuses source offsets {first} to {sent.append.next_source_offset - 1} of "
-                    f"{self.source}: {faults.explain(code)}"
+                    f"{self.remote}: the target refuses source offsets {first} to "
+                    f"{sent.append.next_source_offset - 1} of {self.source}: {faults.explain(code)}"
                 )
             )
 
@@ -248,8 +248,8 @@ class PartitionCopy:
         except RecordTooLargeError:
             self.fail(
                 RecordTooLargeError(
-                    f"{self.remote}: the target refuses the record at source offset {sent.append.first_source_offset} of "
-                    f"{self.source} as too large ({size} bytes); raise max.message.bytes of {self.remote.topic}",
+                    f"{self.remote}: the target refuses the record at source offset {sent.append.first_source_offset} "
+                    f"of {self.source} as too large ({size} bytes); raise max.message.bytes of {self.remote.topic}",
                     source_offset=sent.append.first_source_offset,
                     size=size,
                 )

@@ -171,7 +171,7 @@ async def resume_behind_log_end(
         event(
             "foreign",
             f"{grant.remote}: of {matched + strange} records behind the stored position {strange} are not copies of "
-            f"{grant.source} from offset {position.next_source} on: the source was compacted, or somebody else writes to "
-            f"this remote topic",
+            f"{grant.source} from offset {position.next_source} on: the source was compacted, or somebody else writes "
+            f"to this remote topic",
         )
     return replace(position, next_source=next_source, next_target=end)

@@ -1,4 +1,4 @@
-"""Sends queued appends to the target: one task per broker, one batch per partition and request, five requests in flight."""
+"""Sends queued appends to the target: per broker five requests in flight, each with one batch per partition."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ NO_ANSWER = -2
 class TargetAppender:
     """All appends of one task to one cluster.
 
-    `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the cluster refuses for good. A queue offered here is looked at until it has nothing to
-    send; it is offered again by whoever puts something into it.
+    `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
+    cluster refuses for good. A queue offered here is looked at until it has nothing to send; it is offered again by
+    whoever puts something into it.
     """
 
     def __init__(
@@ -68,6 +69,10 @@ class TargetAppender:
         """Ask for leaders again, soon."""
         self._stale.set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
@@ -75,9 +80,9 @@ class TargetAppender:
             broker.wake.set()
 
     async def _keep_leaders(self) -> None:
-        while not self._stopped:
+        while not self.stopped:
             await self._stale.wait()
-            if self._stopped:
+            if self.stopped:
                 return
             try:
                 await self._client.refresh(self._wanted())
