@@ -78,10 +78,6 @@ class SourceReader:
         """Ask for leaders again, soon."""
         self._stale.set()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
@@ -89,9 +85,9 @@ class SourceReader:
             signal.set()
 
     async def _keep_leaders(self) -> None:
-        while not self.stopped:
+        while True:
             await self._stale.wait(self._settings.client.metadata_max_age_ms / 1000)
-            if self.stopped:
+            if self._stopped:
                 return
             topics: set[TopicName] = {partition.topic for partition in self._cursors}
             if topics:

@@ -99,7 +99,7 @@ class Runner:
                 self._wake.wait(TICK_S)
                 self._wake.clear()
         finally:
-            self._shut_down(desk, queries, starter)
+            self._shut_down(desk, starter)
         return 1 if any(flow.state is State.FAILED for flow in self.flows) else 0
 
     def _share(self, wanted: int) -> int:
@@ -127,18 +127,14 @@ class Runner:
     def _finished(self) -> bool:
         return self._stop_asked.is_set() or all(flow.ended for flow in self.flows)
 
-    def _shut_down(self, desk: Desk, queries: Sequence[_SupervisedQuery], starter: threading.Thread) -> None:
+    def _shut_down(self, desk: Desk, starter: threading.Thread) -> None:
         deadline = time.monotonic() + STOP_S
         stops = [threading.Thread(target=flow.stop, args=(COPIERS_STOP_S,)) for flow in self.flows]
         for stop in stops:
             stop.start()
         for stop in stops:
             stop.join()
-        ends = [threading.Thread(target=query.stop, daemon=True) for query in queries]
-        for end in ends:
-            end.start()
-        for end in ends:
-            end.join(max(0.1, min(1.0, deadline - time.monotonic() - 1.0)))
+        # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
         desk.close()
         if self._engine is None:
             starter.join(max(0.1, deadline - time.monotonic() - 1.0))
@@ -187,9 +183,6 @@ class _SupervisedQuery:
         if query is not None:
             self._flow.leases.disband()
             query.stop()
-
-    def stop(self) -> None:
-        self._end()
 
 
 def _brief(text: str) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -85,6 +86,7 @@ class SparkEngine:
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._ending = threading.Event()
         self._scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
         settings = {
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
@@ -98,7 +100,9 @@ class SparkEngine:
         settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={log_file.as_uri()}".strip()
         spark_conf = SparkConf().setMaster(master).setAppName(app_name).setAll(list(settings.items()))
         gateway = launch_gateway(spark_conf, popen_kwargs={"stderr": subprocess.PIPE})
-        threading.Thread(target=_pass_on, args=(gateway.proc.stderr,), name="spark stderr", daemon=True).start()
+        threading.Thread(
+            target=_pass_on, args=(gateway.proc.stderr, self._ending), name="spark stderr", daemon=True
+        ).start()
         SparkContext._ensure_initialized(gateway=gateway)
         self._session: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
 
@@ -124,16 +128,19 @@ class SparkEngine:
 
     def stop(self, timeout_s: float) -> None:
         """Stop Spark; its JVM is killed when it takes longer than `timeout_s`."""
-        stopping = threading.Thread(target=self._stop_quietly, daemon=True)
-        stopping.start()
-        stopping.join(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        if not self.local:
+            stopping = threading.Thread(target=self._stop_quietly, daemon=True)
+            stopping.start()
+            stopping.join(timeout_s / 2)
         gateway = SparkContext._gateway
         process = getattr(gateway, "proc", None)
         if process is not None:
-            # The JVM ends with its standard input; waiting for it keeps a later start from meeting its remains.
+            # The JVM ends with its standard input, and stops Spark on its way; what it still says is about its end.
+            self._ending.set()
             process.stdin.close()
             try:
-                process.wait(max(0.1, timeout_s - 1.0))
+                process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(1.0)
@@ -149,10 +156,12 @@ class SparkEngine:
 _NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
 
 
-def _pass_on(stream: IO[bytes]) -> None:
+def _pass_on(stream: IO[bytes], ending: threading.Event) -> None:
     """Spark's own complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
     for raw in stream:
         line = raw.decode(errors="replace").rstrip()
         if line and not line.startswith(_NOISE):
-            deep = line.startswith(("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java."))
+            deep = ending.is_set() or line.startswith(
+                ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
+            )
             log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)

@@ -150,7 +150,7 @@ class PartitionCopy:
         for record in prepared.oversized:
             self._hooks.event(
                 "oversized",
-                f"{self.source}: the record at source offset {record.source_offset} is left out: {record.size} bytes",
+                f"{self.source}: source offset {record.source_offset} is left out: {record.size} bytes",
             )
         if prepared.appends:
             self.queue.put(prepared.appends)
@@ -181,8 +181,8 @@ class PartitionCopy:
             self.foreign += base_offset - expected
             self._hooks.event(
                 "foreign",
-                f"{self.remote}: {base_offset - expected} target offsets from {expected} on are not ours; somebody else "
-                f"writes to this remote topic",
+                f"{self.remote}: {base_offset - expected} target offsets from {expected} on are not ours; somebody "
+                f"else writes to this remote topic",
             )
         self.trouble = None
         self.acknowledged = replace(

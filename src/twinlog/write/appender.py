@@ -69,10 +69,6 @@ class TargetAppender:
         """Ask for leaders again, soon."""
         self._stale.set()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
@@ -80,9 +76,9 @@ class TargetAppender:
             broker.wake.set()
 
     async def _keep_leaders(self) -> None:
-        while not self.stopped:
+        while True:
             await self._stale.wait()
-            if self.stopped:
+            if self._stopped:
                 return
             try:
                 await self._client.refresh(self._wanted())
