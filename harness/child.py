@@ -121,8 +121,10 @@ class Child:
         return True
 
     def suspend(self) -> None:
-        """SIGSTOP: the program keeps its connections and answers nothing."""
+        """SIGSTOP: the program keeps its connections and answers nothing. Returns when every thread stands still."""
         os.kill(self.pid, signal.SIGSTOP)
+        # A thread that runs on another core goes on for a moment and could still answer.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT."""
