@@ -25,6 +25,9 @@ RESTART_S = (1.0, 30.0)
 STUCK_S = 15.0
 """A query whose lease no copier took up for so long is started again: a task hangs in a stopped or lost worker."""
 
+FIRST_LEASE_S = 90.0
+"""The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -152,6 +155,7 @@ class _SupervisedQuery:
         self._query: FlowQuery | None = None
         self._not_before = 0.0
         self._wait_s = RESTART_S[0]
+        self._patience_s = FIRST_LEASE_S
         self._idle_since = time.monotonic()
 
     def watch(self, engine: SparkEngine, desk: Desk) -> None:
@@ -166,11 +170,11 @@ class _SupervisedQuery:
         if self._query is None:
             if now >= self._not_before:
                 self._query = engine.query(flow.settings, desk.address)
-                self._idle_since = now
+                self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
             return
         if not flow.leases.unclaimed:
-            self._idle_since, self._wait_s = now, RESTART_S[0]
-        if self._query.alive and now - self._idle_since < STUCK_S:
+            self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
+        if self._query.alive and now - self._idle_since < self._patience_s:
             return
         fault = self._query.fault() or "no task takes up its lease"
         log.warning("%s: the query is started again in %.0f s: %s", flow.settings.name, self._wait_s, _brief(fault))
