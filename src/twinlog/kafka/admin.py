@@ -47,6 +47,7 @@ class ClusterAdmin:
     def close(self) -> None:
         self.client.close()
         self._loop.net.stop(timeout_ms=1000)
+        self._loop.close()
 
     def topics(self) -> dict[TopicName, Topic]:
         """Every topic that this principal may describe."""
