@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import USERS, KafkaCluster
+from tests.integration.copying import CopyFlow
 
 HERE = Path(__file__).parent
 # Other passwords than the source's, so that mixed-up credentials are refused.
@@ -44,3 +45,13 @@ def source_cluster(clusters: tuple[KafkaCluster, KafkaCluster]) -> KafkaCluster:
 def target_cluster(clusters: tuple[KafkaCluster, KafkaCluster]) -> KafkaCluster:
     """The cluster records are copied to; shared, so never kill or suspend it."""
     return clusters[1]
+
+
+@pytest.fixture
+def copy_flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Iterator[CopyFlow]:
+    """Copies topics from one shared cluster to the other, without Spark."""
+    flow = CopyFlow(source_cluster, target_cluster)
+    try:
+        yield flow
+    finally:
+        flow.close()

@@ -1,0 +1,229 @@
+"""Copies topics between two clusters with a copier in this process: what a Spark task does, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from harness.cluster import KafkaCluster
+from harness.topics import create_topic, offsets, topic_config, topics
+from harness.wait import wait_for
+from twinlog.errors import TwinlogError
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.task.copier import Copier, Listener
+from twinlog.task.grant import Grant
+from twinlog.types import Alias, TopicName, TopicPartition
+
+SOURCE, TARGET = Alias("north"), Alias("south")
+DEADLINE_S = 30.0
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+POSITION_PARTITIONS = 3
+FOR_EVER = {"retention.ms": "-1"}
+
+
+def flow_settings(
+    source: KafkaCluster,
+    target: KafkaCluster,
+    *,
+    consumer: Mapping[str, Any] | None = None,
+    producer: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> FlowSettings:
+    """A flow north->south over the plaintext listeners; the mappings and `others` replace defaults of the settings."""
+    reading = ClientSettings((source.bootstrap,), client_id="twinlog-test-consumer")
+    writing = ClientSettings((target.bootstrap,), client_id="twinlog-test-producer")
+    settings = FlowSettings(
+        source=SOURCE,
+        target=TARGET,
+        consumer=ConsumerSettings(reading, **(consumer or {})),
+        producer=ProducerSettings(writing, **(producer or {})),
+        source_admin=AdminSettings(reading),
+        target_admin=AdminSettings(writing),
+        replication_factor=1,
+        offset_storage_replication_factor=1,
+        offset_storage_partitions=POSITION_PARTITIONS,
+    )
+    return replace(settings, **others)
+
+
+@dataclass
+class Heard:
+    """What a copier said: `failures` as (partition, error), `events` as (kind, text)."""
+
+    failures: list[tuple[TopicPartition | None, TwinlogError]] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
+
+
+class RunningCopier:
+    """A copier on a loop and a thread of its own; ends with `release` (in order) or `crash` (as a killed worker)."""
+
+    def __init__(self, settings: FlowSettings) -> None:
+        self.settings = settings
+        self.heard = Heard()
+        self.allowed = threading.Event()
+        """Cleared: the copier may not append, as when its driver does not answer."""
+        self.allowed.set()
+        listener = Listener(
+            lambda partition, error: self.heard.failures.append((partition, error)),
+            lambda kind, text: self.heard.events.append((kind, text)),
+        )
+        self._loop = Loop()
+        self._loop.net.start()
+        self._ended = False
+        self.copier = Copier(self._loop, settings, listener, self.allowed.is_set)
+        self._loop.run(self.copier.start)
+
+    def grant(self, grants: Sequence[Grant]) -> None:
+        """Begin to copy; returns when each partition has its position."""
+        self._loop.run(self.copier.grant, grants)
+
+    def position(self, topic: str, partition: int = 0) -> Position:
+        """What is acknowledged of one source partition."""
+        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].acknowledged
+
+    def lag(self, topic: str, partition: int = 0) -> int:
+        """Source offsets still to be copied, -1 while the end is unknown."""
+        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].lag
+
+    def wait_for_position(self, topic: str, next_source: int, partition: int = 0) -> Position:
+        """Wait until everything before a source offset is acknowledged; fails at once when the copier does."""
+
+        def reached() -> bool:
+            return bool(self.heard.failures) or self.position(topic, partition).next_source >= next_source
+
+        wait_for(reached, DEADLINE_S, f"{topic}-{partition} is copied up to {next_source}", every_s=0.005)
+        assert self.heard.failures == []
+        return self.position(topic, partition)
+
+    def wait_for_failure(self) -> tuple[TopicPartition | None, TwinlogError]:
+        """Wait until the copier reports what the flow stops on."""
+        wait_for(lambda: bool(self.heard.failures), DEADLINE_S, "the copier fails", every_s=0.005)
+        return self.heard.failures[0]
+
+    def wait_for_event(self, kind: str) -> str:
+        """Wait for an event of a kind and return its text."""
+
+        def found() -> str | None:
+            return next((text for what, text in self.heard.events if what == kind), None)
+
+        return wait_for(found, DEADLINE_S, f"an event {kind!r}", every_s=0.005)
+
+    def events(self, kind: str) -> list[str]:
+        """Texts of all events of a kind."""
+        return [text for what, text in self.heard.events if what == kind]
+
+    def release(self) -> dict[TopicPartition, Position]:
+        """Let all partitions go in order, with their positions stored, and end."""
+        released = self._loop.run(self.copier.release, list(self.copier.partitions))
+        self.crash()
+        return released
+
+    def crash(self) -> None:
+        """End at once: nothing more is sent or stored."""
+        if self._ended:
+            return
+        self._ended = True
+
+        async def stop() -> None:
+            self.copier.stop()
+
+        self._loop.run(stop)
+        self._loop.net.stop(timeout_ms=2000)
+        self._loop.close()
+
+
+class CopyFlow:
+    """Starts copiers for topics, with positions and limits looked up as the driver does it; ends them with `close`."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster) -> None:
+        self.source = source
+        self.target = target
+        settings = flow_settings(source, target)
+        self.positions_topic = settings.positions_topic
+        if self.positions_topic not in topics(target):
+            create_topic(target, self.positions_topic, POSITION_PARTITIONS, config={"cleanup.policy": "compact"})
+        self._admin = ClusterAdmin(TARGET, settings.target_admin.client)
+        self._admin.connect()
+        self._store = PositionStore(settings, self._admin)
+        self._running: list[RunningCopier] = []
+
+    def remote(self, topic: str) -> str:
+        """What a topic is called on the target."""
+        return f"{SOURCE}.{topic}"
+
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        config: Mapping[str, str] | None = None,
+        remote_config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic on both clusters and return its remote name. No record is too old to be kept."""
+        create_topic(self.source, topic, partitions, config={**FOR_EVER, **(config or {})})
+        return create_topic(self.target, self.remote(topic), partitions, config={**FOR_EVER, **(remote_config or {})})
+
+    def stored(self, topic: str, partition: int = 0) -> Position | None:
+        """The stored position of a source partition."""
+        part = TopicPartition(TopicName(topic), partition)
+        return self._store.read([part]).get(part)
+
+    def start(self, *names: str, max_batch_bytes: int | None = None, **settings: Any) -> RunningCopier:
+        """Begin to copy topics from their stored positions.
+
+        `max_batch_bytes` replaces what the remote topic says; `settings` go to `flow_settings`.
+        """
+        running = RunningCopier(flow_settings(self.source, self.target, **settings))
+        self._running.append(running)
+        there = topics(self.source)
+        parts = [TopicPartition(TopicName(name), number) for name in names for number in range(there[name])]
+        stored = self._store.read(parts)
+        limits = {name: max_batch_bytes or self._limit(name) for name in names}
+        running.grant(
+            [
+                Grant(
+                    source=part,
+                    remote=TopicPartition(TopicName(self.remote(part.topic)), part.partition),
+                    topic_id=None,
+                    max_batch_bytes=limits[part.topic],
+                    position=stored.get(part),
+                )
+                for part in parts
+            ]
+        )
+        return running
+
+    def wait_until_caught_up(self, running: RunningCopier, *names: str) -> None:
+        """Wait until a copier has everything that its topics hold now, up to their last offset."""
+        for name in names:
+            for number in range(topics(self.source)[name]):
+                running.wait_for_position(name, offsets(self.source, name, number)[1], number)
+
+    def copy(self, *names: str, **settings: Any) -> RunningCopier:
+        """Copy what topics hold now, let go in order, and return the copier for what it heard."""
+        running = self.start(*names, **settings)
+        self.wait_until_caught_up(running, *names)
+        running.release()
+        assert running.heard.failures == []
+        return running
+
+    def close(self) -> None:
+        """End what still runs."""
+        for running in self._running:
+            running.crash()
+        self._admin.close()
+
+    def _limit(self, topic: str) -> int:
+        try:
+            config = topic_config(self.target, self.remote(topic))
+        except KafkaException as error:
+            raise AssertionError(f"{self.remote(topic)} has to be created first") from error
+        return int(config.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
