@@ -52,16 +52,20 @@ class Ended(NamedTuple):
 
 
 class SourceLog:
-    """A log that grows batch by batch; `data` is what a fetch of all of it returns."""
+    """A log that grows batch by batch; `data` is what a fetch of all of it returns.
+
+    Batch number n begins at `starts[n]` in `data`, and `ends[n]` is the source offset behind it. `open_transactions`
+    holds (number, first offset) by producer id.
+    """
 
     def __init__(self, next_offset: int = 0) -> None:
         self.next_offset = next_offset
         self.data = bytearray()
         self.starts: list[int] = []
         self.transactions: list[Ended] = []
-        self._pasts: list[int] = []
+        self.ends: list[int] = []
         self._visible: list[Visible] = []
-        self._open: dict[int, tuple[int, int]] = {}
+        self.open_transactions: dict[int, tuple[int, int]] = {}
         self._numbers = 0
 
     def batch(
@@ -103,10 +107,10 @@ class SourceLog:
         self._add(batch, CODECS[codec], flags, last_delta, leader_epoch)
         number = None
         if transactional:
-            if producer_id not in self._open:
-                self._open[producer_id] = (self._numbers, base)
+            if producer_id not in self.open_transactions:
+                self.open_transactions[producer_id] = (self._numbers, base)
                 self._numbers += 1
-            number = self._open[producer_id][0]
+            number = self.open_transactions[producer_id][0]
         for delta, record in zip(deltas, records, strict=False):
             timestamp = record.timestamp if append_time is None else append_time
             seen = Record(base + delta, timestamp, record.key, record.value, record.headers)
@@ -114,7 +118,7 @@ class SourceLog:
 
     def end_transaction(self, producer_id: int, *, abort: bool, append_time: int | None = None) -> None:
         """Add the control batch that commits or aborts, also if nothing was written in the transaction."""
-        number, first_offset = self._open.pop(producer_id, (-1, self.next_offset))
+        number, first_offset = self.open_transactions.pop(producer_id, (-1, self.next_offset))
         self.transactions.append(Ended(producer_id, first_offset, self.next_offset, abort and number >= 0))
         builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, NO_LIMIT)
         key = struct.pack(">hh", 0, 0 if abort else 1)
@@ -196,7 +200,7 @@ class SourceLog:
         if position is None:
             return 0
         found = len(self.data)
-        for start, past in zip(reversed(self.starts), reversed(self._pasts), strict=True):
+        for start, past in zip(reversed(self.starts), reversed(self.ends), strict=True):
             if past <= position:
                 break
             found = start
@@ -212,14 +216,14 @@ class SourceLog:
         self.starts.append(len(self.data))
         self.data += batch
         self.next_offset += last_delta + 1
-        self._pasts.append(self.next_offset)
+        self.ends.append(self.next_offset)
 
     def _add_legacy(self, message: bytearray, last_offset: int) -> None:
         struct.pack_into(">I", message, 12, zlib.crc32(message[16:]))
         self.starts.append(len(self.data))
         self.data += message
         self.next_offset = last_offset + 1
-        self._pasts.append(self.next_offset)
+        self.ends.append(self.next_offset)
 
 
 def read_back(batch: bytes | bytearray | memoryview) -> tuple[DefaultRecordBatch, list[Record]]:

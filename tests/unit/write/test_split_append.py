@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.source_log import New, SourceLog, read_back
+from twinlog.errors import RecordTooLargeError
+from twinlog.read.codecs import CODECS
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+from twinlog.write.split import split_append
+from twinlog.write.stamp import stamp
+
+
+def refused(codec: str) -> Append:
+    """An append of 40 records with a hole in its source offsets, as it was sent."""
+    log = SourceLog(100)
+    values = [bytes((number + place * place) % 251 for place in range(200)) for number in range(20)]
+    log.batch([New(50 - number, value) for number, value in enumerate(values)], codec=codec, append_time=None)
+    log.gap(1_000)
+    log.batch([New(90 + number, value) for number, value in enumerate(values)], codec=codec, last_delta=30)
+    (append,) = prepare(log.fetch(), 0, CopyRules()).appends
+    stamp(append.data, 5, 1, 300)
+    return append
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_keeps_records_codec_and_source_offsets(codec: str) -> None:
+    append = refused(codec)
+    assert append.spans == ((100, 20), (1_120, 20))
+    _, whole = read_back(append.data)
+    parts = split_append(append, CopyRules(max_batch_bytes=append.bytes * 2 // 3))
+    assert len(parts) > 1
+    assert all(part.bytes <= append.bytes * 2 // 3 for part in parts)
+    found = []
+    for part in parts:
+        stamp(part.data, 5, 2, 0)
+        header, records = read_back(part.data)
+        assert header.compression_type == CODECS[codec]
+        assert part.max_timestamp == header.max_timestamp == max(record.timestamp for record in records)
+        found += records
+    assert [record[1:] for record in found] == [record[1:] for record in whole]
+    offsets = [first + index for part in parts for first, count in part.spans for index in range(count)]
+    assert offsets == [*range(100, 120), *range(1_120, 1_140)]
+    assert [part.first_source_offset for part in parts] == [part.spans[0][0] for part in parts]
+    assert parts[-1].next_source_offset == append.next_source_offset == 1_151
+    assert [part.next_source_offset for part in parts[:-1]] == [sum(part.spans[-1]) for part in parts[:-1]]
+
+
+@pytest.mark.parametrize("oversized", ["stop", "skip"])
+def test_refuses_when_one_record_is_too_large(oversized: str) -> None:
+    append = refused("none")
+    rules = CopyRules(max_batch_bytes=200, oversized="skip" if oversized == "skip" else "stop")
+    with pytest.raises(RecordTooLargeError, match="source offset 100 ") as raised:
+        split_append(append, rules)
+    assert (raised.value.source_offset, raised.value.limit) == (100, 200)
