@@ -1,41 +1,21 @@
-"""Whole batches: what a consumer of the remote topic sees is what a consumer of the source sees, and the codec stays."""
+"""Whole batches: what a consumer of the remote topic sees is what a consumer of the source sees; the codec stays."""
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
-from harness.consume import Record, consume
+from harness.consume import consume
 from harness.produce import Codec, NewRecord, produce
 from harness.tools import dump_log
 from tests.integration.copying import CopyFlow
+from tests.integration.records import lively, seen
 from tests.integration.segments import CODECS, codecs_of, stored_batches
 
 SMALL_BATCH_BYTES = 16_384
 """Below this neighbouring batches are merged."""
-
-
-def seen(records: list[Record]) -> list[tuple[object, ...]]:
-    """What a copy must keep of records in order: partition and content, not the offset."""
-    return [(one.partition, *one.content) for one in records]
-
-
-def lively(count: int, *, size: int = 200) -> list[NewRecord]:
-    """Records with all that a record can have or lack; half of each value can be compressed."""
-    noise = random.Random(count)
-    shapes: list[tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
-        (b"key", ()),
-        (None, (("h", b"1"), ("h", b"2"), ("h", b"1"))),
-        (b"", (("none", None), ("empty", b""), ("\u00e9", b"\x00\xff"))),
-    ]
-    records = []
-    for number in range(count):
-        key, headers = shapes[number % len(shapes)]
-        value = None if number % 7 == 3 else b"%06d" % number + noise.randbytes(size // 2) + b"." * (size // 2)
-        # Timestamps go up and down, and far back.
-        records.append(NewRecord(value, key, headers, 1_500_000_000_000 + (number * 7919) % 100_000))
-    return records
 
 
 def test_large_batches_go_on_as_they_are(copy_flow: CopyFlow, topic_name: str) -> None:
@@ -89,7 +69,7 @@ def test_one_record_batches_are_merged(copy_flow: CopyFlow, topic_name: str, cod
 
     after = stored_batches(copy_flow.target, remote)
     # A record without a value is stored uncompressed, and codecs are not mixed in one batch.
-    runs = 1 + sum(one.codec != other.codec for one, other in zip(made, made[1:], strict=False))
+    runs = 1 + sum(one.codec != other.codec for one, other in itertools.pairwise(made))
     assert len(after) <= runs + 5
     assert sum(batch.count for batch in after) == 150
     assert {batch.codec for batch in after} == {batch.codec for batch in made}
