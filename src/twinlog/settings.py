@@ -127,7 +127,7 @@ class FlowSettings:
     internal_separator_follows: bool = True
     policy: PolicyName = "default"
     heartbeats_replication_enabled: bool = True
-    refresh_topics_interval_s: float | None = 600.0
+    refresh_topics_interval_s: float | None = 5.0
     config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
     use_defaults_from: Literal["source", "target"] = "target"
     gap_policy: GapPolicy = "stop"

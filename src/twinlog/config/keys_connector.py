@@ -129,8 +129,8 @@ SOURCE_KEYS = (
     _flow(
         "refresh.topics.interval.seconds",
         LONG,
-        "600",
-        "Seconds between two looks for new topics and partitions; negative turns them off.",
+        "5",
+        "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); negative turns them off.",
         nonzero=True,
     ),
     _flow(

@@ -41,7 +41,7 @@ class ClusterAdmin:
         """Run a coroutine of this cluster's client and wait for it."""
         return self._loop.run(step, *args)
 
-    def connect(self, timeout_s: float = 30.0) -> None:
+    def connect(self, timeout_s: float = 5.0) -> None:
         self.call(self.client.connect, timeout_s)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ def test_a_good_file(app: typer.Typer, tmp_path: Path) -> None:
         "  to         b:1, c:1",
         "  topics     x.*, y; they become a.<topic>",
         "  except     mm2.*\\.internal, .*\\.replica, __.*",
-        "  new topics looked for every 600 s",
+        "  new topics looked for every 5 s",
         "  tasks      at most 1",
         "  positions  in mm2-offsets.a.internal on b",
         "  on a gap   stop; on a record too large: stop",
