@@ -18,6 +18,13 @@ from twinlog.write.stamp import stamp
 MAX_WINDOW = 5
 """A broker remembers the last five batches of a producer per partition; more in flight could not be told apart."""
 
+KNOWN_S = 600.0
+"""A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day unless somebody set it lower.
+
+It takes any first sequence number of a producer that it does not know (Kafka class ProducerAppendInfo): were the first
+batch refused, those in flight behind it would overtake it. So it flies alone.
+"""
+
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -57,6 +64,8 @@ class AppendQueue:
     __slots__ = (
         "_acknowledged",
         "_flying",
+        "_known",
+        "_looked_at",
         "_next_sequence",
         "_troubled",
         "_window",
@@ -90,6 +99,8 @@ class AppendQueue:
         self._window: deque[Sent] = deque()
         self._flying = 0
         self._next_sequence = 0
+        self._known = False
+        self._looked_at = 0.0
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
@@ -113,9 +124,12 @@ class AppendQueue:
         failed = self._first_failed()
         if failed is not None:
             return 0 if self._flying and failed is self._window[0] else failed.append.bytes
-        if self.pending and len(self._window) < self.limit:
-            return self.pending[0].bytes
-        return 0
+        if not self.pending:
+            return 0
+        if not self._window:
+            self._known = self._known and now - self._looked_at < KNOWN_S
+        self._looked_at = now
+        return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
 
     def take(self) -> Sent:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
@@ -141,6 +155,7 @@ class AppendQueue:
         window = self._window
         while window and window[0].state is State.DONE:
             done = window.popleft()
+            self._known = True
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._flying and window:
@@ -185,6 +200,7 @@ class AppendQueue:
         self.queued_bytes = 0
         self.identity = identity
         self._next_sequence = 0
+        self._known = False
         self.stopped = False
 
     def _first_failed(self) -> Sent | None:
