@@ -242,22 +242,30 @@ class PartitionCopy:
 
     def _too_large(self, sent: Sent) -> None:
         # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
-        size = sent.append.bytes
-        try:
-            parts = split_append(sent.append, replace(self.rules, max_batch_bytes=max(1, size // 2)))
-        except RecordTooLargeError:
+        append = sent.append
+        self.rules = replace(self.rules, max_batch_bytes=min(self.rules.max_batch_bytes, append.bytes - 1))
+        if append.count > 1:
+            self.queue.replace_first(split_append(append, replace(self.rules, max_batch_bytes=append.bytes // 2)))
+            self._hooks.offer(self.queue)
+        elif self.rules.oversized == "skip":
+            self._left_out(append.first_source_offset, append.bytes)
+            self.queue.replace_first([])
+            self._hooks.offer(self.queue)
+            if self.queue.idle:
+                self._catch_up()
+        else:
             self.fail(
                 RecordTooLargeError(
-                    f"{self.remote}: the target refuses the record at source offset {sent.append.first_source_offset} "
-                    f"of {self.source} as too large ({size} bytes); raise max.message.bytes of {self.remote.topic}",
-                    source_offset=sent.append.first_source_offset,
-                    size=size,
+                    f"{self.remote}: the target refuses the record at source offset {append.first_source_offset} of "
+                    f"{self.source} as too large ({append.bytes} bytes); raise max.message.bytes of "
+                    f"{self.remote.topic}, or set twinlog.oversized.record.policy = skip to leave such records out",
+                    source_offset=append.first_source_offset,
+                    size=append.bytes,
                 )
             )
-            return
-        self.rules = replace(self.rules, max_batch_bytes=min(self.rules.max_batch_bytes, size - 1))
-        self.queue.replace_first(parts)
-        self._hooks.offer(self.queue)
+
+    def _left_out(self, source_offset: int, size: int) -> None:
+        self._hooks.event("oversized", f"{self.source}: record at source offset {source_offset} left out: {size} bytes")
 
     def fail(self, error: TwinlogError) -> None:
         """Stop this partition for good and say why."""

@@ -19,42 +19,27 @@ def build_appends(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append | 
 
     A record too large alone comes as an `OversizedRecord`, or raises `RecordTooLargeError` under `oversized="stop"`.
     """
-    count = len(builder.parts)
-    if not count:
-        return
-    data = builder.build(rules.codec_level)
-    spans = builder.spans()
     limit = rules.max_batch_bytes
-    if len(data) <= limit:
-        past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
-        yield Append(data, count, SourceOffset(spans[0][0]), past, builder.max_timestamp, spans)
-    elif count > 1:
-        block = b"".join(builder.parts)
-        middle = count // 2
-        at = sum(map(len, builder.parts[:middle]))
-        first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
-        yield from build_appends(first, rules)
-        second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
-        second.next_offset = builder.next_offset
-        yield from build_appends(second, rules)
-    else:
-        offset = SourceOffset(spans[0][0])
-        if rules.oversized == "stop":
+    for append in _halved(builder, rules):
+        if append.bytes <= limit:
+            yield append
+        elif rules.oversized == "stop":
             raise RecordTooLargeError(
-                f"the record at source offset {offset} needs a batch of {len(data)} bytes, the remote topic takes "
-                f"{limit}; raise its max.message.bytes and the producer's max.request.size, or let the flow skip such "
-                "records",
-                source_offset=offset,
-                size=len(data),
+                f"the record at source offset {append.first_source_offset} needs a batch of {append.bytes} bytes, the "
+                f"remote topic takes {limit}; raise its max.message.bytes and the producer's max.request.size, or let "
+                "the flow skip such records",
+                source_offset=append.first_source_offset,
+                size=append.bytes,
                 limit=limit,
             )
-        yield OversizedRecord(offset, len(data))
+        else:
+            yield OversizedRecord(append.first_source_offset, append.bytes)
 
 
 def split_append(append: Append, rules: CopyRules) -> list[Append]:
     """Cut an append that the target refused into appends of at most `rules.max_batch_bytes`, with the same codec.
 
-    Raises `RecordTooLargeError` where one record alone is above it, also under `oversized="skip"`.
+    A record that is above it alone gets an append of its own.
     """
     view = memoryview(append.data)
     batch = read_batch(view, 0)
@@ -62,18 +47,27 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
     block = records_block(view, batch)
     builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
     builder.next_offset = append.next_source_offset
-    appends = []
-    for part in build_appends(builder, rules):
-        if isinstance(part, OversizedRecord):
-            raise RecordTooLargeError(
-                f"the record at source offset {part.source_offset} needs a batch of {part.size} bytes, "
-                f"the target takes {rules.max_batch_bytes}",
-                source_offset=part.source_offset,
-                size=part.size,
-                limit=rules.max_batch_bytes,
-            )
-        appends.append(part)
-    return appends
+    return list(_halved(builder, rules))
+
+
+def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
+    """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
+    count = len(builder.parts)
+    if not count:
+        return
+    data = builder.build(rules.codec_level)
+    spans = builder.spans()
+    if len(data) <= rules.max_batch_bytes or count == 1:
+        past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
+        yield Append(data, count, SourceOffset(spans[0][0]), past, builder.max_timestamp, spans)
+        return
+    block = b"".join(builder.parts)
+    middle = count // 2
+    at = sum(map(len, builder.parts[:middle]))
+    yield from _halved(_part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle), rules)
+    second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
+    second.next_offset = builder.next_offset
+    yield from _halved(second, rules)
 
 
 def _part(

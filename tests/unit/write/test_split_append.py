@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import New, SourceLog, read_back
-from twinlog.errors import RecordTooLargeError
 from twinlog.read.codecs import CODECS
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
@@ -46,10 +45,11 @@ def test_keeps_records_codec_and_source_offsets(codec: str) -> None:
     assert [part.next_source_offset for part in parts[:-1]] == [sum(part.spans[-1]) for part in parts[:-1]]
 
 
-@pytest.mark.parametrize("oversized", ["stop", "skip"])
-def test_refuses_when_one_record_is_too_large(oversized: str) -> None:
-    append = refused("none")
-    rules = CopyRules(max_batch_bytes=200, oversized="skip" if oversized == "skip" else "stop")
-    with pytest.raises(RecordTooLargeError, match="source offset 100 ") as raised:
-        split_append(append, rules)
-    assert (raised.value.source_offset, raised.value.limit) == (100, 200)
+def test_a_record_too_large_alone_gets_an_append_of_its_own() -> None:
+    log = SourceLog(100)
+    log.batch([New(number, b"." * size) for number, size in enumerate((50, 900, 50, 50))])
+    (append,) = prepare(log.fetch(), 0, CopyRules()).appends
+    parts = split_append(append, CopyRules(max_batch_bytes=300))
+    assert [part.spans for part in parts] == [((100, 1),), ((101, 1),), ((102, 2),)]
+    assert [part.bytes > 300 for part in parts] == [False, True, False]
+    assert [part.next_source_offset for part in parts] == [101, 102, 104]
