@@ -22,8 +22,11 @@ MAX_FETCH_BYTES = 16 << 20
 class Cursor(Protocol):
     """A partition that wants to be read."""
 
+    held_back: bool
+    """Whether it only waits for its appends to be acknowledged; set by `fetch_position`."""
+
     def fetch_position(self) -> FetchPosition | None:
-        """Where to read next; None while it has enough to append."""
+        """Where to read next; None while it has enough to append, or is not to be read."""
 
 
 class SourceReader:
@@ -47,7 +50,7 @@ class SourceReader:
         self._cursors = cursors
         self._deliver = deliver
         self._lost = lost
-        self._wakes: dict[int, Signal] = {}
+        self._polls: dict[int, _Poll] = {}
         self._stale = loop.signal()
         self._stopped = False
         self.trouble: str | None = None
@@ -57,22 +60,25 @@ class SourceReader:
         self._loop.start(self._keep_leaders)
 
     def wake(self) -> None:
-        """Partitions were added, or one that was held back wants more."""
+        """Cursors were added or taken away, or leaders moved: look at all of them."""
         for cursor in self._cursors:
             leader = self._client.leader(cursor)
             if leader is None:
                 self._stale.set()
-            elif leader.node not in self._wakes:
-                self._wakes[leader.node] = self._loop.signal()
-                self._loop.start(self._poll, leader.node)
-        for signal in self._wakes.values():
-            signal.set()
+            elif leader.node not in self._polls:
+                self._polls[leader.node] = poll = _Poll(self._loop)
+                self._loop.start(self._run, leader.node, poll)
+        for poll in self._polls.values():
+            poll.rebuild = True
+            poll.wake.set()
 
     def resume(self, partition: TopicPartition) -> None:
         """One partition that was held back wants more."""
         leader = self._client.leader(partition)
-        if leader is not None and leader.node in self._wakes:
-            self._wakes[leader.node].set()
+        if leader is not None and leader.node in self._polls:
+            poll = self._polls[leader.node]
+            poll.changed.add(partition)
+            poll.wake.set()
 
     def refresh(self) -> None:
         """Ask for leaders again, soon."""
@@ -81,8 +87,8 @@ class SourceReader:
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
-        for signal in self._wakes.values():
-            signal.set()
+        for poll in self._polls.values():
+            poll.wake.set()
 
     async def _keep_leaders(self) -> None:
         while True:
@@ -100,31 +106,20 @@ class SourceReader:
                 self.wake()
             await self._loop.sleep(0.1)
 
-    async def _poll(self, node: int) -> None:
+    async def _run(self, node: int, poll: _Poll) -> None:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
-        wake = self._wakes[node]
         while not self._stopped:
-            wanted: dict[TopicPartition, FetchPosition] = {}
-            held_back = False
-            for partition, cursor in self._cursors.items():
-                leader = self._client.leader(partition)
-                if leader is None or leader.node != node:
-                    continue
-                position = cursor.fetch_position()
-                if position is None:
-                    held_back = True
-                else:
-                    wanted[partition] = position
+            self._choose(node, poll)
+            wanted = poll.wanted
             if not wanted:
-                await wake.wait()
+                await poll.wake.wait()
                 continue
+            wait_ms = settings.fetch_max_wait_ms
             try:
                 answers = await session.fetch(
                     wanted,
-                    max_wait_ms=min(SHORT_WAIT_MS, settings.fetch_max_wait_ms)
-                    if held_back
-                    else settings.fetch_max_wait_ms,
+                    max_wait_ms=min(SHORT_WAIT_MS, wait_ms) if poll.held_back else wait_ms,
                     min_bytes=settings.fetch_min_bytes,
                     max_bytes=min(MAX_FETCH_BYTES, settings.fetch_max_bytes),
                 )
@@ -141,3 +136,38 @@ class SourceReader:
                 asked = wanted.get(fetched.partition)
                 if asked is not None and not self._stopped:
                     self._deliver(asked, fetched)
+                    poll.changed.add(fetched.partition)
+
+    def _choose(self, node: int, poll: _Poll) -> None:
+        """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
+        changed, poll.changed = poll.changed, set()
+        if poll.rebuild:
+            poll.rebuild = False
+            poll.wanted.clear()
+            poll.held_back.clear()
+            changed = set(self._cursors)
+        for partition in changed:
+            cursor = self._cursors.get(partition)
+            leader = self._client.leader(partition)
+            position = None if cursor is None or leader is None or leader.node != node else cursor.fetch_position()
+            if position is None:
+                poll.wanted.pop(partition, None)
+            else:
+                poll.wanted[partition] = position
+            if position is None and cursor is not None and cursor.held_back:
+                poll.held_back.add(partition)
+            else:
+                poll.held_back.discard(partition)
+
+
+class _Poll:
+    """What one broker is asked for: `wanted` positions, `held_back` partitions that will want more any moment."""
+
+    __slots__ = ("changed", "held_back", "rebuild", "wake", "wanted")
+
+    def __init__(self, loop: Loop) -> None:
+        self.wake: Signal = loop.signal()
+        self.rebuild = True
+        self.changed: set[TopicPartition] = set()
+        self.wanted: dict[TopicPartition, FetchPosition] = {}
+        self.held_back: set[TopicPartition] = set()

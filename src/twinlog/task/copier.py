@@ -184,6 +184,7 @@ class Copier:
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             self.positions.forget(part.source)
+        self._reader.wake()
         return released
 
     def trouble(self, part: PartitionCopy) -> str | None:

@@ -77,15 +77,13 @@ class PartitionCopy:
         self._max_fetch_bytes = max_fetch_bytes
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
-        self._held_back = False
+        self.held_back = False
 
     # Read.
 
     def fetch_position(self) -> FetchPosition | None:
-        if self.paused:
-            return None
-        if self.queue.queued_bytes >= READ_AHEAD_BYTES:
-            self._held_back = True
+        self.held_back = not self.paused and self.queue.queued_bytes >= READ_AHEAD_BYTES
+        if self.paused or self.held_back:
             return None
         return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, -1, self.topic_id)
 
@@ -199,8 +197,8 @@ class PartitionCopy:
         if self.queue.idle:
             self._catch_up()
         self._hooks.moved()
-        if self._held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
-            self._held_back = False
+        if self.held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
+            self.held_back = False
             self._hooks.more(self.source)
 
     def _catch_up(self) -> None:
