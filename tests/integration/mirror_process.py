@@ -1,0 +1,113 @@
+"""`twinlog run` as a child process, with a properties file made for a test."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.wait import wait_for
+
+START_DEADLINE_S = 60.0
+COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
+
+
+def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, settings: Mapping[str, str]) -> str:
+    """Lines of a properties file for one flow `a->b`; `settings` are those of the flow, without its prefix.
+
+    Every topic has one replica; new topics are looked for every second. Nothing but topics is mirrored.
+    """
+    here, there = flow.split("->")
+    lines = {
+        f"{here}.bootstrap.servers": source.bootstrap,
+        f"{there}.bootstrap.servers": target.bootstrap,
+        f"{there}.offset.storage.replication.factor": "1",
+        f"{there}.offset.storage.partitions": "3",
+    }
+    own = {
+        "enabled": "true",
+        "replication.factor": "1",
+        "refresh.topics.interval.seconds": "1",
+        "heartbeats.replication.enabled": "false",
+        **settings,
+    }
+    lines |= {f"{flow}.{key}": value for key, value in own.items()}
+    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+class MirrorProcess:
+    """One `twinlog run`; its log goes on over restarts, what is waited for is said since the last start."""
+
+    def __init__(self, home: Path, clusters: str, properties: str, *options: str) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.file = home / "mm2.properties"
+        self.file.write_text(f"clusters = {clusters}\n{properties}")
+        self.process = Child("twinlog", [*COMMAND, str(self.file), *options], home / "twinlog.log")
+        self._begin = 0
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.alive
+
+    def start(self) -> MirrorProcess:
+        """Start without waiting for anything."""
+        self._begin = len(self._text())
+        self.process.start()
+        return self
+
+    def restart(self) -> MirrorProcess:
+        """Start again; it must have ended."""
+        return self.start()
+
+    def _text(self) -> str:
+        return self.process.log.read_text(encoding="utf-8", errors="replace") if self.process.log.exists() else ""
+
+    @property
+    def log(self) -> str:
+        """What it said since it was started last."""
+        return self._text()[self._begin :]
+
+    def wait_for_line(self, pattern: str, deadline_s: float = START_DEADLINE_S) -> str:
+        """Wait until a line that matches was said since the last start, and return it. Fails at once when it ended."""
+        wanted = re.compile(pattern)
+
+        def said() -> str | None:
+            alive = self.process.alive
+            found = next((line for line in self.log.splitlines() if wanted.search(line)), None)
+            if found is None and not alive:
+                raise AssertionError(f"twinlog ended before it said {pattern!r}:\n{self.log}")
+            return found
+
+        try:
+            return wait_for(said, deadline_s, f"twinlog says {pattern!r}")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n{self.log}") from late
+
+    def wait(self, deadline_s: float) -> int:
+        """Wait until it ends by itself; its exit code."""
+        try:
+            return self.process.wait(deadline_s)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n{self.log}") from late
+
+    def terminate(self, deadline_s: float = 10.0) -> int:
+        """SIGTERM; its exit code. Fails when it does not end in time."""
+        psutil.Process(self.pid).terminate()
+        return self.wait(deadline_s)
+
+    def kill(self) -> None:
+        """SIGKILL the driver, as a crashed machine would; what it started has to end by itself."""
+        self.process.kill()
+
+    def descendants(self) -> list[psutil.Process]:
+        """Processes that it started and that still run."""
+        return psutil.Process(self.pid).children(recursive=True)

@@ -1,0 +1,213 @@
+"""Under load the driver, a Python worker or a broker dies. Afterwards nothing is lost, and nothing is there twice."""
+
+from __future__ import annotations
+
+import logging
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import KafkaException
+
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.mirror_process import MirrorProcess, flow_properties
+from twinlog.offsets.positions import Position, PositionRecord, decode_position
+from twinlog.types import Alias
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 4
+RATE = 3000
+CATCH_UP_S = 60.0
+CLEAN_STOP_S = 5.0
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """A pair of its own, because its brokers are killed; every test leaves them running."""
+    source = KafkaCluster("frail-source", sasl=False, heap="384m")
+    target = KafkaCluster("frail-target", sasl=False, heap="384m")
+    try:
+        source.start_async()
+        target.start_async()
+        yield source.wait_ready(), target.wait_ready()
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.fixture(scope="module")
+def twinlog(
+    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MirrorProcess]:
+    """`twinlog run` for all tests of this module; positions are stored as rarely as can be."""
+    settings = {"topics": "t-.*", "twinlog.position.interval.ms": "1000"}
+    home: Path = tmp_path_factory.mktemp("twinlog")
+    process = MirrorProcess(home, "a, b", flow_properties("a->b", *clusters, settings))
+    yield process
+    if process.alive:
+        assert process.terminate() == 0
+
+
+class Scene:
+    """A topic with load on it that is being copied."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, twinlog: MirrorProcess, topic: str) -> None:
+        self.source, self.target, self.twinlog, self.topic = source, target, twinlog, topic
+        self.remote = f"a.{topic}"
+        self.seed = random.SystemRandom().randrange(10_000)
+        self.random = random.Random(self.seed)
+        self.load = Load(source, topic, PARTITIONS, rate=RATE, size=100)
+
+    def begin(self) -> None:
+        log.warning("seed %d", self.seed)
+        create_topic(self.source, self.topic, PARTITIONS)
+        if not self.twinlog.alive:
+            self.twinlog.start()
+        self.twinlog.wait_for_line(rf"created remote topic {self.remote} ")
+        self.load.start()
+        self.wait_until_copied(RATE)
+        time.sleep(self.random.uniform(0.0, 1.5))
+
+    def ends(self) -> list[int]:
+        def known() -> list[int] | None:
+            try:
+                return [offsets(self.target, self.remote, number)[1] for number in range(PARTITIONS)]
+            except KafkaException:
+                # A topic this young, or a broker that just came back.
+                return None
+
+        return wait_for(known, CATCH_UP_S, f"{self.remote} tells its ends")
+
+    def copied(self) -> int:
+        return sum(self.ends())
+
+    def wait_until_copied(self, count: int, deadline_s: float = CATCH_UP_S) -> None:
+        try:
+            wait_for(lambda: self.copied() >= count, deadline_s, f"{count} records of {self.topic} are on the target")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}, {self.copied()} are\n{self.twinlog.log}") from late
+
+    def wait_for_progress(self) -> None:
+        """Wait until more is copied than now."""
+        self.wait_until_copied(self.copied() + RATE // 2)
+
+    def behind(self) -> int:
+        """Records on the target that no stored position speaks of."""
+        stored = stored_positions(self.target)
+        return sum(
+            end - (stored[(self.topic, number)].next_target or 0) if (self.topic, number) in stored else end
+            for number, end in enumerate(self.ends())
+        )
+
+    def finish(self) -> int:
+        """End the load, wait until all is copied, and judge; returns the number of records."""
+        self.wait_for_progress()
+        self.wait_until_copied(self.load.stop())
+        return require_clean(self.source, self.topic, self.target, self.remote)
+
+
+def stored_positions(target: KafkaCluster) -> dict[tuple[str, int], Position]:
+    """What the positions topic says of each source partition."""
+    found: dict[tuple[str, int], Position] = {}
+    for record in consume(target, "mm2-offsets.a.internal"):
+        headers = tuple((name, value or b"") for name, value in record.headers)
+        decoded = decode_position(Alias("a"), PositionRecord(record.key or b"", record.value, headers))
+        assert decoded is not None
+        partition, position = decoded
+        assert position is not None
+        found[partition.topic, partition.partition] = position
+    return found
+
+
+@pytest.fixture
+def scene(clusters: tuple[KafkaCluster, KafkaCluster], twinlog: MirrorProcess, new_name: Callable[[str], str]) -> Scene:
+    scene = Scene(*clusters, twinlog, new_name("t"))
+    scene.begin()
+    return scene
+
+
+def copying_worker(process: MirrorProcess, source: KafkaCluster) -> psutil.Process:
+    """The Python worker of Spark that copies: it holds connections to the source, and is not the driver."""
+    port = source.brokers[1].ports.plaintext
+    workers = [one for one in process.descendants() if "python" in one.name()]
+    for worker in workers:
+        if any(line.raddr and line.raddr.port == port for line in worker.net_connections("tcp")):
+            return worker
+    raise AssertionError(f"no worker of {workers} is connected to the source")
+
+
+def test_the_driver_is_killed(scene: Scene) -> None:
+    started = scene.twinlog.descendants()
+    assert copying_worker(scene.twinlog, scene.source) in started
+    wait_for(lambda: scene.behind() > RATE // 10, 20, "records arrived that no stored position speaks of")
+    scene.twinlog.kill()
+    psutil.wait_procs(started, timeout=10)
+    assert [one for one in started if one.is_running()] == []
+    behind = scene.behind()
+    assert behind > 0
+    log.warning("%d records to resume behind", behind)
+    scene.twinlog.start()
+    scene.finish()
+
+
+def test_a_copying_python_worker_is_killed(scene: Scene) -> None:
+    worker = copying_worker(scene.twinlog, scene.source)
+    began = time.monotonic()
+    worker.send_signal(signal.SIGKILL)
+    scene.wait_until_copied(scene.load.total)
+    log.warning("copying again after %.1f s", time.monotonic() - began)
+    assert time.monotonic() - began < 20
+    assert copying_worker(scene.twinlog, scene.source) != worker
+    scene.finish()
+    assert scene.twinlog.alive
+
+
+def test_the_source_broker_is_killed(scene: Scene) -> None:
+    scene.source.kill()
+    scene.source.restart()
+    scene.finish()
+
+
+def test_the_target_broker_is_killed(scene: Scene) -> None:
+    scene.target.kill()
+    scene.target.restart()
+    scene.finish()
+
+
+def test_the_target_broker_stands_still_for_a_while(scene: Scene) -> None:
+    scene.target.suspend()
+    try:
+        time.sleep(3.0)
+    finally:
+        scene.target.resume()
+    scene.finish()
+
+
+@pytest.mark.parametrize("how", ["killed", "suspended"])
+def test_a_clean_stop_does_not_wait_for_a_dead_target(scene: Scene, how: str) -> None:
+    started = scene.twinlog.descendants()
+    scene.target.kill() if how == "killed" else scene.target.suspend()
+    try:
+        time.sleep(scene.random.uniform(0.0, 1.0))
+        began = time.monotonic()
+        code = scene.twinlog.terminate(20)
+        took = time.monotonic() - began
+    finally:
+        scene.target.restart() if how == "killed" else scene.target.resume()
+    assert code == 0
+    assert took < CLEAN_STOP_S + 1
+    psutil.wait_procs(started, timeout=10)
+    assert [one for one in started if one.is_running()] == []
+    scene.twinlog.start()
+    scene.finish()
