@@ -37,6 +37,9 @@ RETRY_S = 0.2
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
 
+LAST_EPOCH = 32_767
+"""Largest producer epoch; a new producer id follows it."""
+
 MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
 
@@ -68,6 +71,7 @@ class Copier:
         self.stopped = False
         self._listener = listener
         self._identity: ProducerIdentity | None = None
+        self._epochs: dict[TopicPartition, int] = {}
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -145,6 +149,9 @@ class Copier:
             except TwinlogError as error:
                 self._listener.failed(None, error)
                 return
+            if max(self._epochs.values(), default=0) > LAST_EPOCH:
+                self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
+                self._epochs.clear()
             for partition, position in found.items():
                 self._begin(waiting.pop(partition), position)
             if found:
@@ -154,11 +161,14 @@ class Copier:
 
     def _begin(self, grant: Grant, position: Position) -> None:
         assert self._identity is not None
+        # Sequence numbers begin at 0 again. For a partition that was here before only a new epoch makes that right:
+        # under the old one the target would take the first batches for retries, and answer without appending them.
+        epoch = self._epochs.get(grant.remote, self._identity.epoch)
         copy = PartitionCopy(
             grant,
             position,
             self._rules,
-            self._identity,
+            ProducerIdentity(self._identity.producer_id, epoch),
             max_fetch_bytes=self.settings.consumer.max_partition_fetch_bytes,
             max_in_flight=self.settings.producer.max_in_flight,
             hooks=self._hooks,
@@ -181,6 +191,7 @@ class Copier:
             self._listener.event("positions", f"positions could not be stored at the end: {error}")
         for part in leaving:
             part.queue.stopped = True
+            self._epochs[part.remote] = part.queue.identity.epoch + 1
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             self.positions.forget(part.source)

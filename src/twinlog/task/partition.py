@@ -182,6 +182,12 @@ class PartitionCopy:
                 f"{self.remote}: {base_offset - expected} target offsets from {expected} on are not ours; somebody "
                 f"else writes to this remote topic",
             )
+        elif expected is not None and base_offset < expected:
+            self._hooks.event(
+                "target",
+                f"{self.remote}: the target appended at offset {base_offset}, although it had acknowledged "
+                f"everything up to {expected}: its log was cut back or created anew",
+            )
         self.trouble = None
         self.acknowledged = replace(
             self.acknowledged,
