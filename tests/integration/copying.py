@@ -120,6 +120,10 @@ class RunningCopier:
         """Texts of all events of a kind."""
         return [text for what, text in self.heard.events if what == kind]
 
+    def let_go(self, partition: TopicPartition) -> Position:
+        """Let one partition go in order and go on with the others; returns where it stands."""
+        return self._loop.run(self.copier.release, [partition])[partition]
+
     def release(self) -> dict[TopicPartition, Position]:
         """Let all partitions go in order, with their positions stored, and end."""
         released = self._loop.run(self.copier.release, list(self.copier.partitions))
