@@ -44,7 +44,7 @@ def offset_deltas(draw: st.DrawFn, count: int) -> tuple[list[int], int]:
 @st.composite
 def logs(draw: st.DrawFn) -> SourceLog:
     log = SourceLog(draw(st.sampled_from([0, 1, 77, 2**40])))
-    kinds = ["single", "single", "single", "single", "row", "batch", "holes", "time", "horizon", "gap"]
+    kinds = ["single", "single", "row", "row", "row", "batch", "holes", "time", "horizon", "gap"]
     kinds += ["transaction", "transaction", "end", "empty", "v0", "v1", "wrapper"]
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=14)):
         _add(draw, log, kind)
@@ -61,8 +61,17 @@ def _add(draw: st.DrawFn, log: SourceLog, kind: str) -> None:
     if kind == "single":
         log.batch(some[:1], leader_epoch=draw(st.integers(-1, 3)), producer_id=draw(st.sampled_from([-1, 7])))
     elif kind == "row":
-        for _ in range(draw(st.integers(2, 5))):
-            log.batch(draw(st.lists(records, min_size=1, max_size=3)), codec=codec)
+        for shape in draw(st.lists(st.sampled_from(["plain"] * 4 + ["transaction", "holes", "time"]), max_size=8)):
+            few = draw(st.lists(records, min_size=1, max_size=3))
+            log.batch(
+                few,
+                codec=codec,
+                deltas=[2 * number for number in range(len(few))] if shape == "holes" else None,
+                append_time=NOW if shape == "time" else None,
+                producer_id=producer_id if shape == "transaction" else -1,
+                transactional=shape == "transaction",
+                leader_epoch=draw(st.integers(-1, 3)),
+            )
     elif kind == "batch":
         log.batch(some * draw(st.sampled_from([1, 1, 15])), codec=codec)
     elif kind == "holes":

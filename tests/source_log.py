@@ -54,8 +54,8 @@ class Ended(NamedTuple):
 class SourceLog:
     """A log that grows batch by batch; `data` is what a fetch of all of it returns.
 
-    Batch number n begins at `starts[n]` in `data`, and `ends[n]` is the source offset behind it. `open_transactions`
-    holds (number, first offset) by producer id.
+    Batch number n begins at `starts[n]` in `data`, has the leader epoch `leader_epochs[n]`, and `ends[n]` is the source
+    offset behind it. `open_transactions` holds (number, first offset) by producer id.
     """
 
     def __init__(self, next_offset: int = 0) -> None:
@@ -64,6 +64,7 @@ class SourceLog:
         self.starts: list[int] = []
         self.transactions: list[Ended] = []
         self.ends: list[int] = []
+        self.leader_epochs: list[int] = []
         self._visible: list[Visible] = []
         self.open_transactions: dict[int, tuple[int, int]] = {}
         self._numbers = 0
@@ -217,6 +218,7 @@ class SourceLog:
         self.data += batch
         self.next_offset += last_delta + 1
         self.ends.append(self.next_offset)
+        self.leader_epochs.append(leader_epoch)
 
     def _add_legacy(self, message: bytearray, last_offset: int) -> None:
         struct.pack_into(">I", message, 12, zlib.crc32(message[16:]))
@@ -224,6 +226,7 @@ class SourceLog:
         self.data += message
         self.next_offset = last_offset + 1
         self.ends.append(self.next_offset)
+        self.leader_epochs.append(-1)
 
 
 def read_back(batch: bytes | bytearray | memoryview) -> tuple[DefaultRecordBatch, list[Record]]:

@@ -58,6 +58,7 @@ def test_copies_exactly_what_a_consumer_sees(log: SourceLog, rules: CopyRules, d
     expected = log.visible(position, read_committed=rules.read_committed)
     assert copied(prepared.appends, rules.max_batch_bytes) == expected
     assert prepared.position == max([position, *log.ends[-1:]])
+    assert prepared.leader_epoch == (log.leader_epochs[-1] if log.fetch(position) else -1)
     assert not prepared.oversized
     if rules.codec is not None:
         assert {append.data[22] & 7 for append in prepared.appends} <= {CODECS[rules.codec]}

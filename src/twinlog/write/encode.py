@@ -85,11 +85,9 @@ class BatchBuilder:
             self.runs.append((offset, index))
 
     def drop_from(self, count: int) -> None:
-        """Forget all records from number `count` on; nothing else about the batch may have been updated for them."""
+        """Forget the records from number `count` on, which turned out to be corrupt; only `build` may follow."""
         del self.parts[count:]
         self.runs = [run for run in self.runs if run[1] < count]
-        self.lag = self.runs[-1][0] - self.runs[-1][1] if self.runs else -1
-        self.size = sum(map(len, self.parts))
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """Where the records came from, as runs of (first source offset, count)."""

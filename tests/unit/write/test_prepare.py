@@ -252,6 +252,42 @@ def test_what_is_not_small_is_not_merged(rules: CopyRules) -> None:
     rows(log, 4, each=3, value=b"x" * 20)
     prepared = prepare(log.fetch(), 0, rules)
     assert [append.count for append in prepared.appends] == [3] * 4
+    assert all(isinstance(append.data, memoryview) for append in prepared.appends)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_row_of_small_batches_ends_at_one_of_another_shape(codec: str) -> None:
+    log = SourceLog()
+    rows(log, 3, codec=codec)
+    log.batch([New(5, b"holes")] * 2, deltas=[0, 5], codec=codec)
+    rows(log, 3, codec=codec)
+    log.batch([New(6, b"aborted")], codec=codec, producer_id=9, transactional=True)
+    rows(log, 3, codec=codec, each=64)
+    log.batch([New(7, b"time")], append_time=70, codec=codec)
+    rows(log, 3, codec=codec)
+    log.end_transaction(9, abort=True)
+    (append,) = prepare(log.fetch(), 0, CopyRules(read_committed=True), log.aborted()).appends
+    assert append.spans == ((0, 4), (8, 4), (13, 196))
+    assert records_of(append) == log.visible(read_committed=True)
+
+
+def test_a_row_of_small_batches_ends_at_one_of_many_records() -> None:
+    log = SourceLog()
+    rows(log, 3)
+    rows(log, 1, each=65)
+    rows(log, 3)
+    prepared = prepare(log.fetch(), 0, CopyRules())
+    assert [append.count for append in prepared.appends] == [3, 65, 3]
+    prepared = prepare(log.fetch(), 0, CopyRules(merge_records=65))
+    assert [append.count for append in prepared.appends] == [71]
+    assert all_records(prepared) == log.visible()
+
+
+def test_the_leader_epoch_is_that_of_the_last_batch() -> None:
+    log = SourceLog()
+    for epoch in (4, 5, 5, 6, 7):
+        log.batch([New(1)], leader_epoch=epoch)
+    assert prepare(log.fetch(), 0, CopyRules()).leader_epoch == 7
 
 
 def test_merging_stops_at_its_target_size() -> None:
