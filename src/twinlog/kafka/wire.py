@@ -14,7 +14,13 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from kafka.errors import KafkaConnectionError, KafkaProtocolError
+from kafka.errors import (
+    AuthorizationError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -30,6 +36,7 @@ SCRATCH_BYTES = 64 << 10
 PRODUCE_VERSION = 9
 """The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
 
+_REFUSALS = (AuthorizationError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _PREFIX = struct.Struct(">ihhih")
 _INT = struct.Struct(">i")
 
@@ -150,6 +157,8 @@ class _Frames:
                 return
 
     def _receive(self) -> Exception | None:
+        """Read what there is; the error that ends the connection, None when it goes on."""
+        fresh = True
         while True:
             frame = self._frame
             try:
@@ -162,9 +171,11 @@ class _Frames:
             except OSError as error:
                 if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
                     return None
-                return cast(Exception, KafkaConnectionError(error))
+                return cast(Exception, KafkaConnectionError(error)) if fresh else None
             if not received:
-                return cast(Exception, KafkaConnectionError("socket disconnected"))
+                # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
+                return cast(Exception, KafkaConnectionError("socket disconnected")) if fresh else None
+            fresh = False
             self.last_read = time.monotonic()
             try:
                 if frame is None:
@@ -229,6 +240,10 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         # The manager has no factory for connections; a fresh one has done nothing yet, so its class can be exchanged.
         conn.__class__ = FrameConnection
         await super()._connect(node, conn, **options)
+        # `initialize` leaves its error with the connection, and the manager would go on to try the same login.
+        error = conn.init_future.exception
+        if isinstance(error, _REFUSALS):
+            self._auth_failures[node.node_id] = error
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         from kafka.net.inet import create_connection  # noqa: PLC0415
