@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -251,12 +251,13 @@ class Copier:
         await self.loop.sleep(seconds)
         part.go_on()
 
-    async def _check(self, part: PartitionCopy, diverging_end: int) -> None:
+    async def _check(self, part: PartitionCopy, end: int | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
         while not part.queue.idle and not part.left:
             await self._moved.wait(0.05)
         while not part.left and not self.stopped:
             try:
+                diverging_end = -1 if end is None else end
                 position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
             except ClusterError as error:
                 part.trouble = str(error)
@@ -265,6 +266,10 @@ class Copier:
             except TwinlogError as error:
                 part.fail(error)
                 return
+            if end is not None and position == part.acknowledged:
+                # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
+                position = replace(position, leader_epoch=-1)
+                await self.loop.sleep(RETRY_S)
             part.restart(position)
             return
 

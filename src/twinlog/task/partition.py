@@ -41,8 +41,9 @@ class Account:
 class PartitionCopy:
     """Reads, prepares and appends one partition.
 
-    `failed(error)` reports what the flow stops on; `check(partition)` asks the copier to look at the source again
-    (out of range, another topic id, truncated); `resolve(partition)` to find the position anew from the remote log;
+    `failed(error)` reports what the flow stops on; `check(partition, end)` asks the copier to look at the source again:
+    its log parts from what was read at `end`, or does not have the offset (-1), or the topic is another one (None);
+    `resolve(partition)` to find the position anew from the remote log;
     `moved()` says that something was acknowledged; `more()` that reading may go on; `offer(queue)` that it has appends.
     """
 
@@ -164,7 +165,7 @@ class PartitionCopy:
         elif code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
             self.paused = True
             self.trouble = f"source: {faults.name_of(code)}"
-            self._hooks.check(self, -1)
+            self._hooks.check(self, None)
         elif faults.refused(code):
             self.fail(RefusedError(f"reading {self.source} needs READ on the topic: {faults.explain(code)}"))
         else:
@@ -303,7 +304,7 @@ class Hooks:
     moved: Callable[[], None]
     leaderless: Callable[[], None]
     pause: Callable[[PartitionCopy, float], None]
-    check: Callable[[PartitionCopy, int], None]
+    check: Callable[[PartitionCopy, int | None], None]
     resolve: Callable[[PartitionCopy], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
     event: Callable[[str, str], None]

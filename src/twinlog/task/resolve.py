@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from twinlog.errors import GapError
+from twinlog.errors import ClusterError, GapError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.offsets.positions import Position
 from twinlog.read.gaps import find_gap
@@ -108,11 +108,15 @@ class Resolver:
             return replace(now, next_target=end)
         if end == expected:
             return now
+        starts = await self._source.list_offsets([grant.source], EARLIEST)
+        if grant.source not in starts:
+            raise ClusterError(f"source partition {grant.source} does not tell its offsets")
         return await resume_behind_log_end(
             self._source,
             self._target,
             grant,
             now,
+            starts[grant.source],
             end,
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,

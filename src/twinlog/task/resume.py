@@ -94,6 +94,8 @@ class _Expected:
         self._appends: deque[Append] = deque()
         self._rules = rules
         self._position = start
+        self.leader_epoch = -1
+        """That of the last batch read; never older than what `next` gave last."""
 
     async def next(self) -> Append | None:
         while not self._appends:
@@ -103,6 +105,7 @@ class _Expected:
                 return None
             prepared = prepare(fetched.records, self._position, self._rules, fetched.aborted)
             self._position = prepared.position
+            self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
             self._appends.extend(prepared.appends)
             go_on(self._position)
         return self._appends.popleft()
@@ -132,17 +135,19 @@ async def resume_behind_log_end(
     target: ClusterClient,
     grant: Grant,
     position: Position,
+    log_start: int,
     end: int,
     rules: CopyRules,
     event: Callable[[str, str], None],
 ) -> Position:
     """The position behind what is on the remote log up to `end`.
 
-    Reads the remote log from `position.next_target` and the source from `position.next_source`. Raises ClusterError.
+    Reads the remote log from `position.next_target` and the source from `position.next_source`, or from its `log_start`
+    when that is behind it. Raises ClusterError.
     """
     assert position.next_target is not None
     arrived = _Arrived(target, grant.remote, position.next_target, end)
-    expected = _Expected(source, grant.source, position.next_source, rules)
+    expected = _Expected(source, grant.source, max(position.next_source, log_start), rules)
     here: deque[tuple[int, tuple[int, bytes]]] = deque()
     next_source, matched, strange = position.next_source, 0, 0
     while True:
@@ -168,10 +173,14 @@ async def resume_behind_log_end(
             else:
                 strange += 1
     if strange:
+        reason = "the source was compacted, or somebody else writes to this remote topic"
+        if log_start > position.next_source:
+            reason = f"the source log now starts at {log_start}, so that those before it cannot be compared"
         event(
             "foreign",
             f"{grant.remote}: of {matched + strange} records behind the stored position {strange} are not copies of "
-            f"{grant.source} from offset {position.next_source} on: the source was compacted, or somebody else writes "
-            f"to this remote topic",
+            f"{grant.source} from offset {position.next_source} on: {reason}",
         )
-    return replace(position, next_source=next_source, next_target=end)
+    # An epoch older than the position would look to the source as if its log had been cut back.
+    epoch = expected.leader_epoch if matched else position.leader_epoch
+    return replace(position, next_source=next_source, next_target=end, leader_epoch=epoch)
