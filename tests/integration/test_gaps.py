@@ -1,0 +1,209 @@
+"""Source records are gone before they were copied: the flow says so, and stops or goes on as it was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.consume import consume
+from harness.produce import NewRecord, numbered, produce
+from harness.topics import create_topic, delete_records, delete_topic
+from harness.wait import wait_for
+from tests.integration.copying import SOURCE, CopyFlow, RunningCopier
+from twinlog.errors import GapError
+from twinlog.offsets.positions import Position, encode_position
+from twinlog.types import TopicName, TopicPartition
+
+KEY = "north->south.twinlog.gap.policy = continue"
+
+
+def copied(flow: CopyFlow, topic: str) -> list[int]:
+    """Numbers of the copied records."""
+    return [int(record.value or b"") for record in consume(flow.target, flow.remote(topic))]
+
+
+def require_stop(running: RunningCopier, *words: str) -> None:
+    """The flow stops, and says why and how to go on."""
+    _, error = running.wait_for_failure()
+    assert isinstance(error, GapError)
+    for word in (*words, KEY):
+        assert word in str(error)
+    assert len(running.heard.failures) == 1
+    (event,) = running.events("gap")
+    assert event.endswith("the flow stops on it")
+
+
+def require_going_on(running: RunningCopier, *words: str) -> None:
+    """The flow goes on and says what is missing, once."""
+    event = running.wait_for_event("gap")
+    for word in (*words, "goes on"):
+        assert word in event
+    assert len(running.events("gap")) == 1
+    assert running.heard.failures == []
+
+
+# Retention overtook the flow.
+
+
+def test_retention_overtook_a_stopped_flow(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name, 2)
+    produce(copy_flow.source, topic_name, numbered(50))
+    produce(copy_flow.source, topic_name, numbered(50), partition=1)
+    copy_flow.copy(topic_name)
+    produce(copy_flow.source, topic_name, numbered(40, start=50))
+    delete_records(copy_flow.source, topic_name, 70)
+
+    running = copy_flow.start(topic_name)
+    require_stop(running, f"{topic_name}-0", "50 to 69 (20 offsets)", "starts at 70")
+    partition, _ = running.heard.failures[0]
+    assert partition == (topic_name, 0)
+    running.release()
+    # Nothing else is harmed: its position stays, and the other partition keeps its own.
+    for number in range(2):
+        stored = copy_flow.stored(topic_name, number)
+        assert stored is not None
+        assert (stored.next_source, stored.next_target) == (50, 50)
+    assert len(copied(copy_flow, topic_name)) == 100
+
+    running = copy_flow.copy(topic_name, gap_policy="continue")
+    require_going_on(running, f"{topic_name}-0", "50 to 69 (20 offsets)", "offset 70")
+    assert copied(copy_flow, topic_name) == [*range(50), *range(70, 90), *range(50)]
+
+
+def test_retention_overtakes_a_running_flow(copy_flow: CopyFlow, topic_name: str) -> None:
+    remote = copy_flow.create(topic_name)
+    large = numbered(40, size=500_000)
+    running = copy_flow.start(topic_name, gap_policy="continue")
+    # It may not append, so it does not read on either when it has enough.
+    running.allowed.clear()
+    produce(copy_flow.source, topic_name, large, per_batch=1)
+    wait_for(lambda: running.lag(topic_name) > 16, 20, "the copier has read 8 MB")
+    delete_records(copy_flow.source, topic_name, 39)
+    running.allowed.set()
+    copy_flow.wait_until_caught_up(running, topic_name)
+    event = running.wait_for_event("gap")
+    first = int(event.split("source offsets ")[1].split(" ")[0])
+    assert 10 < first < 38
+    require_going_on(running, f"{first} to 38 ({39 - first} offsets)", "offset 39")
+    found = [int((record.value or b"").rstrip(b".")) for record in consume(copy_flow.target, remote)]
+    assert found == [*range(first), 39]
+
+
+def test_what_arrived_before_a_crash_is_no_gap(copy_flow: CopyFlow, topic_name: str) -> None:
+    """Retention overtook the stored position, but not what the remote log holds behind it."""
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(20))
+    copy_flow.copy(topic_name)
+    running = copy_flow.start(topic_name, position_interval_ms=600_000)
+    produce(copy_flow.source, topic_name, numbered(60, start=20))
+    running.wait_for_position(topic_name, 80)
+    running.crash()
+    stored = copy_flow.stored(topic_name)
+    assert stored is not None
+    assert stored.next_source == 20
+    produce(copy_flow.source, topic_name, numbered(20, start=80))
+    delete_records(copy_flow.source, topic_name, 50)
+
+    running = copy_flow.copy(topic_name, gap_policy="continue")
+    assert copied(copy_flow, topic_name) == list(range(100))
+    assert running.events("gap") == []
+
+
+def test_a_gap_behind_what_arrived_before_a_crash_is_told_exactly(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(20))
+    copy_flow.copy(topic_name)
+    running = copy_flow.start(topic_name, position_interval_ms=600_000)
+    produce(copy_flow.source, topic_name, numbered(60, start=20))
+    running.wait_for_position(topic_name, 80)
+    running.crash()
+    produce(copy_flow.source, topic_name, numbered(20, start=80))
+    delete_records(copy_flow.source, topic_name, 90)
+
+    running = copy_flow.copy(topic_name, gap_policy="continue")
+    assert copied(copy_flow, topic_name) == [*range(80), *range(90, 100)]
+    (event,) = running.events("gap")
+    # Only the records that the remote log shows to be copies are known to be copied.
+    assert "to 89" in event
+    assert "offset 90" in event
+
+
+# The topic was deleted and created again.
+
+
+@pytest.mark.parametrize("new", [3, 50, 80])
+def test_a_topic_was_made_anew_while_the_flow_was_stopped(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
+    """However much the new topic holds: its offsets mean something else."""
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(50))
+    copy_flow.copy(topic_name)
+    delete_topic(copy_flow.source, topic_name)
+    create_topic(copy_flow.source, topic_name)
+    produce(copy_flow.source, topic_name, numbered(new, start=1000))
+
+    running = copy_flow.start(topic_name)
+    require_stop(running, f"{topic_name}-0", "deleted and created again", "reached offset 50")
+    running.release()
+    assert copied(copy_flow, topic_name) == list(range(50))
+
+    running = copy_flow.copy(topic_name, gap_policy="continue")
+    require_going_on(running, "deleted and created again", "offset 0")
+    assert copied(copy_flow, topic_name) == [*range(50), *range(1000, 1000 + new)]
+    assert copy_flow.copy(topic_name).heard.events == []
+
+
+@pytest.mark.parametrize("new", [3, 80])
+def test_a_topic_is_made_anew_while_the_flow_runs(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(50))
+    running = copy_flow.start(topic_name, gap_policy="continue")
+    running.wait_for_position(topic_name, 50)
+    delete_topic(copy_flow.source, topic_name)
+    create_topic(copy_flow.source, topic_name)
+    produce(copy_flow.source, topic_name, numbered(new, start=1000))
+
+    require_going_on(running, "deleted and created again", "offset 0")
+    wait_for(lambda: running.position(topic_name).next_source == new, 20, "the new topic is copied")
+    running.release()
+    assert copied(copy_flow, topic_name) == [*range(50), *range(1000, 1000 + new)]
+    assert copy_flow.copy(topic_name).heard.events == []
+
+
+def test_a_flow_stops_on_a_topic_that_is_made_anew_while_it_runs(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    other = copy_flow.create(f"{topic_name}-other").removeprefix("north.")
+    produce(copy_flow.source, topic_name, numbered(50))
+    running = copy_flow.start(topic_name, other)
+    running.wait_for_position(topic_name, 50)
+    delete_topic(copy_flow.source, topic_name)
+    create_topic(copy_flow.source, topic_name)
+    produce(copy_flow.source, topic_name, numbered(3, start=1000))
+
+    require_stop(running, f"{topic_name}-0", "deleted and created again", "reached offset 50")
+    # What else this copier holds goes on until the driver ends the flow.
+    produce(copy_flow.source, other, numbered(5))
+    wait_for(lambda: running.position(other).next_source == 5, 20, "the other topic is copied")
+    running.release()
+    assert copied(copy_flow, topic_name) == list(range(50))
+    stored = copy_flow.stored(topic_name)
+    assert stored is not None
+    assert stored.next_source == 50
+
+
+# What is no gap.
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 1000])
+def test_a_position_with_an_epoch_that_the_source_does_not_know_is_followed(
+    copy_flow: CopyFlow, topic_name: str, epoch: int
+) -> None:
+    """Whatever epoch was stored, a log that has the offset is read on from there, without asking for ever."""
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(10))
+    position = Position(5, 0, epoch)
+    record = encode_position(SOURCE, TopicPartition(TopicName(topic_name), 0), position)
+    stored = NewRecord(record.value, record.key, record.headers)
+    produce(copy_flow.target, copy_flow.positions_topic, [stored])
+
+    running = copy_flow.copy(topic_name)
+    assert copied(copy_flow, topic_name) == list(range(5, 10))
+    assert running.heard.events == []
