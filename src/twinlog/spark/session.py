@@ -19,6 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from twinlog.settings import FlowSettings
+from twinlog.spark.archive import use_options
 from twinlog.spark.query import FlowQuery
 from twinlog.task.wire import DriverAddress
 
@@ -47,6 +48,9 @@ SETTINGS = {
     ),
     # A task's Python worker may hold partitions: a cancelled task must not keep them for long.
     "spark.python.task.killTimeout": "1s",
+    # A lease has a row now and then: compiling code for them costs more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -76,10 +80,13 @@ class SparkEngine:
     """One Spark session for all flows of a process; starting it blocks for seconds.
 
     `conf` wins over twinlog's own settings. Spark runs its tasks with the interpreter that runs this; on other machines
-    the same path must exist, or `spark.pyspark.python` says another.
+    the same path must exist, or `spark.pyspark.python` says another. `java_options` are added to the JVM's, instead of
+    those that use the class archive of `twinlog warm-up`.
     """
 
-    def __init__(self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog") -> None:
+    def __init__(
+        self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog", java_options: str | None = None
+    ) -> None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         self.local = master.startswith("local")
@@ -96,8 +103,9 @@ class SparkEngine:
         }
         log_file = self._scratch / "log4j2.properties"
         log_file.write_text(LOG_SETTINGS)
-        options = settings.get("spark.driver.extraJavaOptions", "")
-        settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={log_file.as_uri()}".strip()
+        archive = use_options() if java_options is None else java_options
+        options = (settings.get("spark.driver.extraJavaOptions", ""), archive, _LOG_OPTION + log_file.as_uri())
+        settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
         spark_conf = SparkConf().setMaster(master).setAppName(app_name).setAll(list(settings.items()))
         gateway = launch_gateway(spark_conf, popen_kwargs={"stderr": subprocess.PIPE})
         threading.Thread(
@@ -138,6 +146,10 @@ class SparkEngine:
         if process is not None:
             # The JVM ends with its standard input, and stops Spark on its way; what it still says is about its end.
             self._ending.set()
+            accumulators = getattr(self._session.sparkContext, "_accumulatorServer", None)
+            if accumulators is not None:
+                # It would print a stack trace when its line to the JVM ends.
+                accumulators.handle_error = lambda *_: None
             process.stdin.close()
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
@@ -153,6 +165,7 @@ class SparkEngine:
             log.debug("stopping Spark: %r", error)
 
 
+_LOG_OPTION = "-Dlog4j2.configurationFile="
 _NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
 
 

@@ -1,0 +1,55 @@
+"""Checkpoints: where a consumer group of the source would go on in the remote topics, in MirrorMaker 2's bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
+from twinlog.types import GroupId, TopicName, TopicPartition
+
+VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A committed offset of a group and its translation. Kafka class Checkpoint.
+
+    `topic` is the topic's name on the target; `upstream` the offset committed on the source, `downstream` the one to
+    commit on the target; `metadata` is what the consumer committed beside its offset.
+    """
+
+    group: GroupId
+    topic: TopicName
+    partition: int
+    upstream: int
+    downstream: int
+    metadata: str = ""
+
+    @property
+    def remote(self) -> TopicPartition:
+        """The remote partition it speaks of."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def key(self) -> bytes:
+        """The record's key: STRING group, STRING topic, INT32 partition."""
+        return string(self.group) + string(self.topic) + INT32.pack(self.partition)
+
+    @property
+    def value(self) -> bytes:
+        """The record's value: INT16 version, INT64 upstream and downstream offset, STRING metadata."""
+        offsets = INT64.pack(self.upstream) + INT64.pack(self.downstream)
+        return INT16.pack(VERSION) + offsets + string(self.metadata)
+
+
+def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | None:
+    """The checkpoint of a record, of whatever version; None for a tombstone and for what is none."""
+    if key is None or value is None:
+        return None
+    where, fields = FieldReader(key), FieldReader(value)
+    try:
+        group, topic, partition = where.string(), where.string(), where.int32()
+        fields.int16()
+        return Checkpoint(GroupId(group), TopicName(topic), partition, fields.int64(), fields.int64(), fields.string())
+    except FieldError:
+        return None

@@ -1,0 +1,45 @@
+"""Heartbeats: a sign of life of a flow that other flows mirror on, in MirrorMaker 2's bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.offsets.fields import INT16, INT64, FieldError, FieldReader, string
+from twinlog.types import Alias
+
+VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The flow from `source` to `target` lived at `timestamp_ms`, which is also the record's timestamp.
+
+    Kafka class Heartbeat.
+    """
+
+    source: Alias
+    target: Alias
+    timestamp_ms: int
+
+    @property
+    def key(self) -> bytes:
+        """The record's key: STRING source alias, STRING target alias."""
+        return string(self.source) + string(self.target)
+
+    @property
+    def value(self) -> bytes:
+        """The record's value: INT16 version, INT64 timestamp in ms."""
+        return INT16.pack(VERSION) + INT64.pack(self.timestamp_ms)
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
+    """The heartbeat of a record, of whatever version; None for a tombstone and for what is none."""
+    if key is None or value is None:
+        return None
+    who, when = FieldReader(key), FieldReader(value)
+    try:
+        source, target = who.string(), who.string()
+        when.int16()
+        return Heartbeat(Alias(source), Alias(target), when.int64())
+    except FieldError:
+        return None

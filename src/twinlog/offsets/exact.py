@@ -1,0 +1,238 @@
+"""The exact map of one partition: where every source offset is in the remote partition, and back.
+
+Records are copied in order, so between two holes a source offset and its target offset move in step. The map keeps one
+point for each place where they part: a source hole (compaction, aborted records, markers) or a target hole (records of
+somebody else, markers). A committed offset is the next one to read, so it translates to the first copied record at or
+after it: a group that goes on there skips nothing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Point(NamedTuple):
+    """From source offset `source` on, copies begin at target offset `target` and move in step up to the next point.
+
+    Of the first `slack` source offsets it is not known which were copied, so that the copy of an offset q is at
+    `target + max(0, q - source - slack)` at the earliest. 0 means that every offset is known.
+    """
+
+    source: int
+    target: int
+    slack: int = 0
+
+
+class Translated(NamedTuple):
+    """An offset on the other cluster; with `exact` False records up to the true one are read again, none is skipped."""
+
+    offset: int
+    exact: bool
+
+
+class ExactMap:
+    """Points of one partition in three arrays, 24 bytes a point, and the end of what was copied.
+
+    It begins where copying began: `next_source` and `next_target` are the offsets of the next record on both sides.
+    `complete` says that nothing had been copied before, so that older offsets translate too, to the first copy.
+    """
+
+    __slots__ = ("_copied", "_slack", "_source", "_target", "complete", "next_source", "next_target")
+
+    def __init__(self, next_source: int, next_target: int, *, complete: bool = False) -> None:
+        self._source = array("q", [next_source])
+        self._target = array("q", [next_target])
+        self._slack = array("q", [0])
+        self._copied = next_source
+        """The source offset behind the last copied record; `next_source` may have passed over more."""
+        self.next_source = next_source
+        self.next_target = next_target
+        self.complete = complete
+
+    @classmethod
+    def of(cls, points: Iterable[Point], *, complete: bool) -> ExactMap:
+        """The map with these points, at least one; it ends at the last until `reach` says more."""
+        first, *rest = points
+        new = cls(first.source, first.target, complete=complete)
+        new._slack[0] = first.slack
+        new.extend(rest)
+        return new
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def points(self, start: int = 0, stop: int | None = None) -> list[Point]:
+        """The points from number `start` up to, not including, number `stop`."""
+        part = slice(start, stop)
+        return list(map(Point, self._source[part], self._target[part], self._slack[part]))
+
+    # Copying.
+
+    def copied(self, source: int, target: int, count: int) -> None:
+        """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
+
+        Where a side goes back, what was known of the offsets from there on is forgotten: the source was truncated or
+        made anew, or the remote topic was.
+        """
+        if self.goes_back(source, target):
+            self._cut(source, target)
+        if self._slack[-1] or source != self._copied or target != self.next_target:
+            if source > self._copied and target > self.next_target:
+                # Offsets in the source hole belong behind the target hole.
+                self._add(Point(self._copied, target))
+            self._add(Point(source, target))
+        self._copied = self.next_source = source + count
+        self.next_target = target + count
+
+    def goes_back(self, source: int, target: int) -> bool:
+        """Whether a copy there would come before one that is known."""
+        return source < self.next_source or target < self.next_target
+
+    def passed(self, next_source: int) -> None:
+        """Everything before `next_source` was read, and nothing of it copied since the last copy."""
+        self.next_source = max(self.next_source, next_source)
+
+    def jumped(self, next_source: int, next_target: int) -> None:
+        """Copying goes on here; what was copied in between is not known, as after a crash or another program's turn."""
+        if self.goes_back(next_source, next_target):
+            self._cut(next_source, next_target)
+        if next_target == self.next_target:
+            self.passed(next_source)
+            return
+        if next_source > self.next_source:
+            self._add(Point(self.next_source, self.next_target, next_source - self.next_source))
+        self._add(Point(next_source, next_target))
+        self._copied = self.next_source = next_source
+        self.next_target = next_target
+
+    # Reading it from where it was stored.
+
+    def extend(self, points: Iterable[Point]) -> None:
+        """Add stored points behind those here; the end moves to the last of them, if it was before it."""
+        for point in points:
+            self._add(point)
+        self._end(max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1]))
+
+    def replace_from(self, first: Point, rest: Iterable[Point], *, new_life: bool, complete: bool) -> None:
+        """Put stored points in the place of all from `first` on; in a new life also of those at its target or later.
+
+        `complete` becomes the map's when nothing of it is left.
+        """
+        keep = bisect_left(self._source, first.source)
+        if new_life:
+            keep = min(keep, bisect_left(self._target, first.target))
+        self._truncate(keep)
+        if not keep:
+            self.complete = complete
+        self._add(first)
+        if new_life:
+            self._end(first.source, first.target)
+        self.extend(rest)
+
+    def reach(self, next_source: int, next_target: int) -> None:
+        """The end is here, by a position that was stored after all points of this map; an older one changes nothing."""
+        if next_source >= self._source[-1] and next_target >= self._target[-1]:
+            self._end(next_source, next_target)
+
+    def _end(self, next_source: int, next_target: int) -> None:
+        self.next_source = next_source
+        self.next_target = next_target
+        self._copied = min(next_source, self._source[-1] + next_target - self._target[-1])
+
+    # Translating.
+
+    def to_target(self, source: int) -> Translated | None:
+        """The target offset for a committed source offset; None when it is older than the map.
+
+        Beyond the end it is the end, and not exact: what is still to be copied may lie between.
+        """
+        index = bisect_right(self._source, source) - 1
+        if index < 0:
+            return self.to_target(self._source[0]) if self.complete else None
+        if source > self.next_source:
+            return Translated(self.next_target, False)
+        ahead = source - self._source[index]
+        slack = self._slack[index]
+        last = self._target[index + 1] if index + 1 < len(self._target) else self.next_target
+        return Translated(min(self._target[index] + max(0, ahead - slack), last), not slack or not ahead)
+
+    def to_source(self, target: int) -> Translated | None:
+        """The source offset for a target offset: the first source record whose copy is at `target` or after it."""
+        index = bisect_right(self._target, target) - 1
+        if index < 0:
+            return self.to_source(self._target[0]) if self.complete else None
+        if target > self.next_target:
+            return Translated(self._copied, False)
+        ahead = target - self._target[index]
+        if self._slack[index]:
+            return Translated(self._source[index], not ahead)
+        last = self._source[index + 1] if index + 1 < len(self._source) else self._copied
+        return Translated(min(self._source[index] + ahead, last), True)
+
+    # Keeping it small.
+
+    def trim(self, source_start: int) -> bool:
+        """Forget what lies before the source's first offset; says whether there was anything."""
+        index = bisect_right(self._source, source_start) - 1
+        if index <= 0:
+            return False
+        for column in (self._source, self._target, self._slack):
+            del column[:index]
+        self.complete = False
+        return True
+
+    def shrink(self, limit: int) -> bool:
+        """Join neighbours among the older half until there are at most `limit` points; says whether it did.
+
+        Joined, they are not exact any more; the further back, the coarser, and never beyond the true offset.
+        """
+        shrunk = False
+        while len(self) > max(limit, 3):
+            old = len(self) // 2
+            points = self.points(0, old)
+            joined = [_join(*points[at : at + 2]) for at in range(0, old - 1, 2)] + points[old - old % 2 :]
+            for column, values in zip(
+                (self._source, self._target, self._slack), zip(*joined, strict=True), strict=True
+            ):
+                column[:old] = array("q", values)
+            shrunk = True
+        return shrunk
+
+    # Inside.
+
+    def _add(self, point: Point) -> None:
+        self._source.append(point.source)
+        self._target.append(point.target)
+        self._slack.append(point.slack)
+
+    def _truncate(self, count: int) -> None:
+        for column in (self._source, self._target, self._slack):
+            del column[count:]
+
+    def _cut(self, source: int, target: int) -> None:
+        """Forget copies of source offsets from `source` on and copies at target offsets from `target` on."""
+        keep = min(bisect_left(self._source, source), bisect_left(self._target, target))
+        if keep == 0:
+            self._truncate(0)
+            self._add(Point(source, target))
+            self._end(source, target)
+            return
+        begin = self._source[keep - 1], self._target[keep - 1]
+        steps = self._copied - begin[0]
+        if keep < len(self):
+            steps = min(self._source[keep] - begin[0], self._target[keep] - begin[1])
+        slack = self._slack[keep - 1]
+        self._truncate(keep)
+        steps = min(steps, source - begin[0], target - begin[1])
+        self.next_source = min(self.next_source, source)
+        self._copied = source if slack else begin[0] + steps
+        self.next_target = min(self.next_target, target) if slack else begin[1] + steps
+
+
+def _join(older: Point, newer: Point) -> Point:
+    """One point in the place of two, from which no offset translates to more than it did."""
+    lost = newer.source - older.source - (newer.target - older.target) + newer.slack
+    return Point(older.source, older.target, max(1, older.slack, lost))

@@ -1,0 +1,119 @@
+"""The exact maps of a flow, put together from their stored segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from twinlog.offsets.exact import ExactMap
+from twinlog.offsets.segments import SEGMENT_POINTS, Segment, decode_segment, decode_segment_key, segment_key
+from twinlog.types import TopicPartition
+
+MAX_POINTS = 4096
+"""Points kept of a partition: about 100 kB of memory, and records of 20 kB together."""
+
+StoredRecord = tuple[bytes, bytes | None]
+"""Key and value of a record; None deletes."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A partition's map, which segments are stored, and the newest of them."""
+
+    map: ExactMap
+    life: int
+    newest: int
+    starts: set[int] = field(default_factory=set)
+
+
+class ExactMaps:
+    """Maps by source partition; used on the driver, not thread-safe.
+
+    The first call of `take` must hold the whole topic. To know where a map ends, read the stored positions before the
+    segments and give them to `reach` afterwards: a position that is newer than the map would end it too far.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, _Known] = {}
+
+    def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
+        """Take records (key, value) of the topic in their order; returns the partitions they speak of."""
+        news: dict[TopicPartition, dict[int, Segment | None]] = {}
+        for key, value in records:
+            where = decode_segment_key(key)
+            if where is None:
+                continue
+            segment = decode_segment(key, value)
+            if segment is not None or value is None:
+                partition, start = where
+                news.setdefault(partition, {})[start] = segment
+        for partition, segments in news.items():
+            for start in [start for start, segment in segments.items() if segment is None]:
+                if partition in self._known:
+                    self._known[partition].starts.discard(start)
+            present = [segment for segment in segments.values() if segment is not None]
+            for segment in sorted(present, key=lambda one: (one.life, one.start)):
+                self._add(segment)
+        return set(news)
+
+    def _add(self, segment: Segment) -> None:
+        known = self._known.get(segment.partition)
+        if known is None:
+            new = ExactMap.of(segment.points, complete=segment.complete)
+            self._known[segment.partition] = _Known(new, segment.life, segment.start, {segment.start})
+            return
+        known.starts.add(segment.start)
+        # Older ones are rewritten only to make them coarser, and what is known here is finer.
+        if (segment.life, segment.start) >= (known.life, known.newest):
+            first, *rest = segment.points
+            known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
+            known.life, known.newest = segment.life, segment.start
+
+    def reach(self, partition: TopicPartition, next_source: int, next_target: int) -> None:
+        """The partition's map ends here, says a position that was read before its segments."""
+        if partition in self._known:
+            self._known[partition].map.reach(next_source, next_target)
+
+    def map(self, partition: TopicPartition) -> ExactMap | None:
+        """What is known of a partition; None when nothing of it was ever copied by twinlog."""
+        known = self._known.get(partition)
+        return None if known is None else known.map
+
+    def next_life(self, partition: TopicPartition, next_source: int, next_target: int) -> int:
+        """The life of a segment that begins at these offsets."""
+        known = self._known.get(partition)
+        if known is None:
+            return 0
+        last = known.map.points(-1)[0]
+        return known.life + (next_source < last.source or next_target < last.target)
+
+    def tidy(
+        self,
+        partition: TopicPartition,
+        *,
+        source_start: int = 0,
+        max_points: int = MAX_POINTS,
+        segment_points: int = SEGMENT_POINTS,
+    ) -> list[StoredRecord]:
+        """Forget what lies before the source's first offset and make what is old coarser, here and in the topic.
+
+        Returns the records to write, empty when there is nothing to do; they must be written as one batch, because half
+        of them would make a wrong map. The newest segment is left to the task that writes it.
+        """
+        known = self._known.get(partition)
+        if known is None:
+            return []
+        trimmed = known.map.trim(min(source_start, known.newest))
+        if not known.map.shrink(max_points) and not trimmed:
+            return []
+        old = [point for point in known.map.points() if point.source < known.newest]
+        segments = [
+            Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
+            for at in range(0, len(old), segment_points)
+        ]
+        keep = {segment.start for segment in segments}
+        gone = sorted(start for start in known.starts - keep if start < known.newest)
+        known.starts -= set(gone)
+        known.starts |= keep
+        records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
+        return records + [(segment_key(partition, start), None) for start in gone]

@@ -1,0 +1,100 @@
+"""Translates offsets as MirrorMaker 2 does, from a few offset syncs per partition; to compare with, and to explain it.
+
+Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
+"""
+
+from __future__ import annotations
+
+from twinlog.offsets.syncs import OffsetSync
+from twinlog.types import TopicPartition
+
+SLOTS = 64
+UNTRANSLATABLE = -1
+_LARGEST = 2**63 - 1
+
+
+class MirrorTranslation:
+    """Offset syncs of all partitions as MirrorMaker 2 keeps them, and its answers.
+
+    `latest_only` is its mode when earlier checkpoints could not be read: of what was written before `ready` only each
+    partition's last sync counts.
+    """
+
+    def __init__(self, *, latest_only: bool = False) -> None:
+        self._latest_only = latest_only
+        self._ready = False
+        self._slots: dict[TopicPartition, list[OffsetSync]] = {}
+
+    def add(self, sync: OffsetSync) -> None:
+        """Take the next record of the topic of offset syncs."""
+        slots = self._slots.get(sync.source)
+        if slots is None or sync.upstream < slots[0].upstream or (self._latest_only and not self._ready):
+            self._slots[sync.source] = [sync] * SLOTS
+        else:
+            self._slots[sync.source] = _inserted(slots, sync)
+
+    def ready(self) -> None:
+        """The topic was read to its end once; nothing is translated before."""
+        self._ready = True
+
+    def translate(self, source: TopicPartition, offset: int) -> int | None:
+        """The target offset for a committed source offset.
+
+        None before `ready` and for a partition without a sync; UNTRANSLATABLE when all syncs kept are newer.
+        """
+        slots = self._slots.get(source)
+        if slots is None or not self._ready:
+            return None
+        for sync in slots:
+            if sync.upstream <= offset:
+                return sync.downstream + (sync.upstream < offset)
+        return UNTRANSLATABLE
+
+    def kept(self, source: TopicPartition) -> list[OffsetSync]:
+        """The different syncs still known of a partition, newest first."""
+        kept: list[OffsetSync] = []
+        for sync in self._slots.get(source, ()):
+            if not kept or kept[-1] is not sync:
+                kept.append(sync)
+        return kept
+
+
+def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
+    """Whether slot j is not too much older than slot i; a bound above the largest offset holds always."""
+    bound = older.upstream + 2**j - 2**i
+    return newer is older or bound > _LARGEST or newer.upstream <= bound
+
+
+def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
+    """Whether a slot behind slot i is enough older than it; a bound above the largest offset holds never."""
+    bound = older.upstream + 2 ** max(i - 2, 0)
+    return newer is older or (bound <= _LARGEST and newer.upstream >= bound)
+
+
+def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
+    """The slots with `new` in front: each slot takes the newest old sync that keeps both distances, or its neighbour's.
+
+    Old syncs are looked at once, in order, since what is too near for one slot is too near for those behind it.
+    """
+    slots = old.copy()
+    slots[0] = fill = new
+    at = 0
+    for j in range(1, SLOTS):
+        before = slots[j - 1]
+        while True:
+            candidate = old[at]
+            apart = _apart(before, candidate, j - 1)
+            usable = apart and _close(before, candidate, j - 1, j)
+            if usable and j < SLOTS - 1:
+                usable = _apart(candidate, old[j + 1], j)
+            if usable:
+                fill = candidate
+            drop = not apart or (at < SLOTS - 1 and candidate is old[at + 1])
+            if (usable or drop) and at < SLOTS - 1:
+                at += 1
+            if not (drop and at < j):
+                break
+        if _close(before, slots[j], j - 1, j):
+            break
+        slots[j] = fill
+    return slots
