@@ -1,0 +1,137 @@
+"""Measures one system copying one topic from its first record to its last."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.items import CopyItem
+from bench.meter import MB, cpu_of, wait_calm
+from bench.systems import Setup, System
+from bench.wire import EndWatch
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.errors import HarnessError
+from harness.topics import delete_topic, offsets
+
+LOOK_EVERY_S = 0.02
+RELAXED_S = 0.1
+"""Between looks while neither the first nor the last record can be near."""
+FIRST_RECORD_S = 120.0
+STALLED_S = 60.0
+COMPARED = 100
+"""Records at the end of each partition that are compared with the source's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """What one run came to; times in s, memory in MB.
+
+    `records_per_s`, `mb_per_s` (of values), `copy_s`, `cpu_s` and `brokers_cpu_s` are over the time from the last look
+    at which the remote topic was empty to the first look at which it was complete, at most two looks longer than the
+    truth. `start_s` is from the start of the process to the first record on the target; `whole_s` and `whole_cpu_s`
+    are from there to the last record. CPU is of all processes of the system, `brokers_cpu_s` of both brokers. Peaks
+    are over the whole run, and `peak_parts_mb` is the PSS of each process at its peak.
+    """
+
+    records_per_s: float
+    mb_per_s: float
+    copy_s: float
+    cpu_s: float
+    cpu_s_per_million: float
+    brokers_cpu_s: float
+    start_s: float
+    whole_s: float
+    whole_cpu_s: float
+    peak_pss_mb: float
+    peak_rss_mb: float
+    peak_parts_mb: dict[str, float]
+
+
+def measure_copy(
+    item: CopyItem, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, say: Callable[[str], None]
+) -> CopyFigures:
+    """Run a system on a filled topic until the remote topic is complete, check the copy, delete it."""
+    # What was written before must not be written back to disk now.
+    os.sync()
+    wait_calm()
+    brokers = [*source.pids, *target.pids]
+    watch = EndWatch(target.bootstrap, setup.remote, item.partitions)
+    try:
+        with System(setup, source, target, work, memory=True) as system:
+            meter = system.meter
+            seen = 0
+            begin, cpu_begin, brokers_begin = system.started, 0.0, cpu_of(brokers)
+            while not seen:
+                begin, cpu_begin, brokers_begin = time.monotonic(), meter.cpu_s(), cpu_of(brokers)
+                time.sleep(LOOK_EVERY_S)
+                seen = watch.total()
+                system.require_alive()
+                if time.monotonic() - system.started > FIRST_RECORD_S:
+                    raise HarnessError(f"no record of {setup.remote} came within {FIRST_RECORD_S:g} s")
+            first = time.monotonic()
+            moved = first
+            # A process that nobody had seen yet has used its time until now for its start.
+            cpu_begin += meter.discover()
+            while seen < item.records:
+                time.sleep(RELAXED_S if _far(seen, item.records, time.monotonic() - begin) else LOOK_EVERY_S)
+                before, seen = seen, watch.total()
+                now = time.monotonic()
+                moved = now if seen != before else moved
+                system.require_alive()
+                if now - moved > STALLED_S:
+                    raise HarnessError(f"{setup.remote} stopped growing at {seen} of {item.records} records")
+            end = time.monotonic()
+            meter.discover()
+            cpu, brokers_cpu = meter.cpu_s() - cpu_begin, cpu_of(brokers) - brokers_begin
+    finally:
+        watch.close()
+    check_copy(item, setup, source, target)
+    delete_topic(target, setup.remote)
+    taken = end - begin
+    figures = CopyFigures(
+        records_per_s=item.records / taken,
+        mb_per_s=item.payload_bytes / taken / MB,
+        copy_s=taken,
+        cpu_s=cpu,
+        cpu_s_per_million=cpu / item.records * 1e6,
+        brokers_cpu_s=brokers_cpu,
+        start_s=first - system.started,
+        whole_s=end - system.started,
+        whole_cpu_s=cpu_begin + cpu,
+        peak_pss_mb=meter.peak_pss / MB,
+        peak_rss_mb=meter.peak_rss / MB,
+        peak_parts_mb={name: round(pss / MB, 1) for name, pss in meter.peak_parts.items()},
+    )
+    say(
+        f"{figures.records_per_s:,.0f} records/s, {figures.mb_per_s:,.1f} MB/s, {figures.cpu_s:.2f} s CPU in "
+        f"{taken:.2f} s, first record after {figures.start_s:.1f} s, peak PSS {figures.peak_pss_mb:,.0f} MB"
+    )
+    return figures
+
+
+def _far(seen: int, wanted: int, taken: float) -> bool:
+    """Whether the last record is more than half a second away, at the pace so far."""
+    return seen < wanted * taken / (taken + 0.5) and taken > 0.5
+
+
+def check_copy(item: CopyItem, setup: Setup, source: KafkaCluster, target: KafkaCluster) -> None:
+    """The remote topic has as many records in each partition as the source's, and the last ones are equal.
+
+    Raises HarnessError.
+    """
+    for partition in range(item.partitions):
+        _, end = offsets(source, setup.topic, partition)
+        _, remote_end = offsets(target, setup.remote, partition)
+        if remote_end != end:
+            raise HarnessError(
+                f"{setup.remote}-{partition} has {remote_end} records, {setup.topic}-{partition} has {end}"
+            )
+        start = max(0, end - COMPARED)
+        ours = consume(source, setup.topic, partitions=[partition], start=start)
+        theirs = consume(target, setup.remote, partitions=[partition], start=start)
+        if [record.content for record in ours] != [record.content for record in theirs]:
+            raise HarnessError(f"{setup.remote}-{partition}: the last {end - start} records are not the source's")

@@ -1,0 +1,143 @@
+"""What is measured, and what is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Codec = Literal["none", "lz4", "zstd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A bound for the ratio twinlog / MirrorMaker 2 of one figure; one of the two is None."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met(self, ratio: float) -> bool:
+        if self.at_least is not None:
+            return ratio >= self.at_least
+        return self.at_most is None or ratio <= self.at_most
+
+    def __str__(self) -> str:
+        return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyItem:
+    """A topic to be copied from its first record to its last.
+
+    `record_bytes` is the size of a value; there are no keys. `batch_bytes` is the `batch.size` of the producer that
+    fills the topic; 1 makes batches of one record. `wanted` is keyed by figure, see `bench.results`.
+    """
+
+    name: str
+    title: str
+    records: int
+    record_bytes: int
+    partitions: int
+    codec: Codec
+    batch_bytes: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> CopyItem:
+        return replace(self, records=max(1_000, round(self.records * scale)))
+
+    @property
+    def payload_bytes(self) -> int:
+        return self.records * self.record_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyItem:
+    """Records sent at an even pace; the time from sending one on the source to receiving it on the target.
+
+    `warm_up_s` comes first and is not counted.
+    """
+
+    name: str
+    title: str
+    per_second: int
+    record_bytes: int
+    partitions: int
+    seconds: int
+    warm_up_s: int
+    wanted: Mapping[str, Wanted]
+
+
+Item = CopyItem | LatencyItem
+
+_ALWAYS = {
+    "start_s": Wanted(at_most=1.0),
+    "peak_pss_mb": Wanted(at_most=0.5),
+    "peak_rss_mb": Wanted(at_most=0.5),
+}
+
+COPIES = (
+    CopyItem(
+        name="json-1k",
+        title="1 KB JSON, uncompressed, 64 KB batches, 4 partitions",
+        records=1_000_000,
+        record_bytes=1_000,
+        partitions=4,
+        codec="none",
+        batch_bytes=65_536,
+        wanted={
+            "records_per_s": Wanted(at_least=5),
+            "cpu_s_per_million": Wanted(at_most=0.2),
+            **_ALWAYS,
+        },
+    ),
+    CopyItem(
+        name="lz4-100",
+        title="100 B JSON, lz4, 64 KB batches, 4 partitions",
+        records=5_000_000,
+        record_bytes=100,
+        partitions=4,
+        codec="lz4",
+        batch_bytes=65_536,
+        wanted={"records_per_s": Wanted(at_least=8), **_ALWAYS},
+    ),
+    CopyItem(
+        name="single-100",
+        title="100 B JSON, uncompressed, 1 record per batch, 4 partitions",
+        records=1_000_000,
+        record_bytes=100,
+        partitions=4,
+        codec="none",
+        batch_bytes=1,
+        wanted={"records_per_s": Wanted(at_least=3), **_ALWAYS},
+    ),
+    CopyItem(
+        name="zstd-1p",
+        title="1 KB JSON, zstd, 64 KB batches, 1 partition",
+        records=1_000_000,
+        record_bytes=1_000,
+        partitions=1,
+        codec="zstd",
+        batch_bytes=65_536,
+        wanted={"records_per_s": Wanted(at_least=4), **_ALWAYS},
+    ),
+)
+
+LATENCY = LatencyItem(
+    name="latency",
+    title="100 B JSON at 1,000 records/s, 4 partitions",
+    per_second=1_000,
+    record_bytes=100,
+    partitions=4,
+    seconds=300,
+    warm_up_s=10,
+    wanted={"p50_ms": Wanted(at_most=0.25), "p99_ms": Wanted(at_most=0.5)},
+)
+
+NAMES = (*(item.name for item in COPIES), LATENCY.name)
+
+
+def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
+    """The items named, or all of them, in their order; record counts times `scale`."""
+    items: list[Item] = [item.scaled(scale) for item in COPIES]
+    items.append(replace(LATENCY, seconds=latency_s))
+    return [item for item in items if not names or item.name in names]

@@ -1,0 +1,84 @@
+"""Where and when a benchmark ran."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness.errors import HarnessError
+from harness.jars import KAFKA_VERSION
+from harness.java import java_command
+from twinlog import __version__
+
+GB = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    date: str
+    cores: int
+    memory_gb: float
+    processor: str
+    system: str
+    python: str
+    java: str
+    kafka: str
+    pyspark: str
+    twinlog: str
+    commit: str
+    """Of the checkout, with `+` when something was changed since; empty outside of a checkout."""
+
+
+def describe() -> Machine:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    java = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=True).stderr
+    return Machine(
+        date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d"),
+        cores=psutil.cpu_count() or 0,
+        memory_gb=round(psutil.virtual_memory().total / GB, 1),
+        processor=_processor(),
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        java=java.split('"')[1] if '"' in java else java.splitlines()[0],
+        kafka=KAFKA_VERSION,
+        pyspark=version("pyspark"),
+        twinlog=__version__,
+        commit=_commit(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _commit() -> str:
+    here = Path(__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(["git", "status", "--porcelain", "../src"], cwd=here, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.stdout.strip() + ("+" if changed.stdout else "")
+
+
+def require_disk(where: Path, wanted: int) -> None:
+    """Raises HarnessError when less than `wanted` bytes are free there."""
+    free = shutil.disk_usage(where).free
+    if free < wanted:
+        raise HarnessError(
+            f"{where} has {free / GB:.1f} GB free and this run needs {wanted / GB:.1f} GB. Make room, name another "
+            "place with --work-dir, or copy less with --scale or --only."
+        )

@@ -1,0 +1,44 @@
+"""How it was measured, in words that go with the figures."""
+
+from __future__ import annotations
+
+from bench.systems import COMMON, MM2_HEAP, MM2_TUNING
+
+LEASE_S = 300
+
+
+def notes(latency_s: int, repeat: int) -> list[str]:
+    """One sentence or two for each thing a reader must know."""
+    tuning = ", ".join(f"`{key.partition('}.')[2]}={value}`" for key, value in MM2_TUNING.items())
+    lease = f", so that one change of twinlog's lease ({LEASE_S} s) falls into it" if latency_s >= LEASE_S else ""
+    told = f"""
+One machine holds both brokers and the system measured, so all share its cores. The two systems never run at the same \
+time. They copy the same topics, and who goes first changes from item to item.
+
+MirrorMaker 2 runs in its dedicated mode with a heap of {MM2_HEAP} and {tuning}; twinlog with its defaults. Both have \
+`tasks.max={COMMON["tasks.max"]}`, and heartbeats, checkpoints, offset syncs and the copying of topic configs and ACLs \
+switched off.
+
+MirrorMaker 2 writes its copies uncompressed, which suits it better than compressing; twinlog keeps each batch's codec.
+
+The brokers are warmed up first, the systems are not: the process starts when the topic is there, and what a cold JVM \
+or interpreter costs is part of its figures.
+
+Rates and CPU time count from the first record on the target to the last, looked at every 20 ms. CPU time is that of \
+all processes of the system, without the brokers.
+
+Memory is the highest sum over all processes of the system, looked at twice a second, start included. PSS counts a \
+page that processes share once, RSS once for each.
+
+After each copy, record counts of all partitions and the last 100 records of each are compared with the source's.
+
+Latency is from just before `produce` on the source to just behind `poll` on the target, with librdkafka at \
+`linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}.
+
+The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \
+drops it, the other appends the same bytes (small batches merged) to the target.
+"""
+    found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in told.strip().split("\n\n")]
+    if repeat > 1:
+        found.append(f"Each figure is the median of {repeat} runs.")
+    return found

@@ -1,0 +1,124 @@
+"""Writes down what came out: a table on the terminal, JSON, markdown, and a part of the README."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.results import SHARE
+from harness.errors import HarnessError
+
+RESULTS = Path(__file__).parent / "results"
+README = Path(__file__).parent.parent / "README.md"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+Document = dict[str, Any]
+"""A whole run as JSON knows it."""
+
+_SHOWN = {
+    "records_per_s": ("records/s", "{:,.0f}"),
+    SHARE: ("  of the brokers' own limit", "{:.0%}"),
+    "mb_per_s": ("MB/s of values", "{:,.1f}"),
+    "cpu_s": ("CPU s, first to last record", "{:.2f}"),
+    "cpu_s_per_million": ("CPU s per 1 M records", "{:.2f}"),
+    "start_s": ("start to first record, s", "{:.1f}"),
+    "whole_s": ("start to last record, s", "{:.1f}"),
+    "whole_cpu_s": ("CPU s, start to last record", "{:.1f}"),
+    "peak_pss_mb": ("peak memory, PSS, MB", "{:,.0f}"),
+    "peak_rss_mb": ("peak memory, RSS, MB", "{:,.0f}"),
+    "p50_ms": ("latency p50, ms", "{:.2f}"),
+    "p90_ms": ("latency p90, ms", "{:.2f}"),
+    "p99_ms": ("latency p99, ms", "{:.2f}"),
+    "p999_ms": ("latency p99.9, ms", "{:.2f}"),
+    "max_ms": ("latency max, ms", "{:.1f}"),
+    "cpu_meanwhile_s": ("CPU s meanwhile", "{:.1f}"),
+}
+"""Figures in the table and how; the JSON has all."""
+
+_HIDDEN = {"latency": {"peak_pss_mb", "peak_rss_mb"}}
+_BRIEF = ("records_per_s", "cpu_s_per_million", "start_s", "peak_pss_mb", "p50_ms", "p99_ms", "p999_ms")
+
+
+def write(document: Document) -> Path:
+    """Write JSON and markdown into `bench/results`; returns the path of the markdown."""
+    machine = document["machine"]
+    stem = f"{machine['date']}-{machine['cores']}c" + ("-partial" if document["partial"] else "")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{stem}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path = RESULTS / f"{stem}.md"
+    path.write_text(f"# twinlog beside MirrorMaker 2, {machine['date']}\n\n{markdown(document)}", encoding="utf-8")
+    return path
+
+
+def write_readme(document: Document, results: Path) -> None:
+    """Replace what stands between the two marks in the README. Raises HarnessError when they are not there."""
+    text = README.read_text(encoding="utf-8") if README.is_file() else ""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, behind = rest.partition(END)
+    if not begin or not end:
+        raise HarnessError(f"{README} has no {BEGIN} and {END} to write between.")
+    link = f"All figures and how they were measured: [{results.name}](bench/results/{results.name})."
+    part = f"{_place(document)}\n\n{table(document, brief=True)}\n{link}\n"
+    README.write_text(f"{before}{BEGIN}\n{part}{END}{behind}", encoding="utf-8")
+
+
+def markdown(document: Document) -> str:
+    """The whole report."""
+    notes = "\n".join(f"- {note}" for note in document["notes"])
+    limits = [
+        f"- {item['name']}: {item['limit']['records_per_s']:,.0f} records/s, {item['limit']['mb_per_s']:,.0f} MB/s"
+        for item in document["items"]
+        if item.get("limit")
+    ]
+    parts = [_place(document), table(document), "How it was measured:\n\n" + notes]
+    if limits:
+        parts.append("The brokers' own limit, the same bytes with no copier between:\n\n" + "\n".join(limits))
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def table(document: Document, *, brief: bool = False) -> str:
+    """A markdown table, padded so that it can be read as it is."""
+    rows = [["", "MirrorMaker 2", "twinlog", "ratio", "wanted", ""]]
+    for item in document["items"]:
+        rows.append([f"**{item['name']}**: {item['title']}", "", "", "", "", ""])
+        for line in item["lines"]:
+            figure = line["figure"]
+            hidden = figure in _HIDDEN.get(item["name"], ()) or (brief and figure not in _BRIEF)
+            if figure in _SHOWN and not hidden:
+                rows.append(_row(line))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    text = [_padded(row, widths) for row in rows]
+    rule = ("-" * (width + 1 + (at == 0)) + (":" if at else "") for at, width in enumerate(widths))
+    text.insert(1, f"|{'|'.join(rule)}|")
+    return "\n".join(text) + "\n"
+
+
+def _row(line: dict[str, Any]) -> list[str]:
+    title, shape = _SHOWN[line["figure"]]
+    ratio = "" if line["ratio"] is None else f"{line['ratio']:.1f}" if line["ratio"] >= 10 else f"{line['ratio']:.2f}"
+    verdict = "" if line["met"] is None else "pass" if line["met"] else "MISS"
+    values = ["" if line[system] is None else shape.format(line[system]) for system in ("mm2", "twinlog")]
+    return [title, *values, ratio, line["wanted"] or "", verdict]
+
+
+def _padded(row: list[str], widths: list[int]) -> str:
+    cells = [
+        cell.ljust(width) if at == 0 else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _place(document: Document) -> str:
+    machine = document["machine"]
+    commit = f" ({machine['commit']})" if machine["commit"] else ""
+    text = (
+        f"Measured on {machine['date']} on one machine with {machine['cores']} cores ({machine['processor']}) and "
+        f"{machine['memory_gb']:g} GB of memory, brokers included: twinlog {machine['twinlog']}{commit} on PySpark "
+        f"{machine['pyspark']} and Python {machine['python']}; Kafka and MirrorMaker 2 {machine['kafka']} on Java "
+        f"{machine['java']}."
+    )
+    if document["partial"]:
+        text += f" **Not a whole run**: scale {document['scale']:g}, {document['latency_s']} s of latency."
+    return text

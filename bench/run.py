@@ -1,0 +1,196 @@
+"""Runs the chosen items on two fresh clusters, one system at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.copying import CopyFigures, measure_copy
+from bench.items import COPIES, CopyItem, Item, LatencyItem
+from bench.latency import LatencyFigures, measure_latency
+from bench.limit import LimitFigures, measure_limit
+from bench.load import fill
+from bench.machine import describe, require_disk
+from bench.notes import notes
+from bench.report import Document
+from bench.results import compare, medians
+from bench.systems import COMMON, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, require_twinlog
+from harness.cluster import KafkaCluster
+from harness.topics import delete_topic
+
+BROKER_HEAP = "1g"
+BROKER_CONFIG = {
+    # Kafka's own defaults, where the harness has smaller ones.
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "log.cleaner.dedupe.buffer.size": str(128 << 20),
+}
+SPARE_BYTES = 2_000_000_000
+WARM_UP_RECORDS = 150_000
+SYSTEMS: tuple[SystemName, ...] = ("mm2", "twinlog")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    scale: float
+    repeat: int
+    latency_s: int
+    partial: bool
+    work_dir: Path
+    keep: bool
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def run(items: list[Item], options: Options) -> Document:
+    """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
+    require_twinlog()
+    largest = max((item.payload_bytes for item in items if isinstance(item, CopyItem)), default=0)
+    options.work_dir.mkdir(parents=True, exist_ok=True)
+    # The source's topic, one copy, and what the broker has not removed yet of the copy before.
+    require_disk(options.work_dir, 3 * largest + SPARE_BYTES)
+    began = time.monotonic()
+    document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
+    with _work(options) as work, _clusters(work) as (source, target):
+        if any(isinstance(item, CopyItem) for item in items):
+            _warm_up(source, target, work, options.scale)
+        for number, item in enumerate(items):
+            if isinstance(item, CopyItem):
+                document["items"].append(_copy(item, number, options.repeat, source, target, work))
+            else:
+                document["items"].append(_latency(item, source, target, work))
+    document["minutes"] = round((time.monotonic() - began) / 60, 1)
+    return document
+
+
+@contextlib.contextmanager
+def _work(options: Options) -> Iterator[Path]:
+    work = Path(tempfile.mkdtemp(prefix="run-", dir=options.work_dir))
+    try:
+        yield work
+    finally:
+        if options.keep:
+            say(f"logs and data are kept in {work}")
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                options.work_dir.rmdir()
+
+
+@contextlib.contextmanager
+def _clusters(work: Path) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    made = [
+        KafkaCluster(name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, work_dir=work / name)
+        for name in ("source", "target")
+    ]
+    try:
+        say("two brokers are starting")
+        for cluster in made:
+            cluster.start_async()
+        for cluster in made:
+            cluster.wait_ready()
+        yield made[0], made[1]
+    finally:
+        for cluster in made:
+            cluster.close()
+
+
+def _warm_up(source: KafkaCluster, target: KafkaCluster, work: Path, scale: float) -> None:
+    """Let the brokers' JVMs compile what they will need, so that the system that goes first has no disadvantage."""
+    for item in COPIES:
+        small = item.scaled(min(1.0, scale * 2) * WARM_UP_RECORDS / item.records)
+        topic = f"warm-{item.name}"
+        say(f"warming up the brokers: {small.records:,} records, {item.title}")
+        fill(source, topic, small, work)
+        for _ in range(2):
+            measure_limit(small, topic, source, target, _silent)
+        delete_topic(source, topic)
+
+
+def _copy(
+    item: CopyItem, number: int, repeat: int, source: KafkaCluster, target: KafkaCluster, work: Path
+) -> dict[str, object]:
+    say(f"{item.name}: writing {item.records:,} records, {item.title}")
+    shape = fill(source, item.name, item, work)
+    say(
+        f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
+        f"{shape.batch_bytes:,.0f} bytes in a batch"
+    )
+    runs: dict[SystemName, list[CopyFigures]] = {"mm2": [], "twinlog": []}
+    limits: list[LimitFigures] = []
+    first: list[SystemName] = []
+    for round_ in range(repeat):
+        # Who goes first changes, because the brokers and the disk are never twice the same.
+        order = SYSTEMS if (number + round_) % 2 == 0 else SYSTEMS[::-1]
+        first.append(order[0])
+        for system in order:
+            talk = _talk(f"{item.name}: {TITLES[system]}")
+            runs[system].append(measure_copy(item, Setup(system, item.name, {}), source, target, work, talk))
+        os.sync()
+        talk = _talk(f"{item.name}: the brokers alone")
+        limits.append(measure_limit(item, item.name, source, target, talk))
+    delete_topic(source, item.name)
+    limit = medians(limits)
+    lines = compare(medians(runs["mm2"]), medians(runs["twinlog"]), item.wanted, limit)
+    return {
+        **_facts(item),
+        "log": asdict(shape),
+        "first": first,
+        "lines": [asdict(line) for line in lines],
+        "limit": limit,
+        "runs": {system: [asdict(one) for one in many] for system, many in runs.items()},
+    }
+
+
+def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
+    runs: dict[SystemName, LatencyFigures] = {}
+    for system in SYSTEMS:
+        talk = _talk(f"{item.name}: {TITLES[system]}")
+        talk(f"{item.per_second:,} records/s for {item.seconds} s, after {item.warm_up_s} s of warming up")
+        setup = Setup(system, f"{item.name}-{system}", {})
+        runs[system] = measure_latency(item, setup, source, target, work, talk)
+    lines = compare(asdict(runs["mm2"]), asdict(runs["twinlog"]), item.wanted, None)
+    return {
+        **_facts(item),
+        "lines": [asdict(line) for line in lines],
+        "runs": {system: [asdict(one)] for system, one in runs.items()},
+    }
+
+
+def _facts(item: Item) -> dict[str, object]:
+    facts = asdict(item)
+    facts["wanted"] = {figure: str(wanted) for figure, wanted in item.wanted.items()}
+    return facts
+
+
+def _settings(options: Options) -> Document:
+    return {
+        "scale": options.scale,
+        "repeat": options.repeat,
+        "latency_s": options.latency_s,
+        "properties": {"both": COMMON, "mm2": MM2_TUNING, "twinlog": {}},
+        "heaps": {"mm2": MM2_HEAP, "broker": BROKER_HEAP},
+        "notes": notes(options.latency_s, options.repeat),
+    }
+
+
+def _talk(head: str) -> Say:
+    def talk(text: str) -> None:
+        say(f"{head}: {text}")
+
+    return talk
+
+
+def _silent(text: str) -> None:
+    del text

@@ -1,0 +1,128 @@
+"""Both systems as processes: the same work from files that differ in the source's alias and in the tuning."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from bench.meter import Meter
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
+from harness.mm2 import MirrorMaker2
+
+SystemName = Literal["mm2", "twinlog"]
+TITLES: Mapping[SystemName, str] = {"mm2": "MirrorMaker 2", "twinlog": "twinlog"}
+TARGET = "dst"
+ALIASES: Mapping[SystemName, str] = {"mm2": "m", "twinlog": "t"}
+"""The source's alias with each system, so that their remote topics differ in name."""
+
+MM2_HEAP = "2g"
+TASKS = 4
+
+COMMON = {
+    "tasks.max": str(TASKS),
+    "replication.factor": "1",
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "refresh.topics.interval.seconds": "1",
+    # Only records are copied: what runs beside them is another matter, and both leave it out.
+    "emit.heartbeats.enabled": "false",
+    "emit.checkpoints.enabled": "false",
+    "emit.offset-syncs.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+}
+
+MM2_TUNING = {
+    "{target}.producer.batch.size": "262144",
+    "{target}.producer.linger.ms": "5",
+    "{source}.consumer.max.partition.fetch.bytes": "2097152",
+    "{source}.consumer.fetch.max.bytes": "52428800",
+}
+"""twinlog runs with its defaults."""
+
+STOP_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What one run of a system is to do; `extra` properties win over the tuning, with `{source}` and `{target}`."""
+
+    system: SystemName
+    topic: str
+    extra: Mapping[str, str]
+
+    @property
+    def alias(self) -> str:
+        return ALIASES[self.system]
+
+    @property
+    def remote(self) -> str:
+        return f"{self.alias}.{self.topic}"
+
+    def properties(self, source: KafkaCluster, target: KafkaCluster) -> str:
+        """The text of the file it is started with."""
+        tuning = {**(MM2_TUNING if self.system == "mm2" else {}), **self.extra}
+        lines = {
+            "clusters": f"{self.alias}, {TARGET}",
+            f"{self.alias}.bootstrap.servers": source.bootstrap,
+            f"{TARGET}.bootstrap.servers": target.bootstrap,
+            f"{self.alias}->{TARGET}.enabled": "true",
+            f"{self.alias}->{TARGET}.topics": self.topic,
+            **COMMON,
+            **{key.format(source=self.alias, target=TARGET): value for key, value in tuning.items()},
+        }
+        return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+class System:
+    """A started system; use as a context manager."""
+
+    def __init__(self, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, *, memory: bool) -> None:
+        home = work / f"{setup.system}-{setup.topic}"
+        home.mkdir(parents=True, exist_ok=True)
+        properties = setup.properties(source, target)
+        if setup.system == "mm2":
+            made = MirrorMaker2(properties, heap=MM2_HEAP, jit="full", clusters=[TARGET], work_dir=home)
+            self.process = made.process
+        else:
+            file = home / "twinlog.properties"
+            file.write_text(properties, encoding="utf-8")
+            command = [str(Path(sys.executable).with_name("twinlog")), "run", str(file), "--clusters", TARGET]
+            self.process = Child("twinlog", command, home / "twinlog.log")
+        self.setup = setup
+        self.process.start()
+        self.started = time.monotonic()
+        self.meter = Meter(self.process.pid, memory=memory)
+
+    def require_alive(self) -> None:
+        self.process.require_alive()
+
+    def stop(self) -> None:
+        """SIGTERM; whatever is left of it after a while is killed."""
+        family = self.meter.stop()
+        self.process.terminate(STOP_S)
+        for process in psutil.wait_procs(family, timeout=3)[1]:
+            process.send_signal(signal.SIGKILL)
+
+    def __enter__(self) -> System:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+
+def require_twinlog() -> None:
+    """Raises HarnessError when the command is not installed beside this interpreter."""
+    command = Path(sys.executable).with_name("twinlog")
+    if not command.is_file():
+        raise HarnessError(f"{command} does not exist. Run this with the interpreter of .venv: make bench")
