@@ -35,9 +35,6 @@ def properties(source: KafkaCluster, target: KafkaCluster, user: str) -> str:
             "replication.factor = 1",
             "offset.storage.replication.factor = 1",
             "",
-            "# New topics are found within seconds; the default is ten minutes.",
-            "refresh.topics.interval.seconds = 5",
-            "",
         ]
     )
 
