@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from twinlog.kafka.varint import read_uvarint, skip_tags
+from twinlog.kafka.varint import skip_tags
+from twinlog.read.varint import read_unsigned
 
 TOPIC_IDS_SINCE = 13
 """From this version on a topic is named by its id."""
@@ -63,7 +64,7 @@ def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchAnswer
     """Parse the body that begins at byte `at` of a frame. Raises ValueError, IndexError or struct.error on nonsense."""
     throttle, error, session = _HEAD.unpack_from(frame, at)
     at += _HEAD.size
-    count, at = read_uvarint(frame, at)
+    count, at = read_unsigned(frame, at)
     topics: list[tuple[str | uuid.UUID, list[PartitionAnswer]]] = []
     for _ in range(count - 1):
         topic: str | uuid.UUID
@@ -71,10 +72,10 @@ def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchAnswer
             topic = uuid.UUID(bytes=bytes(frame[at : at + 16]))
             at += 16
         else:
-            size, at = read_uvarint(frame, at)
+            size, at = read_unsigned(frame, at)
             topic = str(bytes(frame[at : at + size - 1]), "utf-8")
             at += size - 1
-        size, at = read_uvarint(frame, at)
+        size, at = read_unsigned(frame, at)
         parts = []
         for _ in range(size - 1):
             part, at = _read_partition(frame, at)
@@ -87,21 +88,21 @@ def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchAnswer
 def _read_partition(frame: memoryview, at: int) -> tuple[PartitionAnswer, int]:
     index, error, high_watermark, last_stable, log_start = _PARTITION.unpack_from(frame, at)
     at += _PARTITION.size
-    count, at = read_uvarint(frame, at)
+    count, at = read_unsigned(frame, at)
     aborted = []
     for _ in range(count - 1):
         aborted.append(AbortedTransaction(*_TRANSACTION.unpack_from(frame, at)))
         at = skip_tags(frame, at + _TRANSACTION.size)
-    size, at = read_uvarint(frame, at + _INT.size)  # behind the preferred read replica
+    size, at = read_unsigned(frame, at + _INT.size)  # behind the preferred read replica
     end = at + max(0, size - 1)
     if end > len(frame):
         raise ValueError(f"{size - 1} bytes of records in a frame with {len(frame) - at} left")
     part = PartitionAnswer(index, error, high_watermark, last_stable, log_start, aborted, frame[at:end])
     at = end
-    tags, at = read_uvarint(frame, at)
+    tags, at = read_unsigned(frame, at)
     for _ in range(tags):
-        tag, at = read_uvarint(frame, at)
-        size, at = read_uvarint(frame, at)
+        tag, at = read_unsigned(frame, at)
+        size, at = read_unsigned(frame, at)
         if tag == _DIVERGING_TAG:
             part.diverging_epoch, part.diverging_end = _DIVERGING.unpack_from(frame, at)
         at += size

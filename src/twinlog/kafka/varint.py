@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from twinlog.read.varint import read_unsigned
+
 
 def uvarint(value: int) -> bytes:
     """Encode a number of 0 or more."""
@@ -13,23 +15,11 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_uvarint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """Return the number at byte `at`, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-
-
-def skip_tags(data: bytes | bytearray | memoryview, at: int) -> int:
+def skip_tags(data: memoryview, at: int) -> int:
     """Return where a section of tagged fields ends."""
-    count, at = read_uvarint(data, at)
+    count, at = read_unsigned(data, at)
     for _ in range(count):
-        _, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
+        _, at = read_unsigned(data, at)
+        size, at = read_unsigned(data, at)
         at += size
     return at

@@ -120,7 +120,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         version = header.request_api_version
         start = 4
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
-            start = skip_tags(data, 4)
+            start = skip_tags(memoryview(data), 4)
         if header.request_api_key == _FETCH:
             return [(correlation_id, read_fetch_response(memoryview(data), start, version))]
         return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]

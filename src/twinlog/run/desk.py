@@ -27,7 +27,7 @@ class Desk:
     def __init__(self, host: str, flows: Mapping[str, Leases]) -> None:
         secret = secrets.token_bytes(32)
         self._flows = flows
-        self._listener = Listener((host, 0), backlog=128, authkey=secret)
+        self._listener = Listener((host, 0), backlog=128)
         port = self._listener.address[1]
         self.address = DriverAddress(host, int(port), secret)
         self._closed = False
@@ -38,14 +38,16 @@ class Desk:
         while not self._closed:
             try:
                 connection = self._listener.accept()
-            except (OSError, EOFError, AuthenticationError) as error:
+            except (OSError, EOFError) as error:
                 if not self._closed:
-                    log.warning("a line was refused: %r", error)
+                    log.warning("a line was not accepted: %r", error)
                 continue
             threading.Thread(target=self._serve, args=(Line(connection),), name="line", daemon=True).start()
 
     def _serve(self, line: Line) -> None:
         try:
+            # On this thread, so that a caller who says nothing keeps nobody else waiting.
+            line.challenge(self.address.secret)
             first = line.receive()
             leases = self._flows.get(first.get("flow", ""))
             if leases is None:
@@ -54,7 +56,10 @@ class Desk:
                 leases.serve(line, first["copier"])
             else:
                 self._plan(line, leases, first)
-        except (OSError, EOFError):
+        except AuthenticationError:
+            log.warning("a line was refused: its caller does not know the secret")
+            line.close()
+        except (OSError, EOFError, ValueError):
             line.close()
 
     def _plan(self, line: Line, leases: Leases, message: dict[str, Any]) -> None:

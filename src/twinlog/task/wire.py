@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from typing import Any
 
 BEAT_S = 1.0
@@ -43,6 +43,14 @@ class Line:
     def open(cls, address: DriverAddress) -> Line:
         """Connect and prove the secret. Raises OSError, EOFError or multiprocessing.AuthenticationError."""
         return cls(Client((address.host, address.port), authkey=address.secret))
+
+    def challenge(self, secret: bytes) -> None:
+        """The accepting side's half of the handshake: both ends prove that they know the secret.
+
+        Raises multiprocessing.AuthenticationError, OSError or EOFError.
+        """
+        deliver_challenge(self.connection, secret)
+        answer_challenge(self.connection, secret)
 
     def send(self, message: dict[str, Any]) -> None:
         self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
