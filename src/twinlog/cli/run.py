@@ -124,6 +124,7 @@ def _log_to_stderr(table: bool) -> None:
         from twinlog.cli.live import console  # noqa: PLC0415
 
         handler = RichHandler(console=console, show_path=False, markup=False)
+        handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
