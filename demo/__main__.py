@@ -28,7 +28,7 @@ from harness.jars import KAFKA_VERSION, kafka_classpath
 USER = "mirrormaker"
 PASSWORDS = {SOURCE: "mirrormaker1-secret", TARGET: "mirrormaker2-secret"}
 WATCHER = "admin"
-START_S = 120.0
+START_S = 180.0
 STALLED_S = 30.0
 INTERRUPTED = 130
 
