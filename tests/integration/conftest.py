@@ -9,10 +9,13 @@ import pytest
 
 from harness.cluster import USERS, KafkaCluster
 from tests.integration.copying import CopyFlow
+from tests.integration.running import RunTwinlog
 
 HERE = Path(__file__).parent
 # Other passwords than the source's, so that mixed-up credentials are refused.
 TARGET_USERS = {**USERS, "connect": "connect2-secret", "mirrormaker": "mirrormaker2-secret"}
+# Quotas are means over two seconds instead of ten.
+QUICK_QUOTAS = {"quota.window.num": "3"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Source and target, started side by side. Tests keep apart by topic and group names."""
-    source = KafkaCluster("source", heap="384m")
-    target = KafkaCluster("target", heap="384m", users=TARGET_USERS)
+    source = KafkaCluster("source", heap="384m", config=QUICK_QUOTAS)
+    target = KafkaCluster("target", heap="384m", users=TARGET_USERS, config=QUICK_QUOTAS)
     try:
         source.start_async()
         target.start_async()
@@ -55,3 +58,13 @@ def copy_flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Ite
         yield flow
     finally:
         flow.close()
+
+
+@pytest.fixture
+def run_twinlog(tmp_path: Path) -> Iterator[RunTwinlog]:
+    """Starts `twinlog run` with the lines of a properties file; what still runs is killed afterwards."""
+    run = RunTwinlog(tmp_path)
+    try:
+        yield run
+    finally:
+        run.close()

@@ -12,11 +12,12 @@ from confluent_kafka import Producer
 
 from harness.consume import Record, consume
 from harness.produce import Codec, NewRecord, numbered, produce
-from harness.topics import offsets
+from harness.topics import create_topic, delete_topic, offsets
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
+from twinlog.errors import GapError
 from twinlog.offsets.positions import Position, PositionRecord, encode_position
 from twinlog.types import TopicName, TopicPartition
 
@@ -248,3 +249,48 @@ def test_a_partition_that_comes_back_to_a_copier(copy_flow: CopyFlow, topic_name
 
     assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(40)]
     assert running.heard.events == []
+
+
+def test_a_remote_topic_that_is_made_anew_while_copying(copy_flow: CopyFlow, topic_name: str) -> None:
+    remote = copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(10))
+    running = copy_flow.start(topic_name)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    delete_topic(copy_flow.target, remote)
+    produce(copy_flow.source, topic_name, numbered(10, start=10))
+    create_topic(copy_flow.target, remote)
+    copy_flow.wait_until_caught_up(running, topic_name)
+
+    assert "10" in running.wait_for_event("target")
+    assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(10, 20)]
+    assert running.heard.failures == []
+    running.release()
+    again = copy_flow.copy(topic_name)
+    assert again.heard.failures == []
+    assert offsets(copy_flow.target, remote) == (0, 10)
+
+
+@pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", 10)])
+def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, reset: str, first: int) -> None:
+    remote = copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(10))
+    running = copy_flow.start(topic_name, consumer={"auto_offset_reset": reset})
+    produce(copy_flow.source, topic_name, numbered(10, start=10))
+    copy_flow.wait_until_caught_up(running, topic_name)
+    running.release()
+    # With a position there is nothing to reset.
+    produce(copy_flow.source, topic_name, numbered(10, start=20))
+    copy_flow.copy(topic_name, consumer={"auto_offset_reset": reset})
+
+    assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(first, 30)]
+
+
+def test_a_new_partition_without_a_place_to_begin_stops_the_flow(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    running = copy_flow.start(topic_name, consumer={"auto_offset_reset": "none"})
+
+    _, error = running.wait_for_failure()
+
+    assert isinstance(error, GapError)
+    assert "north.consumer.auto.offset.reset" in str(error)
+    assert copy_flow.stored(topic_name) is None

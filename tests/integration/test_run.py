@@ -6,8 +6,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -30,15 +29,6 @@ CLEAN_STOP_S = 6.0
 
 COPY_S = 120.0
 """Spark takes five seconds to start on an idle machine, and many times as long on a busy one."""
-
-
-@pytest.fixture
-def run_twinlog(tmp_path: Path) -> Iterator[RunTwinlog]:
-    run = RunTwinlog(tmp_path)
-    try:
-        yield run
-    finally:
-        run.close()
 
 
 def positions(target: KafkaCluster, source: str) -> dict[tuple[str, int], int]:

@@ -1,0 +1,73 @@
+"""Quotas: a broker that throttles a copier slows it down, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kafka.protocol.admin import AlterClientQuotasRequest
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from tests.integration.copying import CopyFlow
+from tests.integration.records import seen
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.settings import ClientSettings
+
+
+def set_quota(cluster: KafkaCluster, client_id: str, key: str, bytes_per_s: float | None) -> None:
+    """Set a quota of a client id, or remove it."""
+    kind = AlterClientQuotasRequest.EntryData
+    request = AlterClientQuotasRequest(
+        entries=[
+            kind(
+                entity=[kind.EntityData(entity_type="client-id", entity_name=client_id)],
+                ops=[kind.OpData(key=key, value=bytes_per_s or 0.0, remove=bytes_per_s is None)],
+            )
+        ],
+        validate_only=False,
+    )
+    loop = Loop()
+    client = ClusterClient(loop, cluster.name, ClientSettings((cluster.bootstrap,)))
+    try:
+        loop.run(client.connect)
+        response = loop.run(client.ask, request)
+        assert [entry.error_code for entry in response.entries] == [0]
+    finally:
+        client.close()
+        loop.close()
+
+
+@contextmanager
+def quota(cluster: KafkaCluster, client_id: str, key: str, bytes_per_s: float) -> Iterator[None]:
+    set_quota(cluster, client_id, key, bytes_per_s)
+    try:
+        yield
+    finally:
+        set_quota(cluster, client_id, key, None)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_throttled_flow_copies_everything_once(
+    copy_flow: CopyFlow, topic_name: str, side: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote = copy_flow.create(topic_name, 2)
+    for partition in range(2):
+        produce(copy_flow.source, topic_name, numbered(250, size=10_000), partition=partition, per_batch=10)
+    limits = {
+        "source": (copy_flow.source, "twinlog-test-consumer", "consumer_byte_rate"),
+        "target": (copy_flow.target, "twinlog-test-producer", "producer_byte_rate"),
+    }
+
+    # These brokers look at the mean of two seconds: 5 MB at once are one second too many.
+    with quota(*limits[side], 2_000_000), caplog.at_level(logging.WARNING, "kafka"):
+        running = copy_flow.start(topic_name, consumer={"max_partition_fetch_bytes": 300_000})
+        copy_flow.wait_until_caught_up(running, topic_name)
+
+    assert "throttled by broker" in caplog.text
+    assert running.heard.events == []
+    assert seen(consume(copy_flow.target, remote)) == seen(consume(copy_flow.source, topic_name))
