@@ -239,5 +239,6 @@ class ClusterClient:
             await self.loop.sleep(0.1)
 
     def close(self) -> None:
+        """Close every connection at once; what was not sent yet never will be."""
         for manager in (self._control, self._data):
-            manager.close()
+            manager.abort()

@@ -18,10 +18,12 @@ from kafka.errors import (
     AuthorizationError,
     KafkaConnectionError,
     KafkaProtocolError,
+    KafkaTimeoutError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
 from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_header import RequestHeader
@@ -245,17 +247,15 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         if isinstance(error, _REFUSALS):
             self._auth_failures[node.node_id] = error
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        from kafka.net.inet import create_connection  # noqa: PLC0415
+    def abort(self) -> None:
+        """Close every connection now; what was not sent yet never will be, unlike with `close`."""
+        for conn in list(self._conns.values()):
+            if conn.transport is not None:
+                conn.transport.abort()
+        self.close()
 
-        sock = await create_connection(
-            self._net,
-            node.host,
-            node.port,
-            self.config["socket_options"],
-            proxy_url=self.config["proxy_url"],
-            timeout_at=timeout_at,
-        )
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        sock = await _open_socket(self._net, node.host, node.port, self.config["socket_options"], timeout_at)
         transport: Any
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
@@ -268,6 +268,32 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         except Exception as error:
             raise KafkaConnectionError(f"Handshake failed: {error}") from error
         return transport
+
+
+async def _open_socket(
+    net: Any, host: str, port: int, options: Sequence[tuple[int, int, int]], timeout_at: float | None
+) -> socket.socket:
+    """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector."""
+    sockets = KafkaNetSocket()
+    error = KafkaConnectionError("DNS Resolution failure")
+    for family, kind, protocol, _, address in sockets.dns_lookup(host, port):
+        sock = sockets.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            for option in options:
+                sock.setsockopt(*option)
+            return cast(socket.socket, await sockets.sock_connect(net, sock, address, timeout_at=timeout_at))
+        except KafkaTimeoutError:
+            sock.close()
+            raise KafkaConnectionError("Connection timed out") from None
+        except (OSError, KafkaConnectionError) as failure:
+            sock.close()
+            error = KafkaConnectionError(f"unable to connect: {failure}")
+        except BaseException:
+            # The loop ends.
+            sock.close()
+            raise
+    raise error
 
 
 def socket_options(receive_bytes: int, send_bytes: int) -> Sequence[tuple[int, int, int]]:
