@@ -1,0 +1,151 @@
+"""The source's log is cut back below what was copied: an unclean leader election on three real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import create_topic
+from harness.wait import wait_for
+from tests.integration.copying import CopyFlow, RunningCopier
+from twinlog.errors import GapError
+
+KEPT, LOST = 100, 60
+COPIED = KEPT + LOST
+NEW = 1000
+"""Number of the first record written after the election."""
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One topic: does the flow run at the election, how much is written after it, and what is the policy?"""
+
+    running: bool
+    grown: int
+    policy: str
+
+    @property
+    def topic(self) -> str:
+        return f"torn-{'running' if self.running else 'stopped'}-{self.grown}-{self.policy}"
+
+
+SHORT, LONG = 10, 90
+"""After the election the log ends before, or behind, what was copied."""
+
+CASES = [
+    Case(running, grown, policy)
+    for running in (False, True)
+    for grown in (SHORT, LONG)
+    for policy in ("stop", "continue")
+]
+
+
+@dataclass
+class Torn:
+    """What is left after the election."""
+
+    flow: CopyFlow
+    running: dict[str, RunningCopier]
+
+
+class TornCluster(KafkaCluster):
+    """Clients begin at node 3, which stays."""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.brokers[3].ports.plaintext}"
+
+
+def wait_for_leader(cluster: KafkaCluster, topic: str, node: int) -> None:
+    admin = AdminClient(cluster.client_config())
+
+    def leads() -> bool:
+        known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return bool(known) and int(known[0].leader) == node
+
+    wait_for(leads, 30, f"{topic} is led by node {node}")
+
+
+@pytest.fixture(scope="module")
+def torn(target_cluster: KafkaCluster) -> Iterator[Torn]:
+    """The election happens once, to all topics: it costs a dozen seconds.
+
+    Node 2 goes; node 1 alone takes 60 records more, which are copied. Then node 1 goes too and node 2 comes back alone
+    (node 3 only votes). It never saw those 60.
+    """
+    with TornCluster("torn", 3, sasl=False, heap="256m") as source:
+        flow = CopyFlow(source, target_cluster)
+        try:
+            yield _tear(source, flow)
+        finally:
+            flow.close()
+
+
+def _tear(source: KafkaCluster, flow: CopyFlow) -> Torn:
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    topics = [NewTopic(case.topic, 1, replica_assignment=[[1, 2]], config=config) for case in CASES]
+    admin = AdminClient(source.client_config())
+    for created in admin.create_topics(topics, operation_timeout=30).values():
+        created.result(30)
+    for case in CASES:
+        wait_for_leader(source, case.topic, 1)
+        create_topic(flow.target, flow.remote(case.topic))
+        produce(source, case.topic, numbered(KEPT))
+    source.kill(2)
+    for case in CASES:
+        produce(source, case.topic, numbered(LOST, start=KEPT))
+    running = {case.topic: flow.start(case.topic, gap_policy=case.policy) for case in CASES if case.running}
+    flow.copy(*(case.topic for case in CASES if not case.running))
+    for topic, copier in running.items():
+        copier.wait_for_position(topic, COPIED)
+    source.kill(1)
+    source.restart(2)
+    for case in CASES:
+        wait_for_leader(source, case.topic, 2)
+        produce(source, case.topic, numbered(case.grown, start=NEW))
+        assert [int(record.value or b"") for record in consume(source, case.topic)] == [
+            *range(KEPT),
+            *range(NEW, NEW + case.grown),
+        ]
+    return Torn(flow, running)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.topic)
+def test_the_source_was_cut_back(torn: Torn, case: Case) -> None:
+    flow, topic = torn.flow, case.topic
+    running = torn.running.get(topic) or flow.start(topic, gap_policy=case.policy)
+    words = (f"cut back to offset {KEPT}", f"offsets {KEPT} to {COPIED - 1} (60 offsets) were copied and are gone")
+    if case.policy == "stop":
+        partition, error = running.wait_for_failure()
+        assert partition == (topic, 0)
+        assert isinstance(error, GapError)
+        text = str(error)
+        assert "set north->south.twinlog.gap.policy = continue" in text
+        expected = list(range(COPIED))
+    else:
+        text = running.wait_for_event("gap")
+        assert f"goes on at offset {KEPT}" in text
+        wait_for(lambda: running.position(topic).next_source == KEPT + case.grown, 20, "the rest is copied")
+        expected = [*range(COPIED), *range(NEW, NEW + case.grown)]
+    assert all(word in text for word in words), text
+    running.release()
+    assert len(running.events("gap")) == 1
+    assert [int(record.value or b"") for record in consume(flow.target, flow.remote(topic))] == expected
+    # Stopped, it stops again; gone on, it is done.
+    again = flow.start(topic, gap_policy=case.policy)
+    if case.policy == "stop":
+        _, error = again.wait_for_failure()
+        assert all(word in str(error) for word in words)
+    else:
+        produce(flow.source, topic, numbered(1, start=5000))
+        again.wait_for_position(topic, KEPT + case.grown + 1)
+        assert again.heard.events == []
+    again.crash()
