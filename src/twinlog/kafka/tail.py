@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
@@ -37,6 +37,8 @@ class TopicTail:
     async def _read(self, wait_ms: int) -> list[tuple[TopicPartition, Record]]:
         client = self._admin.client
         topic = (await client.refresh([self._topic])).get(self._topic)
+        if topic is not None and faults.refused(topic.error):
+            raise RefusedError(f"cluster {client.alias}: reading topic {self._topic} needs DESCRIBE on it")
         if topic is None or topic.error:
             raise ClusterError(f"cluster {client.alias}: topic {self._topic} does not exist")
         parts = [TopicPartition(self._topic, part) for part in topic.leaders]
@@ -67,6 +69,11 @@ class TopicTail:
                     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
                         self._next.update(await client.list_offsets([part], EARLIEST))
                         continue
+                    if faults.refused(fetched.error):
+                        raise RefusedError(
+                            f"cluster {client.alias}: reading topic {self._topic} needs READ on it: "
+                            f"{faults.explain(fetched.error)}"
+                        )
                     if fetched.error:
                         raise ClusterError(f"cluster {client.alias}: reading {part}: {faults.explain(fetched.error)}")
                     for batch in scan(fetched.records):

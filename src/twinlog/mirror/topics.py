@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from twinlog.errors import RefusedError
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import progress_topic
@@ -55,7 +56,7 @@ class TopicMirror:
         missing = [topic for topic in wanted if topic.name not in there]
         if missing:
             for name, refusal in self._create(missing).items():
-                log.error("%s: topic %s could not be created: %s", settings.name, name, refusal.text)
+                raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
 
     def create(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
         """Create the remote topics of `pairs`; returns those that were refused."""

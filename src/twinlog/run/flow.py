@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -17,11 +17,12 @@ from twinlog.mirror.topics import TopicMirror
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.assignment import assign
-from twinlog.plan.changes import compare, copyable
+from twinlog.plan.changes import Changes, compare, copyable
 from twinlog.run.leases import Leases
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
+from twinlog.topics import Topic
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -72,12 +73,21 @@ class FlowRunner:
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
         self._refused: set[TopicName] = set()
+        self._said_idle = False
         self._stopping = threading.Event()
+        self._replan = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
         self._reports = threading.Thread(target=self._read_reports, name=f"reports {settings.name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def use_slots(self, slots: int) -> None:
+        """Plan for another number of tasks: Spark's executors came or went."""
+        slots = max(1, min(slots, self.settings.tasks_max))
+        if slots != self._slots:
+            self._slots = self._tasks = slots
+            self._replan.set()
 
     def fail(self, reason: str) -> None:
         """The flow ends with a reason; others go on."""
@@ -160,6 +170,9 @@ class FlowRunner:
             if now >= refresh_at:
                 self._insist(self._refresh, "look for new topics")
                 refresh_at = time.monotonic() + (interval or 0)
+            if self._replan.is_set():
+                self._replan.clear()
+                self._plan()
             if not self.view.overloaded():
                 calm_since = now
             elif now - calm_since > GROW_AFTER_S and self._tasks < min(self._slots, len(self._remote)):
@@ -167,7 +180,8 @@ class FlowRunner:
                 log.info("%s: one more task, %d now: the copiers are at their limit", self.settings.name, self._tasks)
                 self._plan()
                 calm_since = now
-            if self.leases.lease != lease:
+            if self.leases.lease != lease or self.leases.unclaimed:
+                # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks.
                 lease, renew_at = self.leases.lease, now + self.settings.lease_seconds
             elif now >= renew_at:
                 self.leases.renew()
@@ -188,6 +202,7 @@ class FlowRunner:
                 self._refused.add(name)
         if create or changes.grow:
             target = self._target.topics()
+        self._say_what_is_missing(changes, source)
         remote = copyable(changes, target)
         fresh = {part.topic for part in remote.values()} - set(self._limits)
         for name, entries in self._target.configs(sorted(fresh)).items():
@@ -216,7 +231,22 @@ class FlowRunner:
                 "" if len(slots) == 1 else "s",
             )
 
+    def _say_what_is_missing(self, changes: Changes, source: Mapping[TopicName, Topic]) -> None:
+        """A flow that copies nothing, or not everything, must not look like one that has nothing to do."""
+        if not changes.pairs and not self._said_idle:
+            self._said_idle = True
+            reasons = [f"{name}: {self._topology.refusal(name)}" for name in sorted(source)[:3]]
+            log.warning(
+                "%s: none of the %d topics that can be seen on %s is mirrored%s",
+                self.settings.name,
+                len(source),
+                self.settings.source,
+                f" ({'; '.join(reasons)})" if reasons else "; does the login have DESCRIBE on them?",
+            )
+
     def _note_ends(self) -> None:
+        if self._refused:
+            raise RefusedError(f"these remote topics cannot be created: {', '.join(sorted(self._refused))}")
         committed = self.settings.consumer.isolation_level == "read_committed"
         self._ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
 

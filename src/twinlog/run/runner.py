@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 STOP_S = 5.0
 COPIERS_STOP_S = 2.5
 TICK_S = 0.2
+EXECUTORS_S = 15.0
+SLOTS_EVERY_S = 5.0
 RESTART_S = (1.0, 30.0)
 """First and longest wait before a query that ended by itself is started again."""
 
@@ -50,6 +52,7 @@ class Runner:
         self._engine_error: Exception | None = None
         self.flows: list[FlowRunner] = []
         self.web_url: str | None = None
+        self._slots_at = 0.0
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns within about five seconds."""
@@ -97,6 +100,7 @@ class Runner:
                     raise self._engine_error
                 if self._engine is not None:
                     self.web_url = self._engine.web_url
+                    self._follow_slots(self._engine)
                     for query in queries:
                         query.watch(self._engine, desk)
                 self._wake.wait(TICK_S)
@@ -104,6 +108,15 @@ class Runner:
         finally:
             self._shut_down(desk, starter)
         return 1 if any(flow.state is State.FAILED for flow in self.flows) else 0
+
+    def _follow_slots(self, engine: SparkEngine) -> None:
+        """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
+        if engine.local or time.monotonic() < self._slots_at:
+            return
+        self._slots_at = time.monotonic() + SLOTS_EVERY_S
+        share = max(1, engine.slots // len(self._settings))
+        for flow in self.flows:
+            flow.use_slots(share)
 
     def _share(self, wanted: int) -> int:
         """Slots for each flow on a cluster: tasks without a slot would wait a whole lease."""
@@ -122,7 +135,9 @@ class Runner:
 
     def _start_engine(self, master: str) -> None:
         try:
-            self._engine = SparkEngine(master, self._options.conf)
+            engine = SparkEngine(master, self._options.conf)
+            engine.wait_for_executors(EXECUTORS_S)
+            self._engine = engine
         except Exception as error:
             self._engine_error = error
         self._wake.set()

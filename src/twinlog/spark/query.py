@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
@@ -18,11 +19,11 @@ GRACE_S = 0.8
 
 
 class FlowQuery:
-    """A flow's query; its checkpoint is a fresh directory each time, because it holds nothing worth keeping."""
+    """A flow's query; its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping."""
 
-    def __init__(self, session: SparkSession, settings: FlowSettings, address: DriverAddress) -> None:
+    def __init__(self, session: SparkSession, settings: FlowSettings, address: DriverAddress, scratch: Path) -> None:
         session.dataSource.register(LeaseSource)
-        self._checkpoint = tempfile.mkdtemp(prefix="twinlog-checkpoint-")
+        self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
         rows = session.readStream.format("twinlog").options(**source_options(settings, address)).load()
         seen = rows.observe("copied", sql.sum("records").alias("records"), sql.sum("bytes").alias("bytes"))
         self._query: StreamingQuery = (

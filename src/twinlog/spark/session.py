@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -116,8 +117,15 @@ class SparkEngine:
 
     @property
     def slots(self) -> int:
-        """How many tasks run at once."""
+        """How many tasks run at once; on a cluster it changes as executors come and go."""
         return int(self._session.sparkContext.defaultParallelism)
+
+    def wait_for_executors(self, timeout_s: float) -> None:
+        """On a cluster, wait until an executor has registered: before that, Spark guesses at its slots."""
+        deadline = time.monotonic() + timeout_s
+        scala_context = self._session.sparkContext._jsc.sc()
+        while not self.local and scala_context.getExecutorMemoryStatus().size() < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
 
     @property
     def host(self) -> str:
@@ -132,7 +140,7 @@ class SparkEngine:
 
     def query(self, settings: FlowSettings, address: DriverAddress) -> FlowQuery:
         """Start the streaming query of a flow."""
-        return FlowQuery(self._session, settings, address)
+        return FlowQuery(self._session, settings, address, self._scratch)
 
     def stop(self, timeout_s: float) -> None:
         """Stop Spark; its JVM is killed when it takes longer than `timeout_s`."""
@@ -151,11 +159,9 @@ class SparkEngine:
                 # It would print a stack trace when its line to the JVM ends.
                 accumulators.handle_error = lambda *_: None
             process.stdin.close()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(1.0)
+            process.kill()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _stop_quietly(self) -> None:

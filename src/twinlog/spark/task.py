@@ -21,7 +21,6 @@ def copy_under_lease(ticket: LeaseTicket, planned: int) -> Iterator[tuple[Any, .
     Raises what stopped the copier, so that Spark runs the task again in another worker.
     """
     host = _host(ticket)
-    host.join(ticket)
     reporter = host.reporter
     records = size = 0
     over = False
@@ -41,9 +40,10 @@ def copy_under_lease(ticket: LeaseTicket, planned: int) -> Iterator[tuple[Any, .
 
 
 def _host(ticket: LeaseTicket) -> CopierHost:
+    """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
     key = (ticket.settings.name, ticket.address.port)
     host = _hosts.get(key)
-    if host is None or host.ended.is_set():
+    while host is None or not host.join(ticket):
         # kafka-python tells of every lost connection as an error; a copier retries, and reports what lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         host = _hosts[key] = CopierHost(ticket)
