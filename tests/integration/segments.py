@@ -20,6 +20,9 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatch
 
 CODECS: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
+SMALL_BATCH_BYTES = 16_384
+"""Below this neighbouring batches are merged; larger ones go on as they are where they can."""
+
 _HEADER_SIZE = 61
 _CRC_START = 21
 _LENGTH = struct.Struct(">i")

@@ -12,10 +12,7 @@ from harness.produce import Codec, NewRecord, produce
 from harness.tools import dump_log
 from tests.integration.copying import CopyFlow
 from tests.integration.records import lively, seen
-from tests.integration.segments import CODECS, codecs_of, stored_batches
-
-SMALL_BATCH_BYTES = 16_384
-"""Below this neighbouring batches are merged."""
+from tests.integration.segments import CODECS, SMALL_BATCH_BYTES, codecs_of, stored_batches
 
 
 def test_large_batches_go_on_as_they_are(copy_flow: CopyFlow, topic_name: str) -> None:

@@ -13,7 +13,7 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.mirroring import mirror_topics
 from tests.integration.records import lively
-from tests.integration.segments import stored_batches
+from tests.integration.segments import SMALL_BATCH_BYTES, stored_batches
 
 
 def wait_for_the_clock(now_ms: int) -> None:
@@ -28,10 +28,11 @@ def test_append_time_becomes_the_time_of_the_record(copy_flow: CopyFlow, topic_n
     remote = copy_flow.remote(topic_name)
     assert topic_config(copy_flow.target, remote) == {}
     for part in range(3):
-        produce(copy_flow.source, topic_name, lively(40 + part, size=600), codec=codec, per_batch=50)
+        produce(copy_flow.source, topic_name, lively(40 + part, size=1200), codec=codec, per_batch=50)
         wait_for_the_clock(consume(copy_flow.source, topic_name)[-1].timestamp)
     made = stored_batches(copy_flow.source, topic_name)
     assert [(batch.append_time, batch.codec) for batch in made] == [(True, codec)] * 3
+    assert all(batch.size > SMALL_BATCH_BYTES for batch in made)
 
     copy_flow.copy(topic_name)
 
