@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from twinlog.plan.assignment import Slots
 from twinlog.task.grant import Grant, partition_from_json
-from twinlog.task.wire import DEAD_S, Line
+from twinlog.task.wire import DEAD_S, VALID_S, Line
 from twinlog.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -25,27 +26,34 @@ RELEASE_S = 4.0
 
 
 class Session:
-    """The driver's end of one copier."""
+    """The driver's end of one copier.
+
+    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. Who decides to grant or
+    to release something holds `order` until it is sent, so that the copier hears of it in the order of the decisions;
+    `order` is taken before the lock of the leases, never after it.
+    """
 
     def __init__(self, line: Line, name: str) -> None:
         self.name = name
         self.held: set[TopicPartition] = set()
+        self.leaving: set[TopicPartition] = set()
         self.last_beat = time.monotonic()
         self.closed = False
+        self.order = threading.RLock()
         self._line = line
-        self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
         """Send; a broken line is noticed by whoever reads it."""
         try:
-            with self._lock:
+            with self.order:
                 self._line.send(message)
         except (OSError, EOFError):
             self.closed = True
 
     def close(self) -> None:
+        """Cut the copier off; whoever reads its line then sees the end."""
         self.closed = True
-        self._line.close()
+        self._line.shut()
 
 
 class Leases:
@@ -70,6 +78,7 @@ class Leases:
         self._sessions: set[Session] = set()
         self._slots: Slots = ()
         self._claimed: dict[int, Session] = {}
+        self._settled: set[TopicPartition] = set()
         self._lease = 0
         self._stopping = False
         self._claims = ThreadPoolExecutor(thread_name_prefix=f"claims {flow}")
@@ -89,13 +98,11 @@ class Leases:
                 self._slots = slots
             self._lease += 1
             self._claimed = {}
-            sessions = list(self._sessions)
             planned = frozenset().union(*self._slots) if self._slots else frozenset()
+            gone = {session: session.held - planned for session in self._sessions}
             self._changed.notify_all()
-        for session in sessions:
-            gone = session.held - planned
-            if gone:
-                self._ask_release(session, gone)
+        for session, parts in gone.items():
+            self._ask_release(session, parts)
             session.send({"type": "end", "lease": over})
         return self._lease
 
@@ -132,10 +139,13 @@ class Leases:
             return
         finally:
             session.close()
+            line.close()
             with self._changed:
                 self._sessions.discard(session)
                 self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
+                self._settled -= session.held
                 session.held.clear()
+                session.leaving.clear()
                 self._changed.notify_all()
 
     def _take(self, session: Session, message: dict[str, Any]) -> bool:
@@ -144,10 +154,17 @@ class Leases:
         if kind == "beat":
             session.send({"type": "beat", "at": message["at"]})
         elif kind == "claim":
-            self._claims.submit(self._claim, session, message["lease"])
+            try:
+                self._claims.submit(self._claim, session, message["lease"])
+            except RuntimeError:
+                # Stopped meanwhile.
+                session.send({"type": "stop"})
         elif kind == "released":
             with self._changed:
-                session.held -= {partition_from_json(part) for part in message["partitions"]}
+                released = session.held & {partition_from_json(part) for part in message["partitions"]}
+                session.held -= released
+                session.leaving -= released
+                self._settled |= released - {partition_from_json(part) for part in message["unsettled"]}
                 self._changed.notify_all()
         elif kind == "failed":
             self._failed(message["kind"], message["text"])
@@ -165,43 +182,70 @@ class Leases:
             self._failed(type(error).__name__, str(error))
 
     def _give(self, session: Session, lease: int) -> None:
+        wanted = self._take_slot(session, lease)
+        if wanted is None:
+            session.send({"type": "stop"} if self._stopping else {"type": "end", "lease": lease})
+            return
         with self._changed:
-            if lease != self._lease or self._stopping:
-                session.send({"type": "end", "lease": lease})
-                if self._stopping:
-                    session.send({"type": "stop"})
-                return
-            free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
-            if not free:
-                session.send({"type": "end", "lease": lease})
-                return
-            slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
-            self._claimed[slot] = session
-            wanted = self._slots[slot]
-            others = [(other, other.held & wanted) for other in self._sessions if other is not session]
+            others = [other for other in self._sessions if other is not session]
             surplus = session.held - wanted
-        for other, parts in others:
-            if parts:
-                self._ask_release(other, parts)
-        if surplus:
-            self._ask_release(session, surplus)
+        for other in others:
+            self._ask_release(other, wanted)
+        self._ask_release(session, surplus)
+        self._wait_for_release(session, wanted)
         with self._changed:
-            self._changed.wait_for(
-                lambda: not any(other.held & wanted for other in self._sessions if other is not session), RELEASE_S
-            )
-            for other in self._sessions:
-                if other is not session and other.held & wanted:
-                    log.warning("%s: copier %s does not let go, it is cut off", self.flow, other.name)
-                    other.close()
-            if lease != self._lease or session.closed:
+            if lease != self._lease or session.closed or session not in self._sessions:
                 return
             missing = sorted(wanted - session.held)
             session.held |= set(missing)
-        if missing:
-            session.send({"type": "grant", "lease": lease, "grants": [g.as_json() for g in self._grants(missing)]})
+            settled = self._settled & set(missing)
+            self._settled -= settled
+        if not missing:
+            return
+        grants = [replace(grant, settled=grant.source in settled) for grant in self._grants(missing)]
+        with session.order:
+            with self._changed:
+                # Meanwhile a later lease may have asked for some of them back.
+                granted = [grant for grant in grants if grant.source in session.held - session.leaving]
+            session.send({"type": "grant", "lease": lease, "grants": [grant.as_json() for grant in granted]})
 
-    def _ask_release(self, session: Session, parts: frozenset[TopicPartition] | set[TopicPartition]) -> None:
-        session.send({"type": "release", "partitions": [list(part) for part in sorted(parts)]})
+    def _take_slot(self, session: Session, lease: int) -> frozenset[TopicPartition] | None:
+        """The share of the current lease that a copier gets, None when it gets none."""
+        with self._changed:
+            if lease != self._lease or self._stopping or session not in self._sessions:
+                return None
+            free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
+            if not free:
+                return None
+            slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
+            self._claimed[slot] = session
+            return self._slots[slot]
+
+    def _wait_for_release(self, session: Session, wanted: frozenset[TopicPartition]) -> None:
+        """Wait until nobody copies `wanted`; cut off who does not let go."""
+
+        def holders() -> list[Session]:
+            held = [other for other in self._sessions if other is not session and other.held & wanted]
+            return [*held, session] if session.leaving & wanted else held
+
+        with self._changed:
+            if self._changed.wait_for(lambda: not holders(), RELEASE_S):
+                return
+            slow = holders()
+            for other in slow:
+                log.warning("%s: copier %s does not let go, it is cut off", self.flow, other.name)
+                other.close()
+            # A copier ends with its line. One that does not hear of that stops when its last beat is too old.
+            until = max(other.last_beat for other in slow) + VALID_S
+            self._changed.wait_for(lambda: session.closed, max(0.0, until - time.monotonic()))
+
+    def _ask_release(self, session: Session, parts: Set[TopicPartition]) -> None:
+        with session.order:
+            with self._changed:
+                asked = (session.held & parts) - session.leaving
+                session.leaving |= asked
+            if asked:
+                session.send({"type": "release", "partitions": [list(part) for part in sorted(asked)]})
 
     def stop(self, timeout_s: float) -> bool:
         """Ask every copier to let go and end; True when all did in time."""

@@ -69,9 +69,12 @@ class Copier:
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.positions = PositionWriter(loop, self.target, settings)
         self.stopped = False
+        self.unsettled: set[TopicPartition] = set()
+        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
         self._identity: ProducerIdentity | None = None
         self._epochs: dict[TopicPartition, int] = {}
+        self._waiting: dict[TopicPartition, Grant] = {}
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -133,12 +136,17 @@ class Copier:
     async def grant(self, grants: Iterable[Grant]) -> None:
         """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
 
-        Partitions whose clusters do not answer yet are tried again for as long as they are wanted.
+        Partitions whose clusters do not answer yet are tried again until they are released.
         """
-        waiting = {grant.source: grant for grant in grants if grant.source not in self.partitions}
-        while waiting and not self.stopped:
+        wanted = {grant.source: grant for grant in grants if grant.source not in self.partitions}
+        self._waiting.update(wanted)
+
+        def waiting() -> list[Grant]:
+            return [grant for part, grant in wanted.items() if self._waiting.get(part) is grant]
+
+        while waiting() and not self.stopped:
             try:
-                found = await self._resolver.resolve(list(waiting.values()))
+                found = await self._resolver.resolve(waiting())
                 await self.positions.write({part: pos for part, pos in found.items() if pos.next_target is not None})
             except RefusedError as error:
                 self._listener.failed(None, error)
@@ -152,12 +160,19 @@ class Copier:
             if max(self._epochs.values(), default=0) > LAST_EPOCH:
                 self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
                 self._epochs.clear()
-            for partition, position in found.items():
-                self._begin(waiting.pop(partition), position)
+            for grant in waiting():
+                if grant.source in found:
+                    del self._waiting[grant.source]
+                    self._begin(grant, found[grant.source])
             if found:
                 self._reader.wake()
-            if waiting:
+            if waiting():
                 await self.loop.sleep(RETRY_S)
+
+    @property
+    def granted(self) -> list[TopicPartition]:
+        """What this copier holds, copied already or waiting for a cluster."""
+        return [*self.partitions, *self._waiting]
 
     def _begin(self, grant: Grant, position: Position) -> None:
         assert self._identity is not None
@@ -177,7 +192,13 @@ class Copier:
         self._cursors[grant.source] = copy
 
     async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Stop copying partitions, wait for what is in flight, store their positions and return them."""
+        """Stop copying partitions, wait for what is in flight, store their positions and return them.
+
+        Partitions that were granted but did not begin yet never will; they have no position.
+        """
+        partitions = list(partitions)
+        for partition in partitions:
+            self._waiting.pop(partition, None)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
@@ -190,6 +211,10 @@ class Copier:
         except TwinlogError as error:
             self._listener.event("positions", f"positions could not be stored at the end: {error}")
         for part in leaving:
+            if part.queue.idle:
+                self.unsettled.discard(part.source)
+            else:
+                self.unsettled.add(part.source)
             part.queue.stopped = True
             self._epochs[part.remote] = part.queue.identity.epoch + 1
             self.partitions.pop(part.source, None)

@@ -14,7 +14,8 @@ class Grant:
     """The right to copy one source partition into one remote partition.
 
     `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`.
+    `max.message.bytes`. `settled` is False when whoever copied it before was lost, or let go while a slow target still
+    had to answer: what was on its way may yet arrive.
     """
 
     source: TopicPartition
@@ -22,6 +23,7 @@ class Grant:
     topic_id: str | None
     max_batch_bytes: int
     position: Position | None
+    settled: bool = True
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -35,6 +37,7 @@ class Grant:
             topic_id=value["topic_id"],
             max_batch_bytes=value["max_batch_bytes"],
             position=None if position is None else Position(**position),
+            settled=value["settled"],
         )
 
 

@@ -53,6 +53,7 @@ class CopierHost:
         self._claimed_until = time.monotonic() + GRACE_S
         self._in_lease = False
         self._valid_until = time.monotonic() + VALID_S
+        self._leaving = False
         self._stopping = False
         listener = Listener(failed=self._failed, event=self._event)
         self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed)
@@ -62,12 +63,16 @@ class CopierHost:
 
     # Called by the task's thread.
 
-    def join(self, ticket: LeaseTicket) -> None:
-        """Work under a lease from now on."""
+    def join(self, ticket: LeaseTicket) -> bool:
+        """Work under a lease from now on; False when this copier is about to end, so that it takes another one."""
+        claim = {"type": "claim", "lease": ticket.lease, "slot": ticket.slot}
         with self._lease_over:
+            if self._leaving or self.ended.is_set():
+                return False
             self._lease, self._in_lease = ticket.lease, True
-        self.reporter.lease = ticket.lease
-        self._loop.call_threadsafe(lambda: self._send({"type": "claim", "lease": ticket.lease, "slot": ticket.slot}))
+            self.reporter.lease = ticket.lease
+            self._loop.call_threadsafe(lambda: self._send(claim))
+        return True
 
     def wait(self, lease: int, timeout_s: float) -> bool:
         """Wait until a lease is over, at most `timeout_s`; raises what stopped the copier."""
@@ -99,9 +104,10 @@ class CopierHost:
         finally:
             self._copier.stop()
             self._line.close()
-            self.ended.set()
             with self._lease_over:
+                self.ended.set()
                 self._lease_over.notify_all()
+            self._loop.close()
 
     async def _main(self) -> None:
         self._send({"type": "hello", "flow": self._ticket.settings.name, "copier": self.name})
@@ -136,8 +142,9 @@ class CopierHost:
         if kind == "beat":
             self._valid_until = max(self._valid_until, message["at"] + VALID_S)
         elif kind == "grant":
-            grants = [Grant.from_json(grant) for grant in message["grants"]]
-            self._loop.start(self._grant, grants, started)
+            if not self._leaving:
+                grants = [Grant.from_json(grant) for grant in message["grants"]]
+                self._loop.start(self._grant, grants, started)
         elif kind == "release":
             self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
         elif kind == "end":
@@ -154,18 +161,26 @@ class CopierHost:
         await self._copier.grant(grants)
 
     async def _release(self, partitions: list[TopicPartition]) -> None:
-        released = await self._copier.release(partitions)
+        await self._copier.release(partitions)
+        unsettled = self._copier.unsettled.intersection(partitions)
         await self.reporter.publish()
-        self._send({"type": "released", "partitions": [list(part) for part in released]})
+        self._send(
+            {
+                "type": "released",
+                "partitions": [list(part) for part in partitions],
+                "unsettled": [list(part) for part in unsettled],
+            }
+        )
 
     async def _leave(self) -> None:
         """Let everything go in order and tell the driver, which then closes the line."""
-        if self._stopping:
-            return
         with self._lease_over:
+            if self._leaving:
+                return
+            self._leaving = True
             self._in_lease = False
             self._lease_over.notify_all()
-        await self._release(list(self._copier.partitions))
+        await self._release(self._copier.granted)
         self._stopping = True
         self._send({"type": "bye"})
 

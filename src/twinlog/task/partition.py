@@ -121,7 +121,7 @@ class PartitionCopy:
 
     def grant_again(self) -> Grant:
         """The grant to take this partition up from what is known to have arrived."""
-        return replace(self.grant, position=self.acknowledged)
+        return replace(self.grant, position=self.acknowledged, settled=True)
 
     def deliver(self, asked: FetchPosition, fetched: PartitionAnswer) -> None:
         """Take one answer of the source."""

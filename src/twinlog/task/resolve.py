@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,10 @@ from twinlog.task.inspect import SourceInspector
 from twinlog.task.resume import resume_behind_log_end
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
+
+SETTLE_S = 0.25
+SETTLE_AT_MOST_S = 5.0
+"""Somebody else may write to a remote topic without end; that is found out elsewhere."""
 
 
 class Resolver:
@@ -43,6 +48,9 @@ class Resolver:
         await self._source.refresh({grant.source.topic for grant in grants})
         await self._target.refresh({grant.remote.topic for grant in grants})
         ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
+        unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
+        if unsettled:
+            ends.update(await self._settled_ends(unsettled))
         fresh = [grant.source for grant in grants if grant.position is None]
         starts: dict[TopicPartition, int] = {}
         if fresh:
@@ -58,6 +66,23 @@ class Resolver:
             else:
                 found[grant.source] = await self._again(grant, grant.position, end)
         return found
+
+    async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ends of remote logs that move no more.
+
+        A target that stood still takes up what a lost copier sent it, and this question, in any order. So an answer
+        counts when it came at once and says the same as the one before.
+        """
+        before: dict[TopicPartition, int] | None = None
+        deadline = time.monotonic() + SETTLE_AT_MOST_S
+        while True:
+            asked = time.monotonic()
+            ends = await self._target.list_offsets(remotes, LATEST)
+            answered = time.monotonic()
+            if answered - asked < SETTLE_S and (ends == before or answered > deadline):
+                return ends
+            before = ends
+            await self._target.loop.sleep(SETTLE_S)
 
     def _reset(self) -> int:
         reset = self._settings.consumer.auto_offset_reset

@@ -7,6 +7,9 @@ stops: whoever holds the other end may have given its partitions away.
 from __future__ import annotations
 
 import json
+import os
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from typing import Any
@@ -65,6 +68,11 @@ class Line:
 
     def fileno(self) -> int:
         return self.connection.fileno()
+
+    def shut(self) -> None:
+        """End the line for both ends, also for threads that wait for it; it has still to be closed."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.connection.close()
