@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.source_log import New, SourceLog
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+from twinlog.write.queue import KNOWN_S, MAX_WINDOW, AppendQueue, ProducerIdentity, Sent
+
+PART = TopicPartition(TopicName("north.t"), 0)
+NOW = 1000.0
+
+
+class Owner:
+    """Owns a queue: notes what is acknowledged, and what it is in trouble with."""
+
+    def __init__(self, appends: int) -> None:
+        self.acknowledged: list[int] = []
+        self.troubles: list[Sent] = []
+        self.queue = AppendQueue(
+            PART,
+            ProducerIdentity(7, 0),
+            lambda append, base_offset: self.acknowledged.append(base_offset),
+            self.troubles.append,
+        )
+        self.put(appends)
+
+    def put(self, count: int) -> None:
+        self.queue.put([batch_of(2) for _ in range(count)])
+
+    def take_all(self, now: float = NOW) -> list[Sent]:
+        """Everything that may be sent at a time."""
+        sent = []
+        while self.queue.next_bytes(now):
+            sent.append(self.queue.take())
+        return sent
+
+
+def batch_of(records: int) -> Append:
+    log = SourceLog()
+    log.batch([New(number) for number in range(records)])
+    (append,) = prepare(log.fetch(), 0, CopyRules()).appends
+    return append
+
+
+@pytest.fixture
+def known() -> Owner:
+    """One whose producer the broker knows, with ten more appends."""
+    owner = Owner(1)
+    (first,) = owner.take_all()
+    owner.queue.settle(first, 0, 0)
+    owner.put(10)
+    return owner
+
+
+def test_the_first_append_of_a_producer_flies_alone() -> None:
+    owner = Owner(10)
+    (first,) = owner.take_all()
+    owner.queue.settle(first, 0, 0)
+    assert [sent.sequence for sent in owner.take_all()] == [2, 4, 6, 8, 10]
+    assert owner.acknowledged == [0]
+
+
+def test_the_first_append_is_tried_again_alone() -> None:
+    owner = Owner(10)
+    (first,) = owner.take_all()
+    owner.queue.settle(first, 7, -1)
+    assert owner.troubles == [first]
+    owner.queue.retry(NOW)
+    assert owner.take_all() == [first]
+
+
+def test_after_a_long_silence_an_append_flies_alone_again(known: Owner) -> None:
+    sent = known.take_all()
+    assert len(sent) == MAX_WINDOW
+    for one in sent:
+        known.queue.settle(one, 0, 0)
+    assert len(known.take_all(NOW + KNOWN_S)) == 1
+
+
+def test_a_new_identity_begins_alone_with_sequence_0(known: Owner) -> None:
+    known.queue.clear(ProducerIdentity(7, 1))
+    known.put(3)
+    assert [sent.sequence for sent in known.take_all()] == [0]
+
+
+def test_appends_are_acknowledged_in_order(known: Owner) -> None:
+    first, second, third, *_ = known.take_all()
+    known.queue.settle(third, 0, 40)
+    known.queue.settle(second, 0, 20)
+    assert known.acknowledged == [0]
+    known.queue.settle(first, 0, 10)
+    assert known.acknowledged == [0, 10, 20, 40]
+
+
+def test_parts_take_the_place_of_a_refused_append(known: Owner) -> None:
+    sent = known.take_all()
+    for one in sent:
+        known.queue.settle(one, 10 if one is sent[0] else 45, -1)
+    assert known.troubles == [sent[0]]
+    known.queue.replace_first([batch_of(1), batch_of(1)])
+    assert [one.sequence for one in known.take_all()] == [2, 3, 4, 6, 8]
+    assert known.queue.queued_bytes == sum(batch.bytes for batch in [batch_of(2)] * 9 + [batch_of(1)] * 2)
+
+
+def test_a_refused_append_can_be_left_out(known: Owner) -> None:
+    sent = known.take_all()
+    for one in sent:
+        known.queue.settle(one, 10 if one is sent[0] else 45, -1)
+    known.queue.replace_first([])
+    again = known.take_all()
+    assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
+    assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
