@@ -10,10 +10,18 @@ from harness.java import java_command
 
 HERE = Path(__file__).parent
 PRECEDENCE = sorted(str(path) for path in (HERE / "precedence").glob("*.properties"))
+RECORDERS: dict[str, list[str]] = {
+    "Policies": [],
+    "Patterns": [],
+    "Precedence": PRECEDENCE,
+    "Formats": [],
+    "Translations": [],
+    "Clients": [],
+}
 
 
 def main() -> None:
-    for name, arguments in (("Policies", []), ("Patterns", []), ("Precedence", PRECEDENCE)):
+    for name, arguments in RECORDERS.items():
         source = str(HERE / f"Record{name}.java")
         command = [java_command(), "-cp", classpath_argument(), source, *arguments]
         printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout

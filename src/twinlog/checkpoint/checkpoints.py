@@ -41,6 +41,13 @@ class Checkpoint:
         offsets = INT64.pack(self.upstream) + INT64.pack(self.downstream)
         return INT16.pack(VERSION) + offsets + string(self.metadata)
 
+    def __str__(self) -> str:
+        """As Kafka's console formatter prints it."""
+        return (
+            f"Checkpoint{{consumerGroupId={self.group}, topicPartition={self.remote}, "
+            f"upstreamOffset={self.upstream}, downstreamOffset={self.downstream}, metadata={self.metadata}}}"
+        )
+
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | None:
     """The checkpoint of a record, of whatever version; None for a tombstone and for what is none."""

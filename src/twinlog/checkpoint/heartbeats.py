@@ -31,6 +31,13 @@ class Heartbeat:
         """The record's value: INT16 version, INT64 timestamp in ms."""
         return INT16.pack(VERSION) + INT64.pack(self.timestamp_ms)
 
+    def __str__(self) -> str:
+        """As Kafka's console formatter prints it."""
+        return (
+            f"Heartbeat{{sourceClusterAlias={self.source}, targetClusterAlias={self.target}, "
+            f"timestamp={self.timestamp_ms}}}"
+        )
+
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
     """The heartbeat of a record, of whatever version; None for a tombstone and for what is none."""

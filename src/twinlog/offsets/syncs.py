@@ -43,6 +43,13 @@ class OffsetSync:
         """The record's value: INT64 upstream offset, INT64 downstream offset; it has no version."""
         return INT64.pack(self.upstream) + INT64.pack(self.downstream)
 
+    def __str__(self) -> str:
+        """As Kafka's console formatter prints it."""
+        return (
+            f"OffsetSync{{topicPartition={self.source}, upstreamOffset={self.upstream}, "
+            f"downstreamOffset={self.downstream}}}"
+        )
+
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | None:
     """The offset sync of a record; None for a tombstone and for what is none, on which MirrorMaker 2 would fail."""

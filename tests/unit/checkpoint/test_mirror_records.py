@@ -1,0 +1,71 @@
+"""Offset syncs, checkpoints and heartbeats are what Kafka's own classes write, read and print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
+from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.types import Alias, GroupId, TopicName
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "formats.jsonl"
+ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
+
+Decoder = Callable[[bytes | None, bytes | None], OffsetSync | Checkpoint | Heartbeat | None]
+KINDS: dict[str, tuple[Callable[..., OffsetSync | Checkpoint | Heartbeat], Decoder]] = {
+    "offset_sync": (OffsetSync, decode_offset_sync),
+    "checkpoint": (Checkpoint, decode_checkpoint),
+    "heartbeat": (Heartbeat, decode_heartbeat),
+}
+
+
+def data(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def rows(kind: str, *, read: bool) -> list[dict[str, Any]]:
+    found = [row for row in ROWS if row["kind"] == kind and (row["fields"] is not None) == read]
+    assert len(found) > 10
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reads_what_kafka_reads(kind: str) -> None:
+    make, decode = KINDS[kind]
+    for row in rows(kind, read=True):
+        found = decode(data(row["key"]), data(row["value"]))
+        assert found == make(*row["fields"])
+        assert f"{found}\n" == row["line"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_writes_what_kafka_writes(kind: str) -> None:
+    make, _ = KINDS[kind]
+    # The first rows are records as Kafka encodes them, the others damaged ones.
+    for row in rows(kind, read=True)[:24]:
+        made = make(*row["fields"])
+        assert (made.key.hex(), made.value.hex()) == (row["key"], row["value"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_kafka_fails_on_is_no_record(kind: str) -> None:
+    _, decode = KINDS[kind]
+    for row in rows(kind, read=False):
+        assert decode(data(row["key"]), data(row["value"])) is None, row["error"]
+
+
+def test_text_that_is_no_text_is_written_as_java_writes_it() -> None:
+    assert Heartbeat(Alias("\ud800"), Alias("b"), 0).key == b"\0\1?\0\1b"
+
+
+def test_a_string_too_long_for_its_field_is_refused() -> None:
+    longest = Checkpoint(GroupId("g" * 32767), TopicName("t"), 0, 1, 1)
+    assert decode_checkpoint(longest.key, longest.value) == longest
+    with pytest.raises(ValueError, match="32768 bytes"):
+        _ = Checkpoint(GroupId("g" * 32768), TopicName("t"), 0, 1, 1).key
