@@ -132,6 +132,11 @@ class SegmentWriter:
         """How many points of this segment were handed out."""
         self._full: list[Segment] = []
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """The offsets the next record has on both sides, as far as is known."""
+        return self._map.next_source, self._map.next_target
+
     def copied(self, spans: Sequence[tuple[int, int]], base_offset: int) -> None:
         """An append arrived: runs of (first source offset, count), the first record at target offset `base_offset`."""
         for source, count in spans:

@@ -1,0 +1,261 @@
+"""Laws of the exact map: a group that goes on at a translated offset reads what it would have read next, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from twinlog.offsets.exact import ExactMap, Translated
+from twinlog.offsets.maps import ExactMaps, StoredRecord
+from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment
+from twinlog.types import TopicName, TopicPartition
+
+PART = TopicPartition(TopicName("orders"), 3)
+SEGMENT_POINTS = 2
+MAX_POINTS = 9
+
+
+@dataclass
+class Truth:
+    """The two logs: which record is where, and where each log ends."""
+
+    source_end: int
+    target_end: int
+    copies: list[tuple[int, int]] = field(default_factory=list)
+
+    def append(self, holes: list[tuple[int, int]], foreign: int) -> tuple[list[tuple[int, int]], int]:
+        """Copy runs of (source hole before it, count) behind `foreign` records of somebody else, as one append."""
+        self.target_end += foreign
+        base, spans = self.target_end, []
+        for hole, count in holes:
+            first, at = self.source_end + hole, self.target_end
+            spans.append((first, count))
+            self.copies += zip(range(first, first + count), range(at, at + count), strict=True)
+            self.source_end, self.target_end = first + count, at + count
+        return spans, base
+
+    def back_to(self, source: int, target: int) -> None:
+        self.source_end, self.target_end = min(self.source_end, source), min(self.target_end, target)
+        self.copies = [(here, there) for here, there in self.copies if here < source and there < target]
+
+    def next_copy(self, source: int) -> int | None:
+        """Where the first copied record at or after a source offset is."""
+        return min((there for here, there in self.copies if here >= source), default=None)
+
+
+holes = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4)
+appends = st.tuples(st.just("append"), holes, st.sampled_from([0, 0, 0, 1, 5]))
+passes = st.tuples(st.just("pass"), st.integers(1, 4), st.just(0))
+rewinds = st.tuples(st.just("back"), st.integers(0, 12), st.integers(0, 12))
+begins = st.tuples(st.integers(0, 5), st.integers(0, 5))
+
+
+@given(begins, st.booleans(), st.lists(st.one_of(appends, appends, passes), max_size=12))
+def test_every_offset_translates_to_the_next_copy(
+    begin: tuple[int, int], complete: bool, events: list[tuple[str, Any, int]]
+) -> None:
+    truth, known = Truth(*begin), ExactMap(*begin, complete=complete)
+    for kind, what, foreign in events:
+        if kind == "append":
+            spans, base = truth.append(what, foreign)
+            for first, count in spans:
+                known.copied(first, base, count)
+                base += count
+        else:
+            truth.source_end += what
+            known.passed(truth.source_end)
+    for offset in range(truth.source_end + 1):
+        there = truth.next_copy(offset)
+        expected = Translated(known.next_target if there is None else there, True)
+        assert known.to_target(offset) == (expected if complete or offset >= begin[0] else None)
+    for offset in range(begin[1], known.next_target + 1):
+        back = known.to_source(offset)
+        assert back is not None
+        assert back.exact
+        ahead = [here for here, there in truth.copies if there >= offset]
+        assert [here for here, _ in truth.copies if here >= back.offset] == ahead
+        if (back.offset, offset) not in truth.copies:
+            # Between two copies; in the source hole there, if there is one too.
+            assert not any(there == offset for _, there in truth.copies)
+    assert known.to_target(truth.source_end + 1) == Translated(known.next_target, False)
+
+
+@given(begins, st.lists(st.one_of(appends, appends, rewinds), max_size=12))
+def test_what_went_back_is_forgotten(begin: tuple[int, int], events: list[tuple[str, Any, int]]) -> None:
+    truth, known = Truth(*begin), ExactMap(*begin, complete=True)
+    for kind, what, other in events:
+        if kind == "append":
+            spans, base = truth.append(what, other)
+            for first, count in spans:
+                known.copied(first, base, count)
+                base += count
+        else:
+            truth.back_to(max(0, truth.source_end - what), max(0, truth.target_end - other))
+            # Only an append shows that a side went back.
+            spans, base = truth.append([(0, 1)], 0)
+            known.copied(spans[0][0], base, 1)
+    for offset in range(truth.source_end + 1):
+        there = truth.next_copy(offset)
+        assert known.to_target(offset) == Translated(known.next_target if there is None else there, True)
+
+
+class Flow:
+    """A flow of one partition with its stored segments and position, whose copier comes and goes."""
+
+    def __init__(self) -> None:
+        self.truth = Truth(2, 3)
+        self.topic: list[StoredRecord] = []
+        self.position: tuple[int, int] | None = None
+        self.followed = ExactMaps()
+        self.read_up_to = 0
+        self.writer = self._writer(2, 3, life=0, complete=True)
+        self.source_start = 0
+        self.all_known = True
+        """Whether every copy was noted, and none forgotten since."""
+        self.store()
+
+    def _writer(self, next_source: int, next_target: int, *, life: int, complete: bool = False) -> SegmentWriter:
+        return SegmentWriter(
+            PART, next_source, next_target, life=life, complete=complete, segment_points=SEGMENT_POINTS
+        )
+
+    def append(self, runs: list[tuple[int, int]], foreign: int) -> None:
+        self.writer.copied(*self.truth.append(runs, foreign))
+
+    def passed(self, count: int) -> None:
+        self.truth.source_end += count
+        self.writer.passed(self.truth.source_end)
+
+    def went_back(self, source: int, target: int) -> None:
+        """A truncated source (or one made anew), a truncated remote topic, or both; the copier notices and notes it."""
+        truth = self.truth
+        truth.back_to(max(0, truth.source_end - source), max(0, truth.target_end - target))
+        self.writer.jumped(truth.source_end, truth.target_end)
+        self.store()
+
+    def store(self) -> None:
+        position = self.truth.source_end, self.writer.end[1]
+        self.topic += [(segment.key, segment.value) for segment in self.writer.changed()]
+        self.position = position
+        self.follow()
+
+    def restart(self, kind: str) -> None:
+        """The copier ends (in order, by a crash, or for good with another program's turn), another one takes over."""
+        if kind != "crash":
+            self.writer.close()
+            self.store()
+        if kind == "other":
+            self.truth.append([(1, 3), (0, 2)], 2)
+            self.position = None
+        self.all_known &= kind == "clean"
+        maps = self.loaded()
+        known = maps.map(PART)
+        assert known is not None
+        begin = self.position or (known.next_source, known.next_target)
+        self.writer = self._writer(*begin, life=maps.next_life(PART, *begin))
+        self.writer.jumped(self.truth.source_end, self.truth.target_end)
+        self.store()
+
+    def tidy(self, source_start: int) -> None:
+        self.source_start = max(self.source_start, min(source_start, self.truth.source_end))
+        records = self.followed.tidy(
+            PART, source_start=self.source_start, max_points=MAX_POINTS, segment_points=SEGMENT_POINTS
+        )
+        self.all_known &= not records
+        self.topic += records
+        self.follow()
+
+    def follow(self) -> None:
+        self.followed.take(self.topic[self.read_up_to :])
+        self.read_up_to = len(self.topic)
+        if self.position is not None:
+            self.followed.reach(PART, *self.position)
+
+    def loaded(self) -> ExactMaps:
+        """What a driver knows that starts now, from the compacted topic."""
+        compacted: dict[bytes, bytes | None] = {}
+        for key, value in self.topic:
+            compacted.pop(key, None)
+            compacted[key] = value
+        maps = ExactMaps()
+        maps.take(compacted.items())
+        if self.position is not None:
+            maps.reach(PART, *self.position)
+        return maps
+
+
+steps = st.one_of(
+    appends,
+    appends,
+    passes,
+    rewinds,
+    st.tuples(st.just("store"), st.just(0), st.just(0)),
+    st.tuples(st.just("restart"), st.sampled_from(["clean", "crash", "other"]), st.just(0)),
+    st.tuples(st.just("tidy"), st.integers(0, 60), st.just(0)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, min_size=5, max_size=40))
+def test_no_record_is_skipped_whatever_happens(events: list[tuple[str, Any, int]]) -> None:
+    flow = Flow()
+    for kind, what, other in events:
+        if kind == "append":
+            flow.append(what, other)
+        elif kind == "pass":
+            flow.passed(what)
+        elif kind == "back":
+            flow.went_back(what, other)
+        elif kind == "restart":
+            flow.restart(what)
+        elif kind == "tidy":
+            flow.tidy(what)
+        else:
+            flow.store()
+            check(flow)
+    flow.store()
+    check(flow)
+
+
+def check(flow: Flow) -> None:
+    for maps in (flow.followed, flow.loaded()):
+        known = maps.map(PART)
+        assert known is not None
+        targets = [there for _, there in flow.truth.copies]
+        for offset in range(flow.source_start, flow.truth.source_end + 2):
+            found = known.to_target(offset)
+            if found is None:
+                assert offset < known.points(0, 1)[0].source
+                assert not known.complete
+                continue
+            ahead = [there for here, there in flow.truth.copies if here >= offset]
+            read = [there for there in targets if there >= found.offset]
+            if found.exact:
+                assert read == ahead
+            assert found.exact or not flow.all_known or offset > flow.truth.source_end
+            assert set(ahead) <= set(read)
+        for offset in range(flow.truth.target_end + 1):
+            back = known.to_source(offset)
+            if back is not None:
+                assert all(here >= back.offset for here, there in flow.truth.copies if there >= offset)
+        for here, there in flow.truth.copies:
+            found, back = known.to_target(here), known.to_source(there)
+            if found is not None and found.exact and back is not None and back.exact:
+                assert (found.offset, back.offset) == (there, here)
+
+
+points = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30)
+
+
+@given(points, st.integers(0, 2**31 - 1), st.booleans(), st.text(max_size=9))
+def test_a_stored_segment_says_what_was_stored(
+    gaps: list[tuple[int, int, int]], life: int, complete: bool, topic: str
+) -> None:
+    known = ExactMap(gaps[0][0], gaps[0][1])
+    for source, target, count in gaps:
+        known.copied(known.next_source + source, known.next_target + target, count + 1)
+    segment = Segment(TopicPartition(TopicName(topic), 7), life, complete, tuple(known.points()))
+    assert decode_segment(segment.key, segment.value) == segment

@@ -1,0 +1,172 @@
+"""Segments: their bytes, when they are written, and the map they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.offsets.exact import Point, Translated
+from twinlog.offsets.maps import ExactMaps, StoredRecord
+from twinlog.offsets.segments import (
+    SEGMENT_POINTS,
+    Segment,
+    SegmentWriter,
+    decode_segment,
+    decode_segment_key,
+    segments_topic,
+)
+from twinlog.types import Alias, TopicName, TopicPartition
+
+PART = TopicPartition(TopicName("orders"), 3)
+OTHER = TopicPartition(TopicName("orders"), 4)
+
+
+def records(segments: Iterable[Segment]) -> list[StoredRecord]:
+    return [(segment.key, segment.value) for segment in segments]
+
+
+def test_the_topic_is_internal_by_its_name() -> None:
+    assert segments_topic(Alias("east")) == "mm2-twinlog-offsets.east.internal"
+
+
+def test_bytes_of_a_segment() -> None:
+    segment = Segment(PART, 2, True, (Point(100, 90), Point(164, 91, 3)))
+    assert segment.key.hex(" ") == "00 06 6f 72 64 65 72 73 00 00 00 03 00 00 00 00 00 00 00 64"
+    assert segment.value.hex(" ") == "00 00 00 01 00 00 00 02 00 00 00 00 00 00 00 5a 00 80 01 02 06"
+    assert decode_segment(segment.key, segment.value) == segment
+    assert decode_segment_key(segment.key) == (PART, 100)
+
+
+def test_what_is_no_segment_is_passed_over() -> None:
+    segment = Segment(PART, 0, False, (Point(0, 0), Point(300, 200)))
+    assert decode_segment(None, segment.value) is None
+    assert decode_segment(segment.key, None) is None
+    for size in range(len(segment.key)):
+        assert decode_segment(segment.key[:size], segment.value) is None
+    whole = {len(segment.value), len(segment.value) - 5}
+    for size in range(len(segment.value) + 1):
+        assert (decode_segment(segment.key, segment.value[:size]) is not None) == (size in whole)
+    assert decode_segment(segment.key, b"\0\1" + segment.value[2:]) is None
+
+
+def test_copies_in_step_write_one_record_for_ever() -> None:
+    writer = SegmentWriter(PART, 0, 0, complete=True)
+    assert [segment.points for segment in writer.changed()] == [(Point(0, 0),)]
+    for number in range(1000):
+        writer.copied([(number * 10, 10)], number * 10)
+        assert writer.changed() == []
+    assert writer.end == (10_000, 10_000)
+
+
+def test_a_hole_is_written_once() -> None:
+    writer = SegmentWriter(PART, 0, 0)
+    writer.copied([(0, 10), (12, 10)], 0)
+    assert [segment.points for segment in writer.changed()] == [(Point(0, 0), Point(12, 10))]
+    writer.copied([(22, 10)], 20)
+    writer.passed(40)
+    assert writer.changed() == []
+
+
+def test_a_full_segment_is_followed_by_the_next() -> None:
+    writer = SegmentWriter(PART, 0, 0, complete=True)
+    for number in range(SEGMENT_POINTS * 2):
+        writer.copied([(number * 2, 1)], number)
+    segments = writer.changed()
+    assert [segment.complete for segment in segments] == [True, *[False] * (len(segments) - 1)]
+    assert all(len(segment.points) <= SEGMENT_POINTS for segment in segments)
+    assert max(len(segment.value) for segment in segments) < 1000
+    maps = ExactMaps()
+    maps.take(records(segments))
+    maps.reach(PART, *writer.end)
+    known = maps.map(PART)
+    assert known is not None
+    for offset in range(SEGMENT_POINTS * 4 - 1):
+        assert known.to_target(offset) == Translated((offset + 1) // 2, True)
+
+
+def test_a_task_that_goes_on_begins_its_own_segment() -> None:
+    maps = ExactMaps()
+    first = SegmentWriter(PART, 0, 0, complete=True)
+    first.copied([(0, 10)], 0)
+    maps.take(records(first.changed()))
+    maps.reach(PART, 10, 10)
+    second = SegmentWriter(PART, 10, 10, life=maps.next_life(PART, 10, 10))
+    second.copied([(15, 10)], 10)
+    maps.take(records(second.changed()))
+    maps.reach(PART, 25, 20)
+    known = maps.map(PART)
+    assert known is not None
+    assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
+
+
+def test_a_life_ends_with_what_went_back() -> None:
+    maps = ExactMaps()
+    writer = SegmentWriter(PART, 0, 0, complete=True)
+    writer.copied([(0, 10), (20, 10), (40, 10)], 0)
+    maps.take(records(writer.changed()))
+    writer.copied([(5, 3)], 30)
+    segments = writer.changed()
+    assert [segment.life for segment in segments] == [1]
+    maps.take(records(segments))
+    maps.reach(PART, *writer.end)
+    known = maps.map(PART)
+    assert known is not None
+    assert known.points() == [Point(0, 0), Point(5, 30)]
+    assert [known.to_target(offset) for offset in (4, 5, 8)] == [Translated(at, True) for at in (4, 30, 33)]
+    assert maps.next_life(PART, 8, 33) == 1
+    assert maps.next_life(PART, 4, 33) == 2
+
+
+def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
+    maps = ExactMaps()
+    writer = SegmentWriter(PART, 0, 0, complete=True)
+    writer.copied([(0, 1000)], 0)
+    writer.close()
+    maps.take(records(writer.changed()))
+    # No position of ours to end at: MirrorMaker 2 has written its own since.
+    known = maps.map(PART)
+    assert known is not None
+    assert known.to_target(999) == Translated(999, True)
+    assert known.to_target(1001) == Translated(1000, False)
+
+
+def test_partitions_are_kept_apart() -> None:
+    maps = ExactMaps()
+    taken = maps.take(
+        [*records(SegmentWriter(PART, 0, 0).changed()), *records(SegmentWriter(OTHER, 5, 7).changed()), (b"?", b"!")]
+    )
+    assert taken == {PART, OTHER}
+    one, other = maps.map(PART), maps.map(OTHER)
+    assert one is not None
+    assert other is not None
+    assert (one.to_target(0), other.to_target(5)) == (Translated(0, True), Translated(7, True))
+    assert maps.map(TopicPartition(PART.topic, 9)) is None
+    assert maps.next_life(TopicPartition(PART.topic, 9), 0, 0) == 0
+    assert maps.tidy(TopicPartition(PART.topic, 9)) == []
+
+
+def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
+    maps, writer = ExactMaps(), SegmentWriter(PART, 0, 0, complete=True)
+    topic: dict[bytes, bytes | None] = {}
+    for number in range(6000):
+        writer.copied([(number * 2, 1)], number)
+        stored = records(writer.changed())
+        topic.update(stored)
+        maps.take(stored)
+    maps.reach(PART, *writer.end)
+    newest = max(key for key, value in topic.items() if value is not None)
+    changes = maps.tidy(PART, source_start=1000)
+    assert newest not in dict(changes)
+    topic.update(changes)
+    left = [(key, value) for key, value in topic.items() if value is not None]
+    assert len(left) < 20
+    assert sum(len(value) for _, value in left) < 20_000
+    # Whoever reads the topic now knows the same.
+    again = ExactMaps()
+    again.take(left)
+    again.reach(PART, *writer.end)
+    here, there = maps.map(PART), again.map(PART)
+    assert here is not None
+    assert there is not None
+    assert here.points() == there.points()
+    assert (here.to_target(999), there.to_target(999)) == (None, None)
+    assert maps.tidy(PART, source_start=1000) == []
