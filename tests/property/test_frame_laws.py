@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.protocol.producer import ProduceRequest
@@ -20,10 +20,13 @@ from twinlog.kafka.wire import PRODUCE_VERSION, SCRATCH_BYTES, FrameParser, RawP
 
 LIMIT = 200_000
 
+anything = settings(deadline=None)
+
 names = st.text(min_size=1, max_size=200)
 batches = st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=1, max_size=300), min_size=1, max_size=4)
 
 
+@anything
 @given(
     topics=st.dictionaries(names, batches, min_size=1, max_size=3),
     acks=st.sampled_from([-1, 1]),
@@ -120,6 +123,7 @@ def framed(body: bytes) -> bytes:
 sizes = st.sampled_from([0, 1, 3, 4, 5, 100, SCRATCH_BYTES - 4, SCRATCH_BYTES, SCRATCH_BYTES + 1, LIMIT])
 
 
+@anything
 @given(sizes=st.lists(sizes, max_size=5), cuts=st.lists(st.integers(0, 5 * LIMIT), max_size=12))
 def test_frames_are_whole_however_they_arrive(sizes: list[int], cuts: list[int]) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
