@@ -31,8 +31,14 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
-        "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+        "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     ),
+}
+
+CLUSTER_SETTINGS = {
+    # Records pass through Python beside the executor's JVM, which therefore needs next to nothing.
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20",
 }
 
 SETTINGS = {
@@ -99,7 +105,7 @@ class SparkEngine:
         settings = {
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
             **SETTINGS,
-            **(LOCAL_SETTINGS if self.local else {}),
+            **(LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS),
             **conf,
         }
         log_file = self._scratch / "log4j2.properties"
@@ -117,14 +123,14 @@ class SparkEngine:
 
     @property
     def slots(self) -> int:
-        """How many tasks run at once; on a cluster it changes as executors come and go."""
-        return int(self._session.sparkContext.defaultParallelism)
+        """How many tasks run at once; on a cluster it changes as executors come and go, and is 0 without any."""
+        context = self._session.sparkContext._jsc.sc()
+        return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
-    def wait_for_executors(self, timeout_s: float) -> None:
-        """On a cluster, wait until an executor has registered: before that, Spark guesses at its slots."""
+    def wait_for_slots(self, wanted: int, timeout_s: float) -> None:
+        """On a cluster, wait until executors with `wanted` slots have registered, or those that come in time."""
         deadline = time.monotonic() + timeout_s
-        scala_context = self._session.sparkContext._jsc.sc()
-        while not self.local and scala_context.getExecutorMemoryStatus().size() < 2 and time.monotonic() < deadline:
+        while self.slots < wanted and time.monotonic() < deadline:
             time.sleep(0.2)
 
     @property
