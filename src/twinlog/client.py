@@ -1,0 +1,229 @@
+"""What an application on a target cluster asks about mirroring: Python's twin of MirrorMaker 2's client library.
+
+    from twinlog.client import translate_offsets
+    from twinlog.settings import ClientSettings
+
+    west = ClientSettings(("west-1:9092",))
+    for partition, committed in translate_offsets(west, "east", "my-group", timeout_s=30).items():
+        consumer.commit(...)
+
+Everything is read from the cluster the application runs on, the target; the source need not be alive. Behaviour of
+Kafka 4.3's classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with two differences: when the time is over
+before all checkpoints are read, and when the cluster has no topic of checkpoints for an alias, there is an error
+instead of an incomplete or empty answer, on which a group would start from the wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import overload
+
+from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.errors import ClusterError
+from twinlog.flows import chains
+from twinlog.flows.naming import ReplicationPolicy
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.snapshot import read_partition
+from twinlog.read.records import Record
+from twinlog.settings import ClientSettings
+from twinlog.types import Alias, GroupId, TopicName, TopicPartition
+
+DEFAULT_POLICY = ReplicationPolicy()
+CONNECT_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """What to commit for a partition: the next offset to read, and the metadata the group had committed with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+class MirrorClient:
+    """Asks one cluster; connects with the first question. Close it, or use it as a context manager.
+
+    `policy` is the replication policy of the flows to this cluster. Every method raises ClusterError when the cluster
+    does not answer and RefusedError when a permission is missing.
+    """
+
+    def __init__(self, settings: ClientSettings, policy: ReplicationPolicy = DEFAULT_POLICY) -> None:
+        self.policy = policy
+        self._settings = settings
+        self._open: ClusterAdmin | None = None
+
+    def __enter__(self) -> MirrorClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def heartbeat_topics(self) -> set[TopicName]:
+        """Topics that hold heartbeats: this cluster's own and mirrored ones, such as `east.heartbeats`."""
+        return {topic for topic in self._topics() if self.policy.is_heartbeats(topic)}
+
+    def checkpoint_topics(self) -> set[TopicName]:
+        """Topics that hold checkpoints, such as `east.checkpoints.internal`."""
+        return {topic for topic in self._topics() if self.policy.is_checkpoints(topic)}
+
+    def upstream_clusters(self) -> set[Alias]:
+        """Every cluster whose heartbeats arrive here, directly or over others."""
+        return {alias for topic in self.heartbeat_topics() for alias in chains.sources(self.policy, topic)}
+
+    def replication_hops(self, upstream_alias: str) -> int:
+        """Over how many flows heartbeats of a cluster arrive here, by the shortest way; -1 if they do not.
+
+        A flow from east to west makes 1 on west; this cluster's own alias makes -1.
+        """
+        found = [chains.hops(self.policy, topic, Alias(upstream_alias)) for topic in self.heartbeat_topics()]
+        return min((count for count in found if count >= 0), default=-1)
+
+    def remote_topics(self, source_alias: str | None = None) -> set[TopicName]:
+        """Topics that are copies from another cluster; with `source_alias` those whose nearest source it is.
+
+        With the identity policy every ordinary topic is one.
+        """
+        return {
+            topic
+            for topic in self._topics()
+            if chains.is_remote(self.policy, topic) and source_alias in (None, self.policy.source_alias(topic))
+        }
+
+    @overload
+    def translate_offsets(
+        self, remote_alias: str, group: str, timeout_s: float
+    ) -> dict[TopicPartition, CommittedOffset]: ...
+
+    @overload
+    def translate_offsets(
+        self, remote_alias: str, group: re.Pattern[str], timeout_s: float
+    ) -> dict[GroupId, dict[TopicPartition, CommittedOffset]]: ...
+
+    def translate_offsets(
+        self, remote_alias: str, group: str | re.Pattern[str], timeout_s: float
+    ) -> dict[TopicPartition, CommittedOffset] | dict[GroupId, dict[TopicPartition, CommittedOffset]]:
+        """Where a consumer group of cluster `remote_alias` goes on here, by its last checkpoints.
+
+        For a group: by partition of this cluster, empty when there is no checkpoint of it. For a pattern, which must
+        match whole group ids: the same by group. Raises ClusterError when not everything was read within `timeout_s`
+        seconds, or when the cluster has no checkpoints of `remote_alias`.
+        """
+        if isinstance(group, re.Pattern):
+            return self._checkpoints(remote_alias, group, timeout_s)
+        return self._checkpoints(remote_alias, re.compile(re.escape(group)), timeout_s).get(GroupId(group), {})
+
+    def _checkpoints(
+        self, remote_alias: str, groups: re.Pattern[str], timeout_s: float
+    ) -> dict[GroupId, dict[TopicPartition, CommittedOffset]]:
+        deadline = time.monotonic() + timeout_s
+        topic = self.policy.checkpoints_topic(Alias(remote_alias))
+        here = self._topics(timeout_s)
+        if topic not in here:
+            others = ", ".join(sorted(name for name in here if self.policy.is_checkpoints(name))) or "none"
+            raise ClusterError(
+                f"this cluster has no topic {topic}, so no checkpoints of groups of cluster {remote_alias}; check the "
+                f"alias, the replication policy and emit.checkpoints.enabled (topics of checkpoints here: {others})"
+            )
+        found: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
+
+        def take(record: Record) -> None:
+            checkpoint: Checkpoint | None = decode_checkpoint(record.key, record.value)
+            if checkpoint is not None and groups.fullmatch(checkpoint.group):
+                offset = CommittedOffset(checkpoint.downstream, checkpoint.metadata)
+                found.setdefault(checkpoint.group, {})[checkpoint.remote] = offset
+
+        read_partition(self._admin(timeout_s), TopicPartition(topic, 0), take, max(0.0, deadline - time.monotonic()))
+        return found
+
+    def _topics(self, timeout_s: float = CONNECT_TIMEOUT_S) -> set[TopicName]:
+        return set(self._admin(timeout_s).topics())
+
+    def _admin(self, timeout_s: float) -> ClusterAdmin:
+        if self._open is None:
+            admin = ClusterAdmin("at " + ",".join(self._settings.bootstrap_servers), self._settings)
+            try:
+                admin.connect(timeout_s)
+            except BaseException:
+                admin.close()
+                raise
+            self._open = admin
+        return self._open
+
+
+@overload
+def translate_offsets(
+    settings: ClientSettings,
+    remote_alias: str,
+    group: str,
+    timeout_s: float,
+    *,
+    policy: ReplicationPolicy = DEFAULT_POLICY,
+) -> dict[TopicPartition, CommittedOffset]: ...
+
+
+@overload
+def translate_offsets(
+    settings: ClientSettings,
+    remote_alias: str,
+    group: re.Pattern[str],
+    timeout_s: float,
+    *,
+    policy: ReplicationPolicy = DEFAULT_POLICY,
+) -> dict[GroupId, dict[TopicPartition, CommittedOffset]]: ...
+
+
+def translate_offsets(
+    settings: ClientSettings,
+    remote_alias: str,
+    group: str | re.Pattern[str],
+    timeout_s: float,
+    *,
+    policy: ReplicationPolicy = DEFAULT_POLICY,
+) -> dict[TopicPartition, CommittedOffset] | dict[GroupId, dict[TopicPartition, CommittedOffset]]:
+    """`MirrorClient.translate_offsets` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.translate_offsets(remote_alias, group, timeout_s)
+
+
+def replication_hops(
+    settings: ClientSettings, upstream_alias: str, *, policy: ReplicationPolicy = DEFAULT_POLICY
+) -> int:
+    """`MirrorClient.replication_hops` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.replication_hops(upstream_alias)
+
+
+def upstream_clusters(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[Alias]:
+    """`MirrorClient.upstream_clusters` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.upstream_clusters()
+
+
+def heartbeat_topics(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
+    """`MirrorClient.heartbeat_topics` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.heartbeat_topics()
+
+
+def checkpoint_topics(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
+    """`MirrorClient.checkpoint_topics` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.checkpoint_topics()
+
+
+def remote_topics(
+    settings: ClientSettings, source_alias: str | None = None, *, policy: ReplicationPolicy = DEFAULT_POLICY
+) -> set[TopicName]:
+    """`MirrorClient.remote_topics` on the cluster that `settings` reach."""
+    with MirrorClient(settings, policy) as client:
+        return client.remote_topics(source_alias)
