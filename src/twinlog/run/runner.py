@@ -20,7 +20,10 @@ STOP_S = 5.0
 COPIERS_STOP_S = 2.5
 TICK_S = 0.2
 EXECUTORS_S = 15.0
-SLOTS_EVERY_S = 5.0
+"""How long a start waits for the first executor of a cluster."""
+
+SLOTS_EVERY_S = 1.0
+SAY_AGAIN_S = 60.0
 RESTART_S = (1.0, 30.0)
 """First and longest wait before a query that ended by itself is started again."""
 
@@ -53,6 +56,7 @@ class Runner:
         self.flows: list[FlowRunner] = []
         self.web_url: str | None = None
         self._slots_at = 0.0
+        self._said_at = float("-inf")
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns within about five seconds."""
@@ -113,8 +117,21 @@ class Runner:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
         if engine.local or time.monotonic() < self._slots_at:
             return
-        self._slots_at = time.monotonic() + SLOTS_EVERY_S
-        share = max(1, engine.slots // len(self._settings))
+        now = time.monotonic()
+        self._slots_at = now + SLOTS_EVERY_S
+        slots = engine.slots
+        if not slots:
+            if now - self._said_at > SAY_AGAIN_S:
+                self._said_at = now
+                log.warning(
+                    "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
+                    "free, and can it reach this machine as %s?",
+                    self._options.master,
+                    engine.executor_memory,
+                    engine.host,
+                )
+            return
+        share = max(1, slots // len(self._settings))
         for flow in self.flows:
             flow.use_slots(share)
 
@@ -135,8 +152,10 @@ class Runner:
 
     def _start_engine(self, master: str) -> None:
         try:
-            engine = SparkEngine(master, self._options.conf)
-            engine.wait_for_executors(EXECUTORS_S)
+            # A standalone cluster would give all its cores to the first who comes.
+            cores = str(sum(flow.tasks_max for flow in self._settings))
+            engine = SparkEngine(master, {"spark.cores.max": cores, **self._options.conf})
+            engine.wait_for_slot(EXECUTORS_S)
             self._engine = engine
         except Exception as error:
             self._engine_error = error

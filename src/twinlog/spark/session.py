@@ -127,11 +127,16 @@ class SparkEngine:
         context = self._session.sparkContext._jsc.sc()
         return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
-    def wait_for_slots(self, wanted: int, timeout_s: float) -> None:
-        """On a cluster, wait until executors with `wanted` slots have registered, or those that come in time."""
+    def wait_for_slot(self, timeout_s: float) -> None:
+        """On a cluster, wait until the first executor has registered."""
         deadline = time.monotonic() + timeout_s
-        while self.slots < wanted and time.monotonic() < deadline:
-            time.sleep(0.2)
+        while not self.slots and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    @property
+    def executor_memory(self) -> str:
+        """Memory of an executor's JVM, as Spark writes it."""
+        return str(self._session.conf.get("spark.executor.memory", "1g"))
 
     @property
     def host(self) -> str:
