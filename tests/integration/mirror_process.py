@@ -76,16 +76,19 @@ class MirrorProcess:
         """What it said since it was started last."""
         return self._text()[self._begin :]
 
-    def wait_for_line(self, pattern: str, deadline_s: float = START_DEADLINE_S) -> str:
-        """Wait until a line that matches was said since the last start, and return it. Fails at once when it ended."""
+    def wait_for_line(self, pattern: str, deadline_s: float = START_DEADLINE_S, *, times: int = 1) -> str:
+        """Wait until lines that match were said `times` times since the last start, and return the last of these.
+
+        Fails at once when it ended.
+        """
         wanted = re.compile(pattern)
 
         def said() -> str | None:
             alive = self.process.alive
-            found = next((line for line in self.log.splitlines() if wanted.search(line)), None)
-            if found is None and not alive:
+            found = [line for line in self.log.splitlines() if wanted.search(line)]
+            if len(found) < times and not alive:
                 raise AssertionError(f"twinlog ended before it said {pattern!r}:\n{self.log}")
-            return found
+            return found[times - 1] if len(found) >= times else None
 
         try:
             return wait_for(said, deadline_s, f"twinlog says {pattern!r}")

@@ -1,0 +1,144 @@
+"""A real standalone Spark on loopback: a master and workers from pyspark's own jars, whose workers can be killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from harness.child import Child
+from harness.errors import HarnessError
+from harness.ports import claim_port, release_port
+from harness.wait import wait_for
+
+START_DEADLINE_S = 60.0
+HOST = "127.0.0.1"
+_MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+
+
+def spark_home() -> Path:
+    """Where pyspark keeps its jars and scripts."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise HarnessError("pyspark is not installed; install the development requirements.")
+    return Path(spec.origin).parent
+
+
+class SparkWorker:
+    """One worker daemon, which starts executors as its children."""
+
+    def __init__(self, process: Child) -> None:
+        self.process = process
+
+    @property
+    def executors(self) -> list[psutil.Process]:
+        """Its executors' JVMs, which run now."""
+        return [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if any("CoarseGrainedExecutorBackend" in word for word in _command(child))
+        ]
+
+    def kill(self) -> list[psutil.Process]:
+        """SIGKILL the worker and everything below it at once, as a machine that is switched off; returns what died."""
+        lost = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.suspend()
+        for process in lost:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.process.kill()
+        psutil.wait_procs(lost, timeout=10)
+        return lost
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+class SparkCluster:
+    """Master and workers as child processes; use as a context manager.
+
+    Each worker has `cores` and `memory_mb` for executors. Executors take the Python that the driver asks for.
+    `work_dir` is a temporary directory that `close` removes, with TWINLOG_KEEP=1 it stays.
+    """
+
+    def __init__(self, workers: int = 2, *, cores: int = 1, memory_mb: int = 700) -> None:
+        self.work_dir = Path(tempfile.mkdtemp(prefix="twinlog-spark-"))
+        self._port = claim_port()
+        self.master = f"spark://{HOST}:{self._port}"
+        self._env = {
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_LOCAL_DIRS": str(self.work_dir / "local"),
+            "SPARK_CONF_DIR": str(self.work_dir / "conf"),
+        }
+        (self.work_dir / "conf").mkdir()
+        self._master = self._child("master", _MASTER, "--host", HOST, "--port", str(self._port), "--webui-port", "0")
+        self.workers = [
+            SparkWorker(
+                self._child(
+                    f"worker-{number}",
+                    _WORKER,
+                    *("--host", HOST, "--webui-port", "0", "--cores", str(cores), "--memory", f"{memory_mb}m"),
+                    *("--work-dir", str(self.work_dir / f"worker-{number}"), self.master),
+                )
+            )
+            for number in range(workers)
+        ]
+
+    def _child(self, name: str, main_class: str, *words: str) -> Child:
+        command = [str(spark_home() / "bin" / "spark-class"), main_class, *words]
+        # Not this process's settings: a worker's Python is what the driver asks for.
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+        return Child(f"spark-{name}", command, self.work_dir / f"{name}.log", env={**env, **self._env})
+
+    def start(self) -> SparkCluster:
+        """Start the master and its workers; returns when each worker is registered."""
+        self._master.start()
+        for worker in self.workers:
+            worker.process.start()
+
+        def registered() -> bool:
+            for child in (self._master, *(worker.process for worker in self.workers)):
+                child.require_alive()
+            return self._master.log.read_text(errors="replace").count("Registering worker") >= len(self.workers)
+
+        try:
+            wait_for(registered, START_DEADLINE_S, f"{len(self.workers)} Spark workers have registered")
+        except TimeoutError as late:
+            raise HarnessError(f"{late}\n{self._master.log_tail()}") from late
+        return self
+
+    def close(self) -> None:
+        """Kill what runs and remove the directory."""
+        for worker in self.workers:
+            if worker.process.alive:
+                worker.kill()
+        self._master.kill()
+        release_port(self._port)
+        if not os.environ.get("TWINLOG_KEEP"):
+            shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def __enter__(self) -> SparkCluster:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

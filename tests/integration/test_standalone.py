@@ -1,0 +1,77 @@
+"""A flow on a real standalone Spark, with nothing but `--master`: executors and workers die under it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.spark_cluster import SparkCluster
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.mirror_process import MirrorProcess, flow_properties
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 4
+RATE = 3000
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_executors_and_workers_die(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    chance = random.Random(seed)
+    topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
+    remote = f"lone.{topic}"
+
+    def copied() -> int:
+        try:
+            return sum(offsets(target_cluster, remote, number)[1] for number in range(PARTITIONS))
+        except KafkaException:
+            return 0
+
+    def wait_until_copied(count: int, deadline_s: float = 60) -> None:
+        try:
+            wait_for(lambda: copied() >= count, deadline_s, f"{count} records are copied")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}, {copied()} are\n{twinlog.log}") from late
+
+    settings = {"topics": topic, "tasks.max": "2"}
+    properties = flow_properties("lone->near", source_cluster, target_cluster, settings)
+    # Everything on loopback; a user needs no setting but the master.
+    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
+    with SparkCluster(2) as spark:
+        twinlog = MirrorProcess(tmp_path, "lone, near", properties, "--master", spark.master, *loopback)
+        twinlog.start()
+        try:
+            with Load(source_cluster, topic, PARTITIONS, rate=RATE) as load:
+                twinlog.wait_for_line(r"4 partitions in 2 tasks", 90)
+                wait_until_copied(load.total)
+
+                chance.choice(spark.workers).executors[0].kill()
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 30)
+                wait_until_copied(load.total)
+                # Its worker starts another.
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 2 tasks", 60, times=2)
+                wait_until_copied(load.total + RATE)
+
+                chance.choice(spark.workers).kill()
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 30, times=2)
+                wait_until_copied(load.total + 2 * RATE)
+            wait_until_copied(load.total)
+            assert twinlog.terminate() == 0
+        finally:
+            if twinlog.alive:
+                twinlog.kill()
+    assert require_clean(source_cluster, topic, target_cluster, remote) == load.total
+    assert "the query is started again" not in twinlog.log
