@@ -1,4 +1,4 @@
-"""Tasks follow the slots that a Spark cluster has: one without a slot would keep partitions waiting for a whole lease."""
+"""Tasks follow the slots of a Spark cluster: without a slot a task would keep partitions waiting for a whole lease."""
 
 from __future__ import annotations
 
