@@ -107,7 +107,7 @@ class SyncEmitter:
         life = self._lives.get(source)
         begins = life is None or first < life.next_upstream or base_offset < life.next_downstream
         if life is None or begins:
-            life = self._lives[source] = _Life(last + 1, end, base_offset - 1)
+            life = self._lives[source] = _Life(last + 1, end, end - 1)
             self._pending.pop(source, None)
         life.next_upstream, life.next_downstream = last + 1, end
         due_from = base_offset if begins else life.synced + 1 + self._lag_max
@@ -178,12 +178,13 @@ def _at(spans: Sequence[tuple[int, int]], index: int) -> int:
 
 
 def _thinned(syncs: list[OffsetSync]) -> list[OffsetSync]:
-    """The first, the last, and between them what lies at doubling distances from the last."""
+    """The first, the last, and so many between them that no step is longer than the way from it to the last."""
     if len(syncs) <= MAX_PENDING:
         return syncs
-    kept, distance = [syncs[-1]], 1
-    for sync in syncs[-2:0:-1]:
-        if syncs[-1].downstream - sync.downstream >= distance:
+    end = syncs[-1].downstream
+    kept = [syncs[-1]]
+    for sync, older in zip(syncs[-2:0:-1], syncs[-3::-1], strict=True):
+        newer = kept[-1].downstream
+        if newer - older.downstream > max(1, end - newer):
             kept.append(sync)
-            distance = 2 * (syncs[-1].downstream - sync.downstream)
     return [syncs[0], *kept[::-1]]

@@ -10,7 +10,6 @@ from twinlog.types import TopicPartition
 
 SLOTS = 64
 UNTRANSLATABLE = -1
-_LARGEST = 2**63 - 1
 
 
 class MirrorTranslation:
@@ -60,15 +59,13 @@ class MirrorTranslation:
 
 
 def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
-    """Whether slot j is not too much older than slot i; a bound above the largest offset holds always."""
-    bound = older.upstream + 2**j - 2**i
-    return newer is older or bound > _LARGEST or newer.upstream <= bound
+    """Whether slot j is not too much older than slot i."""
+    return newer.upstream <= older.upstream + 2**j - 2**i
 
 
 def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
-    """Whether a slot behind slot i is enough older than it; a bound above the largest offset holds never."""
-    bound = older.upstream + 2 ** max(i - 2, 0)
-    return newer is older or (bound <= _LARGEST and newer.upstream >= bound)
+    """Whether a slot behind slot i is enough older than it, or the same."""
+    return newer is older or newer.upstream >= older.upstream + 2 ** max(i - 2, 0)
 
 
 def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
