@@ -60,12 +60,12 @@ class MirrorTranslation:
 
 def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
     """Whether slot j is not too much older than slot i."""
-    return newer.upstream <= older.upstream + 2**j - 2**i
+    return newer.upstream <= older.upstream + (1 << j) - (1 << i)
 
 
 def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
     """Whether a slot behind slot i is enough older than it, or the same."""
-    return newer is older or newer.upstream >= older.upstream + 2 ** max(i - 2, 0)
+    return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
 
 
 def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
