@@ -47,7 +47,7 @@ def test_a_cluster_that_never_answers_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = ClientSettings((f"127.0.0.1:{silent.getsockname()[1]}",))
         begin = time.monotonic()
-        with pytest.raises(ClusterError, match="^cluster at "):
+        with pytest.raises(ClusterError, match=r"^cluster at "):
             translate_offsets(settings, "east", re.compile(".*"), 0.5)
         assert time.monotonic() - begin < 10
 
