@@ -28,7 +28,8 @@ def main() -> int:
             partial = bool(asked.only) or asked.scale != 1 or asked.latency_seconds < LATENCY.seconds
             work_dir = asked.work_dir or Path(__file__).parent / "work"
             options = Options(asked.scale, asked.repeat, asked.latency_seconds, partial, work_dir.resolve(), asked.keep)
-            signal.signal(signal.SIGTERM, _interrupt)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, _interrupt)
             document = run(chosen(asked.only, asked.scale, asked.latency_seconds), options)
             path = write(document)
             print(f"\n{markdown(document)}\nWritten to {path} and {path.with_suffix('.json').name} beside it.")

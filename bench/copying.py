@@ -15,7 +15,7 @@ from bench.wire import EndWatch
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
-from harness.topics import delete_topic, offsets
+from harness.topics import delete_topic, offsets, topics
 
 LOOK_EVERY_S = 0.02
 RELAXED_S = 0.1
@@ -54,10 +54,11 @@ class CopyFigures:
 def measure_copy(
     item: CopyItem, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, say: Callable[[str], None]
 ) -> CopyFigures:
-    """Run a system on a filled topic until the remote topic is complete, check the copy, delete it."""
+    """Run a system on a filled topic until the remote topic is complete, check the copy, clear the target."""
     # What was written before must not be written back to disk now.
     os.sync()
     wait_calm()
+    say("starts")
     brokers = [*source.pids, *target.pids]
     watch = EndWatch(target.bootstrap, setup.remote, item.partitions)
     try:
@@ -71,7 +72,7 @@ def measure_copy(
                 seen = watch.total()
                 system.require_alive()
                 if time.monotonic() - system.started > FIRST_RECORD_S:
-                    raise HarnessError(f"no record of {setup.remote} came within {FIRST_RECORD_S:g} s")
+                    raise system.failed(f"no record of {setup.remote} came within {FIRST_RECORD_S:g} s")
             first = time.monotonic()
             moved = first
             # A process that nobody had seen yet has used its time until now for its start.
@@ -83,14 +84,14 @@ def measure_copy(
                 moved = now if seen != before else moved
                 system.require_alive()
                 if now - moved > STALLED_S:
-                    raise HarnessError(f"{setup.remote} stopped growing at {seen} of {item.records} records")
+                    raise system.failed(f"{setup.remote} stopped growing at {seen} of {item.records} records")
             end = time.monotonic()
             meter.discover()
             cpu, brokers_cpu = meter.cpu_s() - cpu_begin, cpu_of(brokers) - brokers_begin
     finally:
         watch.close()
     check_copy(item, setup, source, target)
-    delete_topic(target, setup.remote)
+    clear(target)
     taken = end - begin
     figures = CopyFigures(
         records_per_s=item.records / taken,
@@ -111,6 +112,13 @@ def measure_copy(
         f"{taken:.2f} s, first record after {figures.start_s:.1f} s, peak PSS {figures.peak_pss_mb:,.0f} MB"
     )
     return figures
+
+
+def clear(cluster: KafkaCluster) -> None:
+    """Delete every topic but Kafka's own, so that the next run finds no positions of an earlier one."""
+    for topic in topics(cluster):
+        if not topic.startswith("__"):
+            delete_topic(cluster, topic)
 
 
 def _far(seen: int, wanted: int, taken: float) -> bool:

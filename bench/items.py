@@ -122,6 +122,18 @@ COPIES = (
     ),
 )
 
+START = CopyItem(
+    name="start",
+    title="from starting the process to the first record, 1,000 records of 100 B, 4 partitions",
+    records=1_000,
+    record_bytes=100,
+    partitions=4,
+    codec="none",
+    batch_bytes=65_536,
+    wanted={"start_s": Wanted(at_most=1.0)},
+)
+START_ROUNDS = 3
+
 LATENCY = LatencyItem(
     name="latency",
     title="100 B JSON at 1,000 records/s, 4 partitions",
@@ -133,11 +145,10 @@ LATENCY = LatencyItem(
     wanted={"p50_ms": Wanted(at_most=0.25), "p99_ms": Wanted(at_most=0.5)},
 )
 
-NAMES = (*(item.name for item in COPIES), LATENCY.name)
+NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
-    items: list[Item] = [item.scaled(scale) for item in COPIES]
-    items.append(replace(LATENCY, seconds=latency_s))
+    items: list[Item] = [START, *(item.scaled(scale) for item in COPIES), replace(LATENCY, seconds=latency_s)]
     return [item for item in items if not names or item.name in names]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from bench.copying import clear
 from bench.items import LatencyItem
 from bench.load import documents
 from bench.meter import MB, wait_calm
@@ -100,7 +101,7 @@ def measure_latency(
                     if sender.exitcode:
                         raise HarnessError(f"the producer ended with status {sender.exitcode}")
                     if time.monotonic() - last > (QUIET_S if sender.exitcode is not None else 6 * QUIET_S):
-                        raise HarnessError(f"{setup.remote}: {total - received} of {total} records never came")
+                        raise system.failed(f"{total - received} of {total} records of {setup.remote} never came")
                     continue
                 error = message.error()
                 if error is not None:
@@ -125,7 +126,7 @@ def measure_latency(
             sender.kill()
             sender.join()
         consumer.close()
-    delete_topic(target, setup.remote)
+    clear(target)
     delete_topic(source, setup.topic)
     counted = sorted(latencies[first:])
     figures = LatencyFigures(

@@ -24,8 +24,12 @@ MirrorMaker 2 writes its copies uncompressed, which suits it better than compres
 The brokers are warmed up first, the systems are not: the process starts when the topic is there, and what a cold JVM \
 or interpreter costs is part of its figures.
 
+`twinlog warm-up` was run once before, as at an installation; it keeps the classes that Spark's JVM loads. What the \
+start takes without it is shown once. MirrorMaker 2 has no such step.
+
 Rates and CPU time count from the first record on the target to the last, looked at every 20 ms. CPU time is that of \
-all processes of the system, without the brokers.
+all processes of the system, without the brokers. A system may have read ahead before its first record arrives, so \
+time and CPU from the start of the process are shown too.
 
 Memory is the highest sum over all processes of the system, looked at twice a second, start included. PSS counts a \
 page that processes share once, RSS once for each.

@@ -23,6 +23,7 @@ _SHOWN = {
     "cpu_s": ("CPU s, first to last record", "{:.2f}"),
     "cpu_s_per_million": ("CPU s per 1 M records", "{:.2f}"),
     "start_s": ("start to first record, s", "{:.1f}"),
+    "start_unprepared_s": ("  without `twinlog warm-up`, s", "{:.1f}"),
     "whole_s": ("start to last record, s", "{:.1f}"),
     "whole_cpu_s": ("CPU s, start to last record", "{:.1f}"),
     "peak_pss_mb": ("peak memory, PSS, MB", "{:,.0f}"),

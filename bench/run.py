@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.copying import CopyFigures, measure_copy
-from bench.items import COPIES, CopyItem, Item, LatencyItem
+from bench.items import COPIES, START, START_ROUNDS, CopyItem, Item, LatencyItem
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill
 from bench.machine import describe, require_disk
 from bench.notes import notes
 from bench.report import Document
-from bench.results import compare, medians
-from bench.systems import COMMON, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, require_twinlog
+from bench.results import Line, compare, medians
+from bench.systems import COMMON, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
 from harness.cluster import KafkaCluster
 from harness.topics import delete_topic
 
@@ -55,7 +55,7 @@ def say(text: str) -> None:
 
 def run(items: list[Item], options: Options) -> Document:
     """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
-    require_twinlog()
+    prepare_twinlog(say)
     largest = max((item.payload_bytes for item in items if isinstance(item, CopyItem)), default=0)
     options.work_dir.mkdir(parents=True, exist_ok=True)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
@@ -66,7 +66,9 @@ def run(items: list[Item], options: Options) -> Document:
         if any(isinstance(item, CopyItem) for item in items):
             _warm_up(source, target, work, options.scale)
         for number, item in enumerate(items):
-            if isinstance(item, CopyItem):
+            if item is START:
+                document["items"].append(_start(item, source, target, work))
+            elif isinstance(item, CopyItem):
                 document["items"].append(_copy(item, number, options.repeat, source, target, work))
             else:
                 document["items"].append(_latency(item, source, target, work))
@@ -136,7 +138,7 @@ def _copy(
         first.append(order[0])
         for system in order:
             talk = _talk(f"{item.name}: {TITLES[system]}")
-            runs[system].append(measure_copy(item, Setup(system, item.name, {}), source, target, work, talk))
+            runs[system].append(measure_copy(item, Setup(system, item.name), source, target, work, talk))
         os.sync()
         talk = _talk(f"{item.name}: the brokers alone")
         limits.append(measure_limit(item, item.name, source, target, talk))
@@ -153,12 +155,33 @@ def _copy(
     }
 
 
+def _start(item: CopyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
+    """The start alone, several times; twinlog also without what `twinlog warm-up` prepares."""
+    fill(source, item.name, item, work)
+    setups: dict[str, Setup] = {system: Setup(system, item.name) for system in SYSTEMS}
+    setups["unprepared"] = Setup("twinlog", item.name, prepared=False)
+    runs: dict[str, list[CopyFigures]] = {name: [] for name in setups}
+    for _ in range(START_ROUNDS):
+        for name, setup in setups.items():
+            talk = _talk(f"{item.name}: {TITLES[setup.system]}{'' if setup.prepared else ' without its warm-up'}")
+            runs[name].append(measure_copy(item, setup, source, target, work, talk))
+    delete_topic(source, item.name)
+    mm2, twinlog, unprepared = (medians(runs[name]) for name in setups)
+    lines = [line for line in compare(mm2, twinlog, item.wanted, None) if line.figure == "start_s"]
+    lines.append(Line("start_unprepared_s", None, unprepared["start_s"], unprepared["start_s"] / mm2["start_s"]))
+    return {
+        **_facts(item),
+        "lines": [asdict(line) for line in lines],
+        "runs": {name: [asdict(one) for one in many] for name, many in runs.items()},
+    }
+
+
 def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
     runs: dict[SystemName, LatencyFigures] = {}
     for system in SYSTEMS:
         talk = _talk(f"{item.name}: {TITLES[system]}")
         talk(f"{item.per_second:,} records/s for {item.seconds} s, after {item.warm_up_s} s of warming up")
-        setup = Setup(system, f"{item.name}-{system}", {})
+        setup = Setup(system, f"{item.name}-{system}")
         runs[system] = measure_latency(item, setup, source, target, work, talk)
     lines = compare(asdict(runs["mm2"]), asdict(runs["twinlog"]), item.wanted, None)
     return {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +18,9 @@ from bench.meter import Meter
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
+from harness.jars import cache_dir
 from harness.mm2 import MirrorMaker2
+from twinlog.spark.archive import archive_file
 
 SystemName = Literal["mm2", "twinlog"]
 TITLES: Mapping[SystemName, str] = {"mm2": "MirrorMaker 2", "twinlog": "twinlog"}
@@ -51,15 +55,22 @@ MM2_TUNING = {
 """twinlog runs with its defaults."""
 
 STOP_S = 20.0
+WARM_UP_S = 300.0
+COMMAND = Path(sys.executable).with_name("twinlog")
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What one run of a system is to do; `extra` properties win over the tuning, with `{source}` and `{target}`."""
+    """What one run of a system is to do.
+
+    `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
+    starts as on a machine where `twinlog warm-up` was never run.
+    """
 
     system: SystemName
     topic: str
-    extra: Mapping[str, str]
+    extra: Mapping[str, str] = field(default_factory=dict)
+    prepared: bool = True
 
     @property
     def alias(self) -> str:
@@ -97,15 +108,21 @@ class System:
         else:
             file = home / "twinlog.properties"
             file.write_text(properties, encoding="utf-8")
-            command = [str(Path(sys.executable).with_name("twinlog")), "run", str(file), "--clusters", TARGET]
-            self.process = Child("twinlog", command, home / "twinlog.log")
+            command = [str(COMMAND), "run", str(file), "--clusters", TARGET]
+            cache = {} if setup.prepared else {"TWINLOG_CACHE": str(home / "empty")}
+            self.process = Child("twinlog", command, home / "twinlog.log", cache)
         self.setup = setup
         self.process.start()
         self.started = time.monotonic()
         self.meter = Meter(self.process.pid, memory=memory)
 
     def require_alive(self) -> None:
+        """Raises HarnessError with the end of its log when it has ended."""
         self.process.require_alive()
+
+    def failed(self, why: str) -> HarnessError:
+        """An error that brings the end of the log along."""
+        return HarnessError(f"{TITLES[self.setup.system]}: {why}. Its log ends:\n{self.process.log_tail(40)}")
 
     def stop(self) -> None:
         """SIGTERM; whatever is left of it after a while is killed."""
@@ -121,8 +138,14 @@ class System:
         self.stop()
 
 
-def require_twinlog() -> None:
-    """Raises HarnessError when the command is not installed beside this interpreter."""
-    command = Path(sys.executable).with_name("twinlog")
-    if not command.is_file():
-        raise HarnessError(f"{command} does not exist. Run this with the interpreter of .venv: make bench")
+def prepare_twinlog(say: Callable[[str], None]) -> None:
+    """Run `twinlog warm-up` into the checkout's cache, unless that was done. Raises HarnessError when it fails."""
+    if not COMMAND.is_file():
+        raise HarnessError(f"{COMMAND} does not exist. Run this with the interpreter of .venv: make bench")
+    os.environ["TWINLOG_CACHE"] = str(cache_dir())
+    if archive_file().is_file():
+        return
+    say("twinlog warm-up, once, takes about a minute")
+    done = subprocess.run([COMMAND, "warm-up"], capture_output=True, text=True, check=False, timeout=WARM_UP_S)
+    if done.returncode != 0:
+        raise HarnessError(f"twinlog warm-up ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
