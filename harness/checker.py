@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
@@ -249,3 +249,54 @@ class Load:
     def _noted(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._errors.append(str(error))
+
+
+class Arrivals:
+    """Notes when records arrive on a topic, from the end that it has now; use as a context manager."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
+        self.count = 0
+        self.longest_pause_s = 0.0
+        self._ready = threading.Event()
+        self._stopping = threading.Event()
+        self._consumer = Consumer(
+            {
+                **cluster.client_config(),
+                "group.id": "harness",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+                "enable.partition.eof": True,
+            }
+        )
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        for place in places:
+            place.offset = self._consumer.get_watermark_offsets(place, timeout=10)[1]
+        self._consumer.assign(places)
+        self._thread = threading.Thread(target=self._run, name=f"arrivals {topic}", daemon=True)
+
+    def __enter__(self) -> Arrivals:
+        self._thread.start()
+        if not self._ready.wait(30):
+            raise HarnessError("nothing arrives")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._stopping.is_set():
+            records = [one for one in self._consumer.consume(10_000, 0.02) if one.error() is None]
+            if not records and not self.count:
+                continue
+            now = time.monotonic()
+            if self.count:
+                self.longest_pause_s = max(self.longest_pause_s, now - last)
+            if records:
+                self.count += len(records)
+                last = now
+                self._ready.set()

@@ -1,0 +1,211 @@
+"""Leases end, partitions change hands, copiers lose their driver: copying goes on, and nothing is lost or twice."""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Listener
+
+import pytest
+from confluent_kafka import KafkaException
+
+from harness.checker import Arrivals, Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.produce import numbered, produce
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.copying import CopyFlow, flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.plan.assignment import Slots
+from twinlog.task.grant import Grant
+from twinlog.task.host import CopierHost, LeaseTicket
+from twinlog.task.wire import DriverAddress, Line
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 4
+RATE = 3000
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    return random.Random(seed)
+
+
+class Scene:
+    """A topic with load on it, and a flow that copies it."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, topic: str, workers: int) -> None:
+        self.source, self.target, self.topic = source, target, create_topic(source, topic, PARTITIONS)
+        self.remote = f"north.{topic}"
+        self.parts = [TopicPartition(TopicName(topic), number) for number in range(PARTITIONS)]
+        settings = flow_settings(
+            source, target, topics=(f"{topic}.*",), tasks_max=workers, refresh_topics_interval_s=0.3
+        )
+        self.flow = FlowWithoutSpark(settings, workers)
+        self.load = Load(source, topic, PARTITIONS, rate=RATE)
+
+    def copied(self) -> int:
+        try:
+            return sum(offsets(self.target, self.remote, number)[1] for number in range(PARTITIONS))
+        except KafkaException:
+            # The topic is this young.
+            return 0
+
+    def wait_until_copied(self, count: int) -> None:
+        wait_for(lambda: self.copied() >= count, 30, f"{count} records of {self.topic} are copied")
+
+    def finish(self) -> None:
+        self.wait_until_copied(self.load.stop())
+        self.flow.stop()
+        assert self.flow.runner.reason is None
+        require_clean(self.source, self.topic, self.target, self.remote)
+
+    def shares(self, chance: random.Random) -> Slots:
+        """Some way to share all partitions between one or two tasks."""
+        parts = chance.sample(self.parts, len(self.parts))
+        cut = chance.randint(0, len(parts))
+        return tuple(frozenset(share) for share in (parts[:cut], parts[cut:]) if share)
+
+
+@pytest.fixture
+def scene(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+) -> Iterator[Callable[[int], Scene]]:
+    scenes: list[Scene] = []
+
+    def make(workers: int) -> Scene:
+        scene = Scene(source_cluster, target_cluster, new_name("t"), workers)
+        scenes.append(scene)
+        scene.flow.__enter__()
+        scene.load.start()
+        scene.wait_until_copied(RATE // 2)
+        return scene
+
+    yield make
+    for one in scenes:
+        one.flow.stop()
+
+
+def test_a_lease_ends_without_a_pause(scene: Callable[[int], Scene]) -> None:
+    here = scene(1)
+    (worker,) = here.flow.workers
+    with Arrivals(here.target, here.remote, PARTITIONS) as arrivals:
+        for _ in range(5):
+            time.sleep(0.3)
+            here.flow.renew()
+    assert worker.hosts == 1
+    log.warning("longest pause %.3f s", arrivals.longest_pause_s)
+    # Five leases later; the machine may be busy.
+    assert arrivals.longest_pause_s < 1.0
+    assert arrivals.count > RATE
+    here.finish()
+
+
+def test_partitions_change_hands(scene: Callable[[int], Scene], chance: random.Random) -> None:
+    here = scene(2)
+    for _ in range(12):
+        order = chance.sample((0, 1), 2)
+        here.flow.place = order.__getitem__
+        here.flow.renew(here.shares(chance))
+        time.sleep(chance.uniform(0.0, 0.3))
+    assert all(worker.host is not None and worker.host.reporter.records for worker in here.flow.workers)
+    here.finish()
+    assert [worker.errors for worker in here.flow.workers] == [[], []]
+
+
+def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], chance: random.Random) -> None:
+    here = scene(2)
+    here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
+    for _ in range(8):
+        time.sleep(chance.uniform(0.0, 0.4))
+        worker = chance.choice([worker for worker in here.flow.workers if worker.in_lease])
+        lost = worker.lose_line()
+        assert lost.ended.wait(2.0), "it stops at once"
+        worker.wait_for_another(lost)
+        wait_for(lambda: not here.flow.runner.leases.unclaimed, 10, "the lease is claimed again")
+        if chance.random() < 0.5:
+            here.flow.renew(here.shares(chance))
+    here.finish()
+
+
+def test_a_new_topic_ends_the_lease_early(scene: Callable[[int], Scene]) -> None:
+    here = scene(1)
+    lease = here.flow.runner.leases.lease
+    new = create_topic(here.source, f"{here.topic}-new", 2)
+    produce(here.source, new, numbered(10), partition=1)
+    began = time.monotonic()
+    wait_for(lambda: here.flow.runner.leases.lease > lease, 10, "the lease ends")
+    wait_for(lambda: len(here.flow.runner.view.partitions()) == PARTITIONS + 2, 10, "the new topic is copied")
+    wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 10, "its records are there")
+    assert time.monotonic() - began < here.flow.settings.lease_seconds / 10
+    here.finish()
+
+
+class MuteDriver:
+    """Grants a partition to one copier, and answers its beats only when told so."""
+
+    def __init__(self, grant: Grant) -> None:
+        secret = secrets.token_bytes(8)
+        self._listener = Listener(("127.0.0.1", 0))
+        self.address = DriverAddress("127.0.0.1", self._listener.address[1], secret)
+        self.answers = threading.Event()
+        self.answers.set()
+        self._grant = grant
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        line = Line(self._listener.accept())
+        try:
+            line.challenge(self.address.secret)
+            while True:
+                message = line.receive()
+                if message["type"] == "claim":
+                    line.send({"type": "grant", "lease": 1, "grants": [self._grant.as_json()]})
+                elif message["type"] == "beat" and self.answers.is_set():
+                    line.send(message)
+        except (OSError, EOFError):
+            line.close()
+        finally:
+            self._listener.close()
+
+
+def test_a_copier_stops_appending_when_its_driver_does_not_answer(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinlog.task.host.BEAT_S", 0.2)
+    monkeypatch.setattr("twinlog.task.host.VALID_S", 1.5)
+    remote = copy_flow.create(topic_name)
+    source = TopicPartition(TopicName(topic_name), 0)
+    driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
+    host = CopierHost(LeaseTicket(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0))
+    assert host.join(LeaseTicket(host._ticket.settings, driver.address, 1, 0))
+
+    def end() -> int:
+        return offsets(copy_flow.target, remote)[1]
+
+    with Load(copy_flow.source, topic_name, 1, rate=1000) as load:
+        wait_for(lambda: end() > 1000, 20, "it copies")
+        driver.answers.clear()
+        muted = time.monotonic()
+        time.sleep(2.0)
+        stopped = end()
+        sent = load.total
+        time.sleep(0.5)
+        assert end() == stopped < sent
+        assert time.monotonic() - muted < 5
+        assert not host.ended.is_set()
+        driver.answers.set()
+        wait_for(lambda: end() > sent, 10, "it goes on")
+    wait_for(lambda: end() == load.total, 20, "all is copied")
+    host._line.shut()
+    assert host.ended.wait(2)
+    require_clean(copy_flow.source, topic_name, copy_flow.target, remote)

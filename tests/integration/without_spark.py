@@ -1,0 +1,124 @@
+"""A flow with its driver and its copiers, and threads in Spark's place: leases are dealt and workers lost at will."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from harness.wait import wait_for
+from twinlog.errors import TwinlogError
+from twinlog.plan.assignment import Slots
+from twinlog.run.desk import Desk
+from twinlog.run.flow import FlowRunner
+from twinlog.settings import FlowSettings
+from twinlog.task.host import CopierHost, LeaseTicket
+from twinlog.task.wire import Line
+
+START_S = 30.0
+BETWEEN_LEASES_S = 0.25
+"""What Spark needs between two micro-batches."""
+
+ATTEMPTS = 50
+
+
+class Worker:
+    """In place of one of Spark's Python workers: keeps a copier between tasks."""
+
+    def __init__(self) -> None:
+        self.host: CopierHost | None = None
+        self.hosts = 0
+        self.errors: list[TwinlogError] = []
+
+    def run(self, ticket: LeaseTicket) -> None:
+        """One task: as `twinlog.spark.task` does it, tried again and again (Spark's query ends after four times)."""
+        for _ in range(ATTEMPTS):
+            try:
+                while self.host is None or not self.host.join(ticket):
+                    self.host = CopierHost(ticket)
+                    self.hosts += 1
+                while not self.host.wait(ticket.lease, 1.0):
+                    pass
+            except TwinlogError as error:
+                self.errors.append(error)
+            else:
+                return
+
+    @property
+    def in_lease(self) -> bool:
+        """Whether its copier works under a lease now."""
+        return self.host is not None and self.host._in_lease
+
+    def wait_for_another(self, lost: CopierHost) -> None:
+        """Wait until another copier has taken the place of a lost one."""
+        wait_for(lambda: self.host is not lost, 10, "another copier follows")
+
+    def lose_line(self) -> CopierHost:
+        """Cut its copier's line to the driver; returns the copier."""
+        assert self.host is not None
+        self.host._line.shut()
+        return self.host
+
+
+class FlowWithoutSpark:
+    """Runs one flow; use as a context manager. `place(slot)` says which worker takes a slot of the next lease."""
+
+    def __init__(self, settings: FlowSettings, workers: int = 1) -> None:
+        self.settings = settings
+        self.workers = [Worker() for _ in range(workers)]
+        self.place: Callable[[int], int] = lambda slot: slot % workers
+        self.runner = FlowRunner(settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None)
+        self._desk = Desk("127.0.0.1", {settings.name: self.runner.leases})
+        self._stopping = threading.Event()
+        self._planner = threading.Thread(target=self._plan, name="planner", daemon=True)
+
+    def __enter__(self) -> FlowWithoutSpark:
+        self.runner.start()
+        assert self.runner.ready.wait(START_S)
+        self._planner.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """A clean stop; nothing happens the second time."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self.runner.stop(5.0)
+        self._planner.join(10)
+        self._desk.close()
+        self.runner.close()
+
+    def renew(self, slots: Slots | None = None) -> int:
+        """End the lease; returns the next one's number once it is claimed whole."""
+        lease = self.runner.leases.renew(slots)
+        wait_for(lambda: not self.runner.leases.unclaimed, 20, f"lease {lease} is claimed", every_s=0.005)
+        return lease
+
+    def _plan(self) -> None:
+        """What Spark's micro-batches do."""
+        line = Line.open(self._desk.address)
+        lease = 0
+        while not self._stopping.is_set():
+            line.send({"type": "next", "flow": self.settings.name, "after": lease})
+            following = line.receive()["lease"]
+            if following == lease:
+                continue
+            time.sleep(BETWEEN_LEASES_S)
+            lease = following
+            line.send({"type": "slots", "flow": self.settings.name})
+            tasks = [
+                threading.Thread(
+                    target=self.workers[self.place(slot)].run,
+                    args=(LeaseTicket(self.settings, self._desk.address, lease, slot),),
+                    daemon=True,
+                )
+                for slot in range(len(line.receive()["slots"]))
+            ]
+            for task in tasks:
+                task.start()
+            for task in tasks:
+                task.join()
+        line.close()
