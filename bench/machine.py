@@ -75,8 +75,8 @@ def _commit() -> str:
 
 
 def require_disk(where: Path, wanted: int) -> None:
-    """Raises HarnessError when less than `wanted` bytes are free there."""
-    free = shutil.disk_usage(where).free
+    """Raises HarnessError when less than `wanted` bytes are free where that directory is, or would be."""
+    free = shutil.disk_usage(next(place for place in (where, *where.parents) if place.is_dir())).free
     if free < wanted:
         raise HarnessError(
             f"{where} has {free / GB:.1f} GB free and this run needs {wanted / GB:.1f} GB. Make room, name another "

@@ -80,16 +80,17 @@ def markdown(document: Document) -> str:
 
 def table(document: Document, *, brief: bool = False) -> str:
     """A markdown table, padded so that it can be read as it is."""
-    rows = [["", "MirrorMaker 2", "twinlog", "ratio", "wanted", ""]]
+    head = ["", "MirrorMaker 2", "twinlog", "ratio", "wanted", ""]
+    rows: list[list[str] | str] = [head]
     for item in document["items"]:
-        rows.append([f"**{item['name']}**: {item['title']}", "", "", "", "", ""])
+        rows.append(f"| **{item['name']}**: {item['title']} {'| ' * len(head)}".rstrip())
         for line in item["lines"]:
             figure = line["figure"]
             hidden = figure in _HIDDEN.get(item["name"], ()) or (brief and figure not in _BRIEF)
             if figure in _SHOWN and not hidden:
                 rows.append(_row(line))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    text = [_padded(row, widths) for row in rows]
+    widths = [max(len(row[column]) for row in rows if isinstance(row, list)) for column in range(len(head))]
+    text = [row if isinstance(row, str) else _padded(row, widths) for row in rows]
     rule = ("-" * (width + 1 + (at == 0)) + (":" if at else "") for at, width in enumerate(widths))
     text.insert(1, f"|{'|'.join(rule)}|")
     return "\n".join(text) + "\n"

@@ -57,9 +57,9 @@ def run(items: list[Item], options: Options) -> Document:
     """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
     prepare_twinlog(say)
     largest = max((item.payload_bytes for item in items if isinstance(item, CopyItem)), default=0)
-    options.work_dir.mkdir(parents=True, exist_ok=True)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * largest + SPARE_BYTES)
+    options.work_dir.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
     with _work(options) as work, _clusters(work) as (source, target):

@@ -51,6 +51,7 @@ MM2_TUNING = {
     "{target}.producer.linger.ms": "5",
     "{source}.consumer.max.partition.fetch.bytes": "2097152",
     "{source}.consumer.fetch.max.bytes": "52428800",
+    "{source}.consumer.max.poll.records": "5000",
 }
 """twinlog runs with its defaults."""
 
@@ -80,13 +81,13 @@ class Setup:
     def remote(self) -> str:
         return f"{self.alias}.{self.topic}"
 
-    def properties(self, source: KafkaCluster, target: KafkaCluster) -> str:
-        """The text of the file it is started with."""
+    def properties(self, source: str, target: str) -> str:
+        """The text of the file it is started with, for clusters at these bootstrap servers."""
         tuning = {**(MM2_TUNING if self.system == "mm2" else {}), **self.extra}
         lines = {
             "clusters": f"{self.alias}, {TARGET}",
-            f"{self.alias}.bootstrap.servers": source.bootstrap,
-            f"{TARGET}.bootstrap.servers": target.bootstrap,
+            f"{self.alias}.bootstrap.servers": source,
+            f"{TARGET}.bootstrap.servers": target,
             f"{self.alias}->{TARGET}.enabled": "true",
             f"{self.alias}->{TARGET}.topics": self.topic,
             **COMMON,
@@ -101,7 +102,7 @@ class System:
     def __init__(self, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, *, memory: bool) -> None:
         home = work / f"{setup.system}-{setup.topic}"
         home.mkdir(parents=True, exist_ok=True)
-        properties = setup.properties(source, target)
+        properties = setup.properties(source.bootstrap, target.bootstrap)
         if setup.system == "mm2":
             made = MirrorMaker2(properties, heap=MM2_HEAP, jit="full", clusters=[TARGET], work_dir=home)
             self.process = made.process

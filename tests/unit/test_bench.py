@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from bench import report
+from bench.items import COPIES, LATENCY, NAMES, START, Wanted, chosen
+from bench.latency import percentile
+from bench.load import documents
+from bench.machine import require_disk
+from bench.results import SHARE, Line, compare
+from bench.systems import Setup
+from harness.errors import HarnessError
+from twinlog.config import load
+
+
+@pytest.mark.parametrize("size", [100, 1_000])
+def test_documents_are_json_of_one_size(size: int) -> None:
+    made = documents(size, 200)
+    assert {len(text) for text in made} == {size}
+    assert [json.loads(text)["id"] for text in made] == list(range(200))
+
+
+def test_items_are_chosen_by_name_and_scaled() -> None:
+    assert [item.name for item in chosen([], 1, 300)] == list(NAMES)
+    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, LATENCY]
+    (item,) = chosen(["lz4-100"], 0.5, 300)
+    assert item == COPIES[1].scaled(0.5)
+    assert COPIES[1].scaled(0.5).records == COPIES[1].records / 2
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    ordered = [float(number) for number in range(1, 1_001)]
+    assert [percentile(ordered, share) for share in (0.5, 0.9, 0.99, 0.999)] == [500, 900, 990, 999]
+    assert percentile([7.0], 0.999) == 7.0
+
+
+def test_ratios_are_judged_in_the_direction_that_is_wanted() -> None:
+    wanted = {"records_per_s": Wanted(at_least=5), "cpu_s": Wanted(at_most=0.2), "peak_pss_mb": Wanted(at_most=0.5)}
+    mm2 = {"records_per_s": 100.0, "cpu_s": 10.0, "peak_pss_mb": 0.0, "start_s": 4.0}
+    twinlog = {"records_per_s": 600.0, "cpu_s": 3.0, "peak_pss_mb": 0.0, "start_s": 2.0}
+    speed, share, cpu, memory, start = compare(mm2, twinlog, wanted, {"records_per_s": 1_000.0})
+    assert speed == Line("records_per_s", 100.0, 600.0, 6.0, ">= 5", met=True)
+    assert share == Line(SHARE, 0.1, 0.6)
+    assert cpu == Line("cpu_s", 10.0, 3.0, 0.3, "<= 0.2", met=False)
+    assert memory.met is None, "no verdict where there is no figure"
+    assert (start.ratio, start.wanted, start.met) == (0.5, None, None)
+
+
+def test_each_system_gets_a_file_for_the_same_work(tmp_path: Path) -> None:
+    clusters = "127.0.0.1:1", "127.0.0.1:2"
+    mm2 = Setup("mm2", "orders", {"{target}.producer.linger.ms": "0"}).properties(*clusters)
+    twinlog = Setup("twinlog", "orders").properties(*clusters)
+    assert "m->dst.topics = orders\n" in mm2
+    assert "dst.producer.linger.ms = 0\n" in mm2, "extra properties win over the tuning"
+    assert "t->dst.topics = orders\n" in twinlog
+    assert "producer" not in twinlog
+    assert Setup("twinlog", "orders").remote == "t.orders"
+    for text in (mm2, twinlog):
+        file = tmp_path / "flow.properties"
+        file.write_text(text, encoding="utf-8")
+        (flow,) = load(file, ["dst"]).flows
+        assert (flow.topics, flow.tasks_max, flow.refresh_topics_interval_s) == (("orders",), 4, 1.0)
+
+
+@pytest.fixture
+def document() -> report.Document:
+    fields = ["cores", "memory_gb", "twinlog", "commit", "pyspark", "python", "kafka", "java", "processor"]
+    lines = [Line("records_per_s", 1_000.0, 12_345.6, 12.3456, ">= 5", met=True), Line("p50_ms", 6.0, 3.0, 0.5)]
+    item = {"name": "one", "title": "a title", "lines": [asdict(line) for line in lines]}
+    machine = {**dict.fromkeys(fields, 1), "date": "2001-02-03"}
+    return {"machine": machine, "partial": True, "scale": 0.5, "latency_s": 9, "notes": ["so"], "items": [item]}
+
+
+def test_the_table_shows_figures_ratio_and_verdict(document: report.Document) -> None:
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in report.table(document).splitlines()]
+    assert {len(row) for row in rows} == {6}
+    assert rows[3] == ["records/s", "1,000", "12,346", "12.3", ">= 5", "pass"]
+    assert rows[4] == ["latency p50, ms", "6.00", "3.00", "0.50", "", ""]
+    assert "Not a whole run" in report.markdown(document)
+
+
+def test_only_the_part_between_the_marks_is_replaced(
+    document: report.Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = tmp_path / "README.md"
+    monkeypatch.setattr(report, "README", readme)
+    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nbehind\n", encoding="utf-8")
+    for _ in range(2):
+        report.write_readme(document, tmp_path / "x.md")
+        text = readme.read_text(encoding="utf-8")
+        assert text.startswith(f"before\n{report.BEGIN}\n")
+        assert text.endswith(f"\n{report.END}\nbehind\n")
+        assert text.count("12,346") == 1
+        assert "old" not in text
+    readme.write_text("no marks", encoding="utf-8")
+    with pytest.raises(HarnessError, match="bench:begin"):
+        report.write_readme(document, tmp_path / "x.md")
+    assert readme.read_text(encoding="utf-8") == "no marks"
+
+
+def test_too_little_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
+    require_disk(tmp_path / "not" / "there", 1)
+    with pytest.raises(HarnessError, match=r"--scale or --only"):
+        require_disk(tmp_path / "not" / "there", 10**18)
