@@ -54,7 +54,15 @@ class DemoRun:
             pass
 
     def left_running(self) -> list[str]:
-        return [" ".join(child.cmdline()) for child in self._children.values() if child.is_running()]
+        running = []
+        for child in self._children.values():
+            try:
+                # A zombie has ended; it waits for whoever adopted it to notice.
+                if child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+                    running.append(" ".join(child.cmdline()))
+            except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue
+        return running
 
     def left_behind(self) -> list[str]:
         return [path.name for path in self.scratch.iterdir() if not path.name.startswith("twinlog-ports-")]
