@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -134,15 +134,23 @@ class Copier:
                 await self.loop.sleep(RETRY_S)
 
     async def grant(self, grants: Iterable[Grant]) -> None:
+        """`accept` and `begin` in one."""
+        await self.begin(self.accept(grants))
+
+    def accept(self, grants: Iterable[Grant]) -> list[Grant]:
+        """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
+        accepted = [grant for grant in grants if grant.source not in self.partitions]
+        self._waiting.update({grant.source: grant for grant in accepted})
+        return accepted
+
+    async def begin(self, accepted: Sequence[Grant]) -> None:
         """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
 
         Partitions whose clusters do not answer yet are tried again until they are released.
         """
-        wanted = {grant.source: grant for grant in grants if grant.source not in self.partitions}
-        self._waiting.update(wanted)
 
         def waiting() -> list[Grant]:
-            return [grant for part, grant in wanted.items() if self._waiting.get(part) is grant]
+            return [grant for grant in accepted if self._waiting.get(grant.source) is grant]
 
         while waiting() and not self.stopped:
             try:

@@ -143,8 +143,8 @@ class CopierHost:
             self._valid_until = max(self._valid_until, message["at"] + VALID_S)
         elif kind == "grant":
             if not self._leaving:
-                grants = [Grant.from_json(grant) for grant in message["grants"]]
-                self._loop.start(self._grant, grants, started)
+                accepted = self._copier.accept(Grant.from_json(grant) for grant in message["grants"])
+                self._loop.start(self._grant, accepted, started)
         elif kind == "release":
             self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
         elif kind == "end":
@@ -156,9 +156,9 @@ class CopierHost:
         elif kind == "stop":
             self._loop.start(self._leave)
 
-    async def _grant(self, grants: list[Grant], started: Any) -> None:
+    async def _grant(self, accepted: list[Grant], started: Any) -> None:
         await started
-        await self._copier.grant(grants)
+        await self._copier.begin(accepted)
 
     async def _release(self, partitions: list[TopicPartition]) -> None:
         await self._copier.release(partitions)
