@@ -37,7 +37,8 @@ page that processes share once, RSS once for each.
 After each copy, record counts of all partitions and the last 100 records of each are compared with the source's.
 
 Latency is from just before `produce` on the source to just behind `poll` on the target, with librdkafka at \
-`linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}.
+`linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}. MirrorMaker 2 is run again for at most a minute \
+with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 
 The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \
 drops it, the other appends the same bytes (small batches merged) to the target.

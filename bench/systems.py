@@ -55,6 +55,8 @@ MM2_TUNING = {
 }
 """twinlog runs with its defaults."""
 
+MM2_EAGER = {"{target}.producer.linger.ms": "0"}
+
 STOP_S = 20.0
 WARM_UP_S = 300.0
 COMMAND = Path(sys.executable).with_name("twinlog")
