@@ -29,6 +29,7 @@ from twinlog.types import TopicName, TopicPartition
 MAX_FRAME_BYTES = 256 << 20
 EARLIEST, LATEST = -2, -1
 _PRODUCE, _FETCH = 0, 1
+_DEBUGGING_REPLICA = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +164,14 @@ class ClusterClient:
         return None if topic is None else topic.leaders.get(partition.partition)
 
     async def list_offsets(
-        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False, log_end: bool = False
     ) -> dict[TopicPartition, int]:
         """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
 
-        With `read_committed` LATEST is the last stable offset. Partitions whose leader is unknown or answers with a
-        passing error are missing from the result. Raises RefusedError for a missing permission.
+        LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
+        leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). Partitions
+        whose leader is unknown or answers with a passing error are missing from the result. Raises RefusedError for a
+        missing permission.
         """
         by_node: dict[int, dict[TopicName, list[int]]] = {}
         for partition in partitions:
@@ -179,7 +182,7 @@ class ClusterClient:
         found: dict[TopicPartition, int] = {}
         for node, topics in by_node.items():
             request = ListOffsetsRequest(
-                replica_id=-1,
+                replica_id=_DEBUGGING_REPLICA if log_end else -1,
                 isolation_level=int(read_committed),
                 topics=[
                     kind(

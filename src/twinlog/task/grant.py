@@ -14,8 +14,8 @@ class Grant:
     """The right to copy one source partition into one remote partition.
 
     `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`. `settled` is False when whoever copied it before was lost, or let go while a slow target still
-    had to answer: what was on its way may yet arrive.
+    `max.message.bytes`. `settled` says that whoever copied it before let go with all its appends answered; otherwise
+    what was on its way may yet arrive.
     """
 
     source: TopicPartition
@@ -23,7 +23,7 @@ class Grant:
     topic_id: str | None
     max_batch_bytes: int
     position: Position | None
-    settled: bool = True
+    settled: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -19,7 +19,7 @@ from twinlog.write.appends import CopyRules
 
 SETTLE_S = 0.25
 SETTLE_AT_MOST_S = 5.0
-"""Somebody else may write to a remote topic without end; that is found out elsewhere."""
+"""A log that moves for so long is written by somebody else; that is found out elsewhere."""
 
 
 class Resolver:
@@ -39,6 +39,7 @@ class Resolver:
         self._rules = rules
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
+        self._moving: dict[TopicPartition, float] = {}
 
     async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
         """Positions of the grants that could be resolved now; the others are to be asked again.
@@ -50,6 +51,7 @@ class Resolver:
         ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
         unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
         if unsettled:
+            ends = {part: end for part, end in ends.items() if part not in unsettled}
             ends.update(await self._settled_ends(unsettled))
         fresh = [grant.source for grant in grants if grant.position is None]
         starts: dict[TopicPartition, int] = {}
@@ -68,21 +70,24 @@ class Resolver:
         return found
 
     async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends of remote logs that move no more.
+        """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
 
-        A target that stood still takes up what a lost copier sent it, and this question, in any order. So an answer
-        counts when it came at once and says the same as the one before.
+        Its last appends may be in the leader's log before the followers have them and a reader sees them, and the rest
+        of its requests is taken up only then. So a log counts that a reader sees to its end, and that does not move.
         """
-        before: dict[TopicPartition, int] | None = None
-        deadline = time.monotonic() + SETTLE_AT_MOST_S
-        while True:
-            asked = time.monotonic()
-            ends = await self._target.list_offsets(remotes, LATEST)
-            answered = time.monotonic()
-            if answered - asked < SETTLE_S and (ends == before or answered > deadline):
-                return ends
-            before = ends
-            await self._target.loop.sleep(SETTLE_S)
+        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        await self._target.loop.sleep(SETTLE_S)
+        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        seen = await self._target.list_offsets(remotes, LATEST)
+        now = time.monotonic()
+        settled = {}
+        for remote, end in seen.items():
+            moving_since = self._moving.setdefault(remote, now)
+            whole = end >= before.get(remote, end + 1)
+            if whole and (end == before[remote] == after.get(remote) or now - moving_since > SETTLE_AT_MOST_S):
+                settled[remote] = end
+                del self._moving[remote]
+        return settled
 
     def _reset(self) -> int:
         reset = self._settings.consumer.auto_offset_reset
