@@ -13,12 +13,13 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from harness.checker import Load, require_clean
+from harness.checker import Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
+from twinlog.metrics.progress import Report, progress_topic
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.types import Alias
 
@@ -28,6 +29,7 @@ PARTITIONS = 4
 RATE = 3000
 CATCH_UP_S = 60.0
 CLEAN_STOP_S = 5.0
+LEASE_S = 5
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -50,8 +52,8 @@ def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
 def twinlog(
     clusters: tuple[KafkaCluster, KafkaCluster], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MirrorProcess]:
-    """`twinlog run` for all tests of this module; positions are stored as rarely as can be."""
-    settings = {"topics": "t-.*", "twinlog.position.interval.ms": "1000"}
+    """`twinlog run` for all tests of this module; positions are stored as rarely and leases are as short as can be."""
+    settings = {"topics": "t-.*", "twinlog.position.interval.ms": "1000", "twinlog.lease.seconds": str(LEASE_S)}
     home: Path = tmp_path_factory.mktemp("twinlog")
     process = MirrorProcess(home, "a, b", flow_properties("a->b", *clusters, settings))
     yield process
@@ -130,6 +132,12 @@ def stored_positions(target: KafkaCluster) -> dict[tuple[str, int], Position]:
     return found
 
 
+def reports(target: KafkaCluster) -> list[Report]:
+    """Every report of the flow's copiers."""
+    found = [Report.decode(record.value or b"") for record in consume(target, progress_topic(Alias("a")))]
+    return [report for report in found if report is not None]
+
+
 @pytest.fixture
 def scene(clusters: tuple[KafkaCluster, KafkaCluster], twinlog: MirrorProcess, new_name: Callable[[str], str]) -> Scene:
     scene = Scene(*clusters, twinlog, new_name("t"))
@@ -145,6 +153,20 @@ def copying_worker(process: MirrorProcess, source: KafkaCluster) -> psutil.Proce
         if any(line.raddr and line.raddr.port == port for line in worker.net_connections("tcp")):
             return worker
     raise AssertionError(f"no worker of {workers} is connected to the source")
+
+
+def test_leases_end_under_load(scene: Scene) -> None:
+    copier = copying_worker(scene.twinlog, scene.source)
+    before = len(reports(scene.target))
+    with Arrivals(scene.target, scene.remote, PARTITIONS) as arrivals:
+        time.sleep(2 * LEASE_S + 2)
+    said = reports(scene.target)[before:]
+    assert len({report.lease for report in said}) >= 3
+    assert len({report.copier for report in said}) == 1
+    assert copying_worker(scene.twinlog, scene.source) == copier
+    log.warning("longest pause %.3f s", arrivals.longest_pause_s)
+    assert arrivals.longest_pause_s < 1.5
+    scene.finish()
 
 
 def test_the_driver_is_killed(scene: Scene) -> None:
