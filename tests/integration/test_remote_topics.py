@@ -88,7 +88,7 @@ def test_the_sources_defaults_are_carried_over_when_asked_for(
     create_topic(source, topic_name)
     mirror(topics=(topic_name,), use_defaults_from="source")
     config = topic_config(target, f"north.{topic_name}")
-    assert config["retention.ms"] == "604800000"
+    assert config["delete.retention.ms"] == "86400000"
     assert "min.insync.replicas" not in config
 
 
