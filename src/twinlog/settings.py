@@ -18,7 +18,12 @@ GapPolicy = Literal["stop", "continue"]
 OversizedRecordPolicy = Literal["stop", "skip"]
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
+ExactlyOnce = Literal["disabled", "preparing", "enabled"]
+SyncsLocation = Literal["source", "target"]
+
 SOURCE_CONNECTOR = "MirrorSourceConnector"
+CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
+HEARTBEAT_CONNECTOR = "MirrorHeartbeatConnector"
 
 TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 """Topics left out unless the user says otherwise (Kafka 4.0 and newer)."""
@@ -109,8 +114,10 @@ class FlowSettings:
 
     `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names.
     `replication_factor` and `offset_storage_replication_factor` of -1 mean the target broker's default.
-    `refresh_topics_interval_s` is None when new topics are not looked for. `offset_storage_topic` is None unless the
-    user named a topic for stored positions.
+    `refresh_topics_interval_s` is None when new topics are not looked for; so are the other `_interval_s` of work that
+    is turned off. `offset_storage_topic` is None unless the user named a topic for stored positions. `groups` and
+    `groups_exclude` are expressions as those for topics are. Without `enabled` a flow writes heartbeats and nothing
+    else. `group_id` names the processes that share the flow (Connect's worker group on the target).
     """
 
     source: Alias
@@ -138,6 +145,29 @@ class FlowSettings:
     offset_storage_partitions: int = 25
     offset_storage_replication_factor: int = 3
     connector_name: str = SOURCE_CONNECTOR
+    enabled: bool = True
+    emit_offset_syncs: bool = True
+    offset_syncs_location: SyncsLocation = "source"
+    offset_syncs_replication_factor: int = 3
+    offset_lag_max: int = 100
+    groups: tuple[str, ...] = (".*",)
+    groups_exclude: tuple[str, ...] = GROUPS_EXCLUDE
+    refresh_groups_interval_s: float | None = 5.0
+    emit_checkpoints_interval_s: float | None = 1.0
+    checkpoints_replication_factor: int = 3
+    sync_group_offsets_interval_s: float | None = None
+    sync_topic_configs_interval_s: float | None = 30.0
+    sync_topic_acls_interval_s: float | None = 30.0
+    emit_heartbeats_interval_s: float | None = 1.0
+    heartbeats_replication_factor: int = 3
+    exactly_once: ExactlyOnce = "disabled"
+    transaction_interval_ms: int = 100
+    worker_group_id: str | None = None
+
+    @property
+    def group_id(self) -> str:
+        """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
+        return self.worker_group_id or f"{self.source}-mm2"
 
     @property
     def name(self) -> str:
