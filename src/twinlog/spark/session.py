@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from twinlog.settings import FlowSettings
 from twinlog.spark.archive import use_options
+from twinlog.spark.nursery import Nursery
 from twinlog.spark.query import FlowQuery
 from twinlog.task.wire import DriverAddress
 
@@ -94,14 +95,17 @@ class SparkEngine:
     def __init__(
         self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog", java_options: str | None = None
     ) -> None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         self.local = master.startswith("local")
+        self._ending = threading.Event()
+        self._scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
+        self._nursery: Nursery | None = None
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        self._ending = threading.Event()
-        self._scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
+            if "PYSPARK_PYTHON" not in os.environ and not _PYTHON_SETTINGS & set(conf):
+                self._open_nursery()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings = {
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
             **SETTINGS,
@@ -120,6 +124,14 @@ class SparkEngine:
         ).start()
         SparkContext._ensure_initialized(gateway=gateway)
         self._session: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
+
+    def _open_nursery(self) -> None:
+        try:
+            self._nursery = Nursery(self._scratch)
+            os.environ["PYSPARK_PYTHON"] = str(self._nursery.launcher)
+        except OSError as error:
+            # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
+            log.debug("Python is started anew for each of Spark's daemons: %r", error)
 
     @property
     def slots(self) -> int:
@@ -173,6 +185,9 @@ class SparkEngine:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline - time.monotonic()))
             process.kill()
+        if self._nursery is not None:
+            self._nursery.close()
+            del os.environ["PYSPARK_PYTHON"]
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _stop_quietly(self) -> None:
@@ -182,6 +197,7 @@ class SparkEngine:
             log.debug("stopping Spark: %r", error)
 
 
+_PYTHON_SETTINGS = {"spark.pyspark.python", "spark.pyspark.driver.python"}
 _LOG_OPTION = "-Dlog4j2.configurationFile="
 _NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
 

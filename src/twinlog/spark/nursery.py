@@ -1,0 +1,142 @@
+"""Forks Spark's Python daemons from one process that has imported everything once.
+
+Spark starts a daemon for each kind of Python work (looking up a data source, planning, the source of a query, its
+tasks), and each of them and of their workers would import the same modules again: seconds of a start, and tens of
+megabytes for each. So `PYSPARK_PYTHON` names a small program (`hand_over.py`) that hands its arguments, environment
+and standard streams to the nursery and waits; the nursery forks, and its child is the daemon. Only for local masters.
+
+Run as `python -m twinlog.spark.nursery FD`, FD being a listening Unix socket; ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+DAEMON = "pyspark.daemon"
+PRELOADED = (
+    DAEMON,
+    "pyspark.worker",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark_twinlog",
+)
+MAX_REQUEST_BYTES = 1 << 20
+STREAMS = 3
+
+# `-S -E` leave out what makes Python start slowly; the daemon gets its own environment from the request.
+_LAUNCHER = """\
+#!/bin/sh
+exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
+"""
+
+
+class Nursery:
+    """The running nursery, seen from the driver. Its files lie in `folder`. Raises OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.launcher = folder / "python"
+        address = folder / "nursery"
+        program = Path(__file__).with_name("hand_over.py")
+        self.launcher.write_text(_LAUNCHER.format(python=sys.executable, program=program, address=address))
+        self.launcher.chmod(self.launcher.stat().st_mode | stat.S_IXUSR)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(address))
+            listener.listen(128)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=(listener.fileno(),),
+                # Ctrl-C is for the driver, which ends the rest in order.
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process that forks."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the nursery; daemons that it has forked end with Spark."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    # Nobody waits for the children; the collector leaves pages alone that are shared with them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
+    while True:
+        ready, _, _ = select.select([0, listener.fileno()], [], [])
+        if 0 in ready:
+            return
+        caller, _ = listener.accept()
+        with caller:
+            _serve(listener, caller)
+
+
+def _serve(listener: socket.socket, caller: socket.socket) -> None:
+    try:
+        data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
+        while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):
+            data += more
+        request = json.loads(data)
+    except (OSError, ValueError):
+        return
+    if os.fork() == 0:
+        listener.close()
+        _become_daemon(caller, streams, request["arguments"], request["environment"])
+    for stream in streams:
+        os.close(stream)
+
+
+def _become_daemon(
+    caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]
+) -> NoReturn:
+    """Go on as if started as `python -m pyspark.daemon ARGUMENTS`; the caller's line ends with this process."""
+    code = 1
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.environ.clear()
+        os.environ.update(environment)
+        daemon = importlib.import_module(DAEMON)
+        sys.argv = [str(daemon.__file__), *arguments]
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        caller.sendall(f"{os.getpid()}\n".encode())
+        daemon.manager()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException as error:
+        sys.stderr.write(f"python daemon of twinlog: {error!r}\n")
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The nursery's launcher behaves as Python does, and its daemons end as Spark's own do."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.wait import wait_for
+from twinlog.spark.nursery import Nursery
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    opened = Nursery(tmp_path_factory.mktemp("n"))
+    yield opened
+    opened.close()
+
+
+def _daemon(launcher: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [launcher, "-m", "pyspark.daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def _port(daemon: subprocess.Popen[bytes]) -> int:
+    assert daemon.stdout is not None
+    (port,) = struct.unpack(">i", daemon.stdout.read(4))
+    return int(port)
+
+
+def test_a_daemon_is_forked_with_the_callers_streams(nursery: Nursery) -> None:
+    with _daemon(nursery.launcher) as daemon:
+        assert 1024 <= _port(daemon) < 65536
+        (forked,) = _children(nursery.pid)
+        assert forked.pid != daemon.pid
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        assert daemon.wait(DEADLINE_S) == 0
+        wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its standard input")
+
+
+def test_a_terminated_launcher_takes_its_daemon_along(nursery: Nursery) -> None:
+    with _daemon(nursery.launcher) as daemon:
+        _port(daemon)
+        (forked,) = _children(nursery.pid)
+        daemon.terminate()
+        daemon.wait(DEADLINE_S)
+        wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
+
+
+def test_what_is_no_daemon_is_run_by_python_itself(nursery: Nursery) -> None:
+    told = subprocess.run(
+        [nursery.launcher, "-c", "import sys; print(sys.executable, *sys.argv[1:])", "a b"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert told.stdout.strip() == f"{sys.executable} a b"
+
+
+def test_without_its_nursery_the_launcher_starts_a_daemon_of_its_own(nursery: Nursery) -> None:
+    nursery.close()
+    with _daemon(nursery.launcher) as daemon:
+        assert 1024 <= _port(daemon) < 65536
+        assert psutil.Process(daemon.pid).cmdline()[1:3] == ["-m", "pyspark.daemon"]
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        daemon.wait(DEADLINE_S)
+
+
+def test_the_nursery_ends_with_its_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("n")
+    program = (
+        "import os, sys; from pathlib import Path; from twinlog.spark.nursery import Nursery;"
+        f"print(Nursery(Path({str(folder)!r})).pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    driver = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    pid = int(driver.stdout)
+    wait_for(lambda: not psutil.pid_exists(pid), DEADLINE_S, "the nursery ends")
