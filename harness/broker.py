@@ -14,7 +14,7 @@ from typing import Literal
 
 from harness.child import Child
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION, cache_dir, classpath_argument, locked
+from harness.jars import KAFKA_VERSION, Parts, cache_dir, classpath_argument, locked
 from harness.java import java_command
 from harness.ports import claim_port, release_port
 
@@ -27,7 +27,9 @@ _JIT_OPTIONS: dict[Jit, list[str]] = {
 }
 
 
-def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION) -> list[str]:
+def jvm_command(
+    heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all"
+) -> list[str]:
     """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO."""
     return [
         java_command(),
@@ -38,7 +40,7 @@ def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSI
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.showShortLogName=true",
         "-cp",
-        classpath_argument(version),
+        classpath_argument(version, parts),
         main_class,
     ]
 

@@ -16,21 +16,24 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import HarnessError
 from harness.java import java_command
 
 KAFKA_VERSION = "4.3.0"
+OLDER_VERSION = "3.9.1"
+"""The last line of releases before 4.0, whose MirrorMaker 2 many still run."""
 RESOLVE_DEADLINE_S = 900
 
-_DEPENDENCIES = (
-    ("org.apache.kafka", "kafka_2.13", None),
-    ("org.apache.kafka", "connect-mirror", None),
-    ("org.apache.kafka", "connect-runtime", None),
-    ("org.apache.kafka", "kafka-tools", None),
-    # Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
+Parts = Literal["all", "mirror"]
+"""`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror."""
+
+_MIRROR = ("connect-mirror", "connect-runtime")
+_ARTIFACTS: dict[Parts, tuple[str, ...]] = {"all": ("kafka_2.13", *_MIRROR, "kafka-tools"), "mirror": _MIRROR}
+_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30}
+# Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.
+_LOG_BACKEND = ("org.slf4j", "slf4j-simple", "1.7.36")
 
 
 def cache_dir() -> Path:
@@ -39,22 +42,23 @@ def cache_dir() -> Path:
     return Path(override) if override else Path(__file__).resolve().parent.parent / ".cache"
 
 
-def kafka_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+def kafka_classpath(version: str = KAFKA_VERSION, parts: Parts = "all") -> list[Path]:
     """Jars of one Kafka version, sorted by name; fetches them when this checkout has none yet (about a minute, 55 MB).
 
     Safe to call from several processes at once: one fetches, the others wait. Raises HarnessError.
     """
-    home = cache_dir() / "kafka" / version
+    name = version if parts == "all" else f"{version}-{parts}"
+    home = cache_dir() / "kafka" / name
     if not home.is_dir():
-        with locked(home.with_name(f"{version}.lock")):
+        with locked(home.with_name(f"{name}.lock")):
             if not home.is_dir():
-                _fetch(version, home)
+                _fetch(version, parts, home)
     return sorted(home.glob("*.jar"))
 
 
-def classpath_argument(version: str = KAFKA_VERSION) -> str:
+def classpath_argument(version: str = KAFKA_VERSION, parts: Parts = "all") -> str:
     """The same jars in the form `java -cp` takes; our log backend first, because Kafka 3 brings another."""
-    home = kafka_classpath(version)[0].parent
+    home = kafka_classpath(version, parts)[0].parent
     return os.pathsep.join([*(str(jar) for jar in home.glob("slf4j-simple-*.jar")), str(home / "*")])
 
 
@@ -67,13 +71,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(version: str, home: Path) -> None:
+def _fetch(version: str, parts: Parts, home: Path) -> None:
     java = java_command()
     ivy = _ivy_jar()
-    print(f"Fetching the jars of Kafka {version} into {home} (once, about 55 MB) ...", file=sys.stderr, flush=True)
+    size = f"once, about {_MEGABYTES[parts]} MB"
+    print(f"Fetching the jars of Kafka {version} into {home} ({size}) ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=home.parent) as work:
         module = Path(work, "ivy.xml")
-        module.write_text(_ivy_module(version), encoding="utf-8")
+        module.write_text(_ivy_module(version, parts), encoding="utf-8")
         jars = Path(work, "jars")
         command = [java, "-jar", str(ivy), "-cache", str(cache_dir() / "ivy"), "-ivy", str(module)]
         settings = os.environ.get("TWINLOG_IVY_SETTINGS")
@@ -82,7 +87,7 @@ def _fetch(version: str, home: Path) -> None:
         # `-confs` and the `default->default` mapping are what makes Ivy retrieve the jars and not only resolve them.
         command += ["-confs", "default", "-types", "jar", "bundle"]
         command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
-        log = home.with_name(f"{version}.log")
+        log = home.with_name(f"{home.name}.log")
         with log.open("w", encoding="utf-8") as output:
             try:
                 status = subprocess.run(
@@ -90,7 +95,7 @@ def _fetch(version: str, home: Path) -> None:
                 ).returncode
             except subprocess.TimeoutExpired:
                 status = -1
-        if status != 0 or not any(jars.glob(f"kafka_2.13-{version}.jar")):
+        if status != 0 or not any(jars.glob(f"{_ARTIFACTS[parts][0]}-{version}.jar")):
             raise HarnessError(
                 f"Kafka {version}'s jars could not be fetched: the Maven repository is not reachable or lacks them "
                 f"(details in {log}). Connect to the network and try again, name a mirror with "
@@ -107,11 +112,9 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def _ivy_module(version: str) -> str:
-    dependencies = "\n".join(
-        f'    <dependency org="{org}" name="{name}" rev="{own_version or version}"/>'
-        for org, name, own_version in _DEPENDENCIES
-    )
+def _ivy_module(version: str, parts: Parts) -> str:
+    wanted = [*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), _LOG_BACKEND]
+    dependencies = "\n".join(f'    <dependency org="{org}" name="{name}" rev="{rev}"/>' for org, name, rev in wanted)
     return f"""<ivy-module version="2.0">
   <info organisation="twinlog" module="kafka-for-tests"/>
   <configurations><conf name="default"/></configurations>

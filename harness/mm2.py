@@ -9,7 +9,7 @@ from types import TracebackType
 
 from harness.broker import Jit, jvm_command
 from harness.child import Child
-from harness.jars import KAFKA_VERSION
+from harness.jars import KAFKA_VERSION, Parts
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 
@@ -35,7 +35,9 @@ class MirrorMaker2:
         home.mkdir(parents=True, exist_ok=True)
         file = home / "mm2.properties"
         file.write_text(properties, encoding="utf-8")
-        command = [*jvm_command(heap, jit, MAIN_CLASS, version), str(file)]
+        # Of another version than the brokers' only MirrorMaker 2 itself is fetched.
+        parts: Parts = "all" if version == KAFKA_VERSION else "mirror"
+        command = [*jvm_command(heap, jit, MAIN_CLASS, version, parts), str(file)]
         if clusters:
             command += ["--clusters", *clusters]
         self.process = Child("MirrorMaker 2", command, home / "mm2.log")
