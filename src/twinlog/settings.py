@@ -20,6 +20,7 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 ExactlyOnce = Literal["disabled", "preparing", "enabled"]
 SyncsLocation = Literal["source", "target"]
+AlterConfigs = Literal["requested", "required", "never"]
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
@@ -118,6 +119,8 @@ class FlowSettings:
     is turned off. `offset_storage_topic` is None unless the user named a topic for stored positions. `groups` and
     `groups_exclude` are expressions as those for topics are. Without `enabled` a flow writes heartbeats and nothing
     else. `group_id` names the processes that share the flow (Connect's worker group on the target).
+    `alter_configs` says whether settings are changed one by one (`use.incremental.alter.configs` of Kafka 3.5 to 3.9):
+    `requested` where the target can, `required` or not at all, `never` sends all of a topic.
     """
 
     source: Alias
@@ -157,6 +160,7 @@ class FlowSettings:
     checkpoints_replication_factor: int = 3
     sync_group_offsets_interval_s: float | None = None
     sync_topic_configs_interval_s: float | None = 30.0
+    alter_configs: AlterConfigs = "requested"
     sync_topic_acls_interval_s: float | None = 30.0
     emit_heartbeats_interval_s: float | None = 1.0
     heartbeats_replication_factor: int = 3
@@ -181,6 +185,13 @@ class FlowSettings:
         Its dots never follow the separator (Kafka class MirrorMakerConfig).
         """
         return self.offset_storage_topic or f"mm2-offsets.{self.source}.internal"
+
+    @property
+    def offset_syncs_topic(self) -> str:
+        """The topic of offset syncs, which carries the alias of the cluster that it is not on (KIP-716)."""
+        separator = self.separator if self.internal_separator_follows else "."
+        other = self.target if self.offset_syncs_location == "source" else self.source
+        return f"mm2-offset-syncs{separator}{other}{separator}internal"
 
     def for_task(self, index: int) -> FlowSettings:
         """The same flow with the task's number in the client ids of its data clients, as MirrorMaker 2 writes them.

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
+from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment
 from twinlog.types import TopicName, TopicPartition
 
@@ -108,18 +109,19 @@ class Flow:
     def __init__(self) -> None:
         self.truth = Truth(2, 3)
         self.topic: list[StoredRecord] = []
-        self.position: tuple[int, int] | None = None
+        self.position: Position | None = None
         self.followed = ExactMaps()
         self.read_up_to = 0
-        self.writer = self._writer(2, 3, life=0, complete=True)
+        self.writer = self._take_over(ExactMaps(), complete=True)
         self.source_start = 0
         self.all_known = True
         """Whether every copy was noted, and none forgotten since."""
         self.store()
 
-    def _writer(self, next_source: int, next_target: int, *, life: int, complete: bool = False) -> SegmentWriter:
-        return SegmentWriter(
-            PART, next_source, next_target, life=life, complete=complete, segment_points=SEGMENT_POINTS
+    def _take_over(self, maps: ExactMaps, *, complete: bool = False) -> SegmentWriter:
+        end = Position(self.truth.source_end, self.truth.target_end)
+        return SegmentWriter.take_over(
+            PART, end, self.position, maps.tip(PART), complete=complete, segment_points=SEGMENT_POINTS
         )
 
     def append(self, runs: list[tuple[int, int]], foreign: int) -> None:
@@ -136,15 +138,20 @@ class Flow:
         self.writer.jumped(truth.source_end, truth.target_end)
         self.store()
 
-    def store(self) -> None:
-        position = self.truth.source_end, self.writer.end[1]
+    def store(self, *, position: bool = True) -> None:
         self.topic += [(segment.key, segment.value) for segment in self.writer.changed()]
-        self.position = position
+        if position:
+            self.position = Position(self.truth.source_end, self.writer.end[1], life=self.writer.life)
         self.follow()
 
     def restart(self, kind: str) -> None:
-        """The copier ends (in order, by a crash, or for good with another program's turn), another one takes over."""
-        if kind != "crash":
+        """The copier ends and another one takes over.
+
+        It ends in order, by a crash, by one between segments and position, or for good with another program's turn.
+        """
+        if kind == "half":
+            self.store(position=False)
+        elif kind != "crash":
             self.writer.close()
             self.store()
         if kind == "other":
@@ -152,11 +159,7 @@ class Flow:
             self.position = None
         self.all_known &= kind == "clean"
         maps = self.loaded()
-        known = maps.map(PART)
-        assert known is not None
-        begin = self.position or (known.next_source, known.next_target)
-        self.writer = self._writer(*begin, life=maps.next_life(PART, *begin))
-        self.writer.jumped(self.truth.source_end, self.truth.target_end)
+        self.writer = self._take_over(maps)
         self.store()
 
     def tidy(self, source_start: int) -> None:
@@ -172,7 +175,7 @@ class Flow:
         self.followed.take(self.topic[self.read_up_to :])
         self.read_up_to = len(self.topic)
         if self.position is not None:
-            self.followed.reach(PART, *self.position)
+            reach(self.followed, self.position)
 
     def loaded(self) -> ExactMaps:
         """What a driver knows that starts now, from the compacted topic."""
@@ -183,8 +186,13 @@ class Flow:
         maps = ExactMaps()
         maps.take(compacted.items())
         if self.position is not None:
-            maps.reach(PART, *self.position)
+            reach(maps, self.position)
         return maps
+
+
+def reach(maps: ExactMaps, position: Position) -> None:
+    assert position.next_target is not None
+    maps.reach(PART, position.next_source, position.next_target, life=position.life)
 
 
 steps = st.one_of(
@@ -193,7 +201,7 @@ steps = st.one_of(
     passes,
     rewinds,
     st.tuples(st.just("store"), st.just(0), st.just(0)),
-    st.tuples(st.just("restart"), st.sampled_from(["clean", "crash", "other"]), st.just(0)),
+    st.tuples(st.just("restart"), st.sampled_from(["clean", "crash", "half", "other"]), st.just(0)),
     st.tuples(st.just("tidy"), st.integers(0, 60), st.just(0)),
 )
 

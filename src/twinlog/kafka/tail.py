@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 from twinlog.errors import ClusterError, RefusedError
@@ -18,20 +19,30 @@ FETCH_BYTES = 4 << 20
 
 
 class TopicTail:
-    """Where one reader stands in each partition of a topic."""
+    """Where one reader stands in each partition of a topic. With `optional` a topic that does not exist is empty."""
 
-    def __init__(self, admin: ClusterAdmin, topic: TopicName, *, from_end: bool = False) -> None:
+    def __init__(
+        self, admin: ClusterAdmin, topic: TopicName, *, from_end: bool = False, optional: bool = False
+    ) -> None:
         self._admin = admin
         self._topic = topic
         self._from_end = from_end
+        self._optional = optional
         self._next: dict[TopicPartition, int] = {}
+        self._topic_id: uuid.UUID | None = None
 
     def read(self, *, wait_ms: int = 0) -> Iterator[tuple[TopicPartition, Record]]:
         """Records added since the last call, up to the end as it is now; waits up to `wait_ms` for the first ones.
 
         Raises ClusterError; what was not yielded comes with the next call.
         """
-        records = self._admin.call(self._read, wait_ms)
+        before = dict(self._next)
+        try:
+            records = self._admin.call(self._read, wait_ms)
+        except BaseException:
+            # Records that were read already go with the error, so they are read again.
+            self._next = before
+            raise
         yield from records
 
     async def _read(self, wait_ms: int) -> list[tuple[TopicPartition, Record]]:
@@ -39,8 +50,15 @@ class TopicTail:
         topic = (await client.refresh([self._topic])).get(self._topic)
         if topic is not None and faults.refused(topic.error):
             raise RefusedError(f"cluster {client.alias}: reading topic {self._topic} needs DESCRIBE on it")
+        if self._optional and topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            self._next.clear()
+            return []
         if topic is None or topic.error:
             raise ClusterError(f"cluster {client.alias}: topic {self._topic} does not exist")
+        if topic.topic_id != self._topic_id:
+            # Created anew, so it begins anew.
+            self._topic_id = topic.topic_id
+            self._next.clear()
         parts = [TopicPartition(self._topic, part) for part in topic.leaders]
         fresh = [part for part in parts if part not in self._next]
         if fresh:

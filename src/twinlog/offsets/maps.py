@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from twinlog.offsets.exact import ExactMap
-from twinlog.offsets.segments import SEGMENT_POINTS, Segment, decode_segment, decode_segment_key, segment_key
+from twinlog.offsets.segments import SEGMENT_POINTS, Segment, Tip, decode_segment, decode_segment_key, segment_key
 from twinlog.types import TopicPartition
 
 MAX_POINTS = 4096
@@ -69,23 +69,28 @@ class ExactMaps:
             known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
             known.life, known.newest = segment.life, segment.start
 
-    def reach(self, partition: TopicPartition, next_source: int, next_target: int) -> None:
-        """The partition's map ends here, says a position that was read before its segments."""
-        if partition in self._known:
-            self._known[partition].map.reach(next_source, next_target)
+    def reach(self, partition: TopicPartition, next_source: int, next_target: int, *, life: int) -> None:
+        """The partition's map ends here, says a position that was read before its segments.
+
+        A position of another life ends another map: one side went back, and it was not stored again since.
+        """
+        known = self._known.get(partition)
+        if known is not None and known.life == life:
+            known.map.reach(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
         """What is known of a partition; None when nothing of it was ever copied by twinlog."""
         known = self._known.get(partition)
         return None if known is None else known.map
 
-    def next_life(self, partition: TopicPartition, next_source: int, next_target: int) -> int:
-        """The life of a segment that begins at these offsets."""
+    def tip(self, partition: TopicPartition) -> Tip | None:
+        """The newest point of a partition, None when there is none."""
         known = self._known.get(partition)
-        if known is None:
-            return 0
-        last = known.map.points(-1)[0]
-        return known.life + (next_source < last.source or next_target < last.target)
+        return None if known is None else Tip(known.life, *known.map.points(-1)[0])
+
+    def partitions(self) -> set[TopicPartition]:
+        """Those of which something is known."""
+        return set(self._known)
 
     def tidy(
         self,

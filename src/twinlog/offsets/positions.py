@@ -23,7 +23,7 @@ class Position:
 
     `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
     when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID
-    texts, None when unknown.
+    texts, None when unknown. `life` is that of the exact map which ends here (see `offsets.segments.Segment`).
     """
 
     next_source: int
@@ -31,6 +31,7 @@ class Position:
     leader_epoch: int = -1
     topic_id: str | None = None
     remote_topic_id: str | None = None
+    life: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def encode_position(
         "epoch": position.leader_epoch,
         "topic_id": position.topic_id,
         "remote_topic_id": position.remote_topic_id,
+        "life": position.life,
     }
     return PositionRecord(
         key=position_key(source, partition, connector),
@@ -98,6 +100,7 @@ def decode_position(
         leader_epoch=extra.get("epoch", -1),
         topic_id=extra.get("topic_id"),
         remote_topic_id=extra.get("remote_topic_id"),
+        life=extra.get("life", 0),
     )
 
 

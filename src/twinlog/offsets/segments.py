@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from twinlog.offsets.exact import ExactMap, Point
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
+from twinlog.offsets.positions import Position
 from twinlog.read.varint import encode_varint, read_varint
 from twinlog.types import Alias, TopicName, TopicPartition
 
@@ -104,11 +106,29 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
     return Segment(partition, life, bool(flags & _COMPLETE), tuple(points))
 
 
+class Tip(NamedTuple):
+    """The newest stored point of a partition, and the life of its segment."""
+
+    life: int
+    source: int
+    target: int
+    slack: int = 0
+
+    def before(self, next_source: int, next_target: int) -> bool:
+        """Whether what comes next there comes behind this point, on both sides."""
+        return self.source <= next_source and self.target <= next_target
+
+    def leads_to(self, next_source: int, next_target: int) -> bool:
+        """Whether everything from this point up to there was copied in step, if the point is the last before it."""
+        return not self.slack and next_source - self.source == next_target - self.target >= 0
+
+
 class SegmentWriter:
     """The newest segment of one partition while a task copies it.
 
     It begins at the offsets the next record has on both sides, with the `life` of the newest stored segment, or the
-    next one when it begins before that segment's last point (`ExactMaps.next_life`).
+    next one when it begins before that segment's last point; `take_over` finds both. With `known` its first point
+    follows from what is stored and is written with the next one only.
 
     Order matters, because a map is never to be older than the position it ends at: first note the position, then take
     `changed` and write it, and write the noted position when that is acknowledged.
@@ -122,15 +142,55 @@ class SegmentWriter:
         *,
         life: int = 0,
         complete: bool = False,
+        known: bool = False,
         segment_points: int = SEGMENT_POINTS,
     ) -> None:
         self._partition = partition
         self._segment_points = segment_points
         self._life = life
         self._map = ExactMap(next_source, next_target, complete=complete)
-        self._written = 0
+        self._written = int(known)
         """How many points of this segment were handed out."""
         self._full: list[Segment] = []
+
+    @classmethod
+    def take_over(
+        cls,
+        partition: TopicPartition,
+        position: Position,
+        stored: Position | None,
+        tip: Tip | None,
+        *,
+        complete: bool,
+        segment_points: int = SEGMENT_POINTS,
+    ) -> SegmentWriter:
+        """The writer of a task that copies on from `position`.
+
+        `stored` is the position and `tip` the point that whoever copied before has left, None when there is none.
+        Behind them records may have arrived of which nothing was noted. `complete` is for a partition that was never
+        copied.
+        """
+        assert position.next_target is not None
+        now = position.next_source, position.next_target
+        life = 0 if tip is None else tip.life
+        begin = None
+        if stored is not None and stored.next_target is not None and (tip is None or stored.life == life):
+            begin = stored.next_source, stored.next_target
+        if tip is not None and (begin is None or not tip.before(*begin)):
+            # A crash between the two, or another program has stored the position.
+            begin = (tip.source, tip.target) if tip.before(*now) else None
+        if begin is None:
+            life += tip is not None
+            return cls(partition, *now, life=life, complete=complete, segment_points=segment_points)
+        known = tip is not None and tip.leads_to(*begin)
+        new = cls(partition, *begin, life=life, known=known, segment_points=segment_points)
+        new.jumped(*now)
+        return new
+
+    @property
+    def life(self) -> int:
+        """The life of the newest segment, for the position that is stored behind it."""
+        return self._life
 
     @property
     def end(self) -> tuple[int, int]:

@@ -24,20 +24,29 @@ class PositionStore:
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
         with self._lock:
-            for _, record in self._tail.read():
-                if record.key is None:
-                    continue
-                headers = tuple((name, value or b"") for name, value in record.headers)
-                decoded = decode_position(
-                    self._settings.source,
-                    PositionRecord(record.key, record.value, headers),
-                    self._settings.connector_name,
-                )
-                if decoded is None:
-                    continue
-                partition, position = decoded
-                if position is None:
-                    self._positions.pop(partition, None)
-                else:
-                    self._positions[partition] = position
+            self._update()
             return {part: self._positions[part] for part in partitions if part in self._positions}
+
+    def read_all(self) -> dict[TopicPartition, Position]:
+        """Positions of all partitions that have one, as they are stored now. Raises ClusterError."""
+        with self._lock:
+            self._update()
+            return dict(self._positions)
+
+    def _update(self) -> None:
+        for _, record in self._tail.read():
+            if record.key is None:
+                continue
+            headers = tuple((name, value or b"") for name, value in record.headers)
+            decoded = decode_position(
+                self._settings.source,
+                PositionRecord(record.key, record.value, headers),
+                self._settings.connector_name,
+            )
+            if decoded is None:
+                continue
+            partition, position = decoded
+            if position is None:
+                self._positions.pop(partition, None)
+            else:
+                self._positions[partition] = position

@@ -49,6 +49,25 @@ class MirrorTranslation:
                 return sync.downstream + (sync.upstream < offset)
         return UNTRANSLATABLE
 
+    def translate_back(self, source: TopicPartition, offset: int) -> int | None:
+        """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
+
+        MirrorMaker 2 has no such thing; the rule is that of `translate`, read from the other side.
+        """
+        for sync in self._slots.get(source, ()):
+            if sync.downstream <= offset:
+                return sync.upstream + (sync.downstream < offset)
+        return None
+
+    def newest(self, source: TopicPartition) -> OffsetSync | None:
+        """The last sync of a partition."""
+        slots = self._slots.get(source)
+        return None if slots is None else slots[0]
+
+    def forget(self, source: TopicPartition) -> None:
+        """Begin anew with the next sync of a partition, as after one that goes back on the source."""
+        self._slots.pop(source, None)
+
     def kept(self, source: TopicPartition) -> list[OffsetSync]:
         """The different syncs still known of a partition, newest first."""
         kept: list[OffsetSync] = []

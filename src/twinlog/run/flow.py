@@ -16,6 +16,7 @@ from twinlog.metrics.progress import Report, progress_topic
 from twinlog.mirror.topics import TopicMirror
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
+from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
 from twinlog.plan.changes import Changes, compare, copyable
 from twinlog.run.leases import Leases
@@ -68,6 +69,7 @@ class FlowRunner:
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
         self._mirror = TopicMirror(settings, self._source, self._target)
         self._positions = PositionStore(settings, self._target)
+        self.translator = Translator(settings, self._source, self._target, self._positions)
         self._topology = topology_of(settings)
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self._topic_ids: dict[TopicName, str | None] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from twinlog.offsets.exact import Point, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
+from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import (
     SEGMENT_POINTS,
     Segment,
@@ -76,7 +77,7 @@ def test_a_full_segment_is_followed_by_the_next() -> None:
     assert max(len(segment.value) for segment in segments) < 1000
     maps = ExactMaps()
     maps.take(records(segments))
-    maps.reach(PART, *writer.end)
+    maps.reach(PART, *writer.end, life=writer.life)
     known = maps.map(PART)
     assert known is not None
     for offset in range(SEGMENT_POINTS * 4 - 1):
@@ -88,11 +89,14 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     first = SegmentWriter(PART, 0, 0, complete=True)
     first.copied([(0, 10)], 0)
     maps.take(records(first.changed()))
-    maps.reach(PART, 10, 10)
-    second = SegmentWriter(PART, 10, 10, life=maps.next_life(PART, 10, 10))
+    maps.reach(PART, 10, 10, life=0)
+    end = Position(10, 10)
+    second = SegmentWriter.take_over(PART, end, end, maps.tip(PART), complete=False)
+    # In step with what is stored, so there is nothing to store yet.
+    assert second.changed() == []
     second.copied([(15, 10)], 10)
     maps.take(records(second.changed()))
-    maps.reach(PART, 25, 20)
+    maps.reach(PART, 25, 20, life=0)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
@@ -107,13 +111,14 @@ def test_a_life_ends_with_what_went_back() -> None:
     segments = writer.changed()
     assert [segment.life for segment in segments] == [1]
     maps.take(records(segments))
-    maps.reach(PART, *writer.end)
+    maps.reach(PART, *writer.end, life=writer.life)
     known = maps.map(PART)
     assert known is not None
     assert known.points() == [Point(0, 0), Point(5, 30)]
     assert [known.to_target(offset) for offset in (4, 5, 8)] == [Translated(at, True) for at in (4, 30, 33)]
-    assert maps.next_life(PART, 8, 33) == 1
-    assert maps.next_life(PART, 4, 33) == 2
+    tip = maps.tip(PART)
+    for position, life in [(Position(8, 33, life=1), 1), (Position(4, 33, life=1), 2), (Position(8, 29, life=1), 2)]:
+        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).life == life
 
 
 def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
@@ -140,7 +145,7 @@ def test_partitions_are_kept_apart() -> None:
     assert other is not None
     assert (one.to_target(0), other.to_target(5)) == (Translated(0, True), Translated(7, True))
     assert maps.map(TopicPartition(PART.topic, 9)) is None
-    assert maps.next_life(TopicPartition(PART.topic, 9), 0, 0) == 0
+    assert maps.tip(TopicPartition(PART.topic, 9)) is None
     assert maps.tidy(TopicPartition(PART.topic, 9)) == []
 
 
@@ -152,7 +157,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
         stored = records(writer.changed())
         topic.update(stored)
         maps.take(stored)
-    maps.reach(PART, *writer.end)
+    maps.reach(PART, *writer.end, life=writer.life)
     newest = max(key for key, value in topic.items() if value is not None)
     changes = maps.tidy(PART, source_start=1000)
     assert newest not in dict(changes)
@@ -163,7 +168,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     # Whoever reads the topic now knows the same.
     again = ExactMaps()
     again.take(left)
-    again.reach(PART, *writer.end)
+    again.reach(PART, *writer.end, life=writer.life)
     here, there = maps.map(PART), again.map(PART)
     assert here is not None
     assert there is not None

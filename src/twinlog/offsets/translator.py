@@ -1,0 +1,137 @@
+"""Translates committed offsets of one flow on the driver: exactly where twinlog copied, else by offset syncs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.tail import TopicTail
+from twinlog.offsets.maps import ExactMaps
+from twinlog.offsets.segments import Tip, segments_topic
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
+from twinlog.settings import FlowSettings
+from twinlog.types import TopicName, TopicPartition
+
+
+class Translation(NamedTuple):
+    """An offset on the other cluster: who goes on there skips nothing.
+
+    With `exact` it also repeats nothing. `by` says what it was found by: "map" is twinlog's exact map, "syncs" the
+    offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
+    """
+
+    offset: int
+    exact: bool
+    by: Literal["map", "syncs"] = "map"
+
+
+class Translator:
+    """What is known of one flow's offsets, kept up to date by `refresh`; may be used from several threads.
+
+    `source` and `target` are connected to the flow's clusters. Everything is read from topics, so answers are as new
+    as the stored positions, half a second old by default.
+    """
+
+    def __init__(
+        self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, positions: PositionStore | None = None
+    ) -> None:
+        here = source if settings.offset_syncs_location == "source" else target
+        self._positions = positions or PositionStore(settings, target)
+        self._segments = TopicTail(target, segments_topic(settings.source), optional=True)
+        self._syncs = TopicTail(here, TopicName(settings.offset_syncs_topic), optional=True)
+        self._maps = ExactMaps()
+        self._mirror = MirrorTranslation()
+        self._mirror.ready()
+        self._need_syncs = True
+        self._refreshing = threading.Lock()
+        self._lock = threading.Lock()
+
+    def refresh(self) -> None:
+        """Read what was stored since the last call; before the first one nothing is known.
+
+        Raises ClusterError when a cluster does not answer, RefusedError without READ on one of the topics.
+        """
+        with self._refreshing:
+            # In this order: a position that is newer than the map would end it too far.
+            positions = self._positions.read_all()
+            segments = [(record.key, record.value) for _, record in self._segments.read()]
+            # Where maps answer exactly, syncs are not needed.
+            needed, self._need_syncs = self._need_syncs, False
+            found = [decode_offset_sync(record.key, record.value) for _, record in self._syncs.read()] if needed else []
+            with self._lock:
+                self._maps.take(segments)
+                for partition, position in positions.items():
+                    if position.next_target is not None:
+                        self._maps.reach(partition, position.next_source, position.next_target, life=position.life)
+                for sync in found:
+                    if sync is not None:
+                        self._add(sync)
+
+    def _add(self, sync: OffsetSync) -> None:
+        newest = self._mirror.newest(sync.source)
+        if newest is not None and sync.downstream < newest.downstream:
+            # The remote topic was made anew. MirrorMaker 2 would go on to translate into what is gone.
+            self._mirror.forget(sync.source)
+        self._mirror.add(sync)
+
+    def to_target(self, partition: TopicPartition, offset: int) -> Translation | None:
+        """Where a group goes on in the remote partition that has committed `offset` in source partition `partition`.
+
+        None when nothing is known of that partition, or only of records behind `offset`. Beyond what was copied it is
+        the end of the copies, and not exact.
+        """
+        with self._lock:
+            known = self._maps.map(partition)
+            found = None if known is None else known.to_target(offset)
+            if found is not None and found.exact:
+                return Translation(found.offset, True)
+            self._need_syncs = True
+            by_syncs = self._mirror.translate(partition, offset)
+            if by_syncs == UNTRANSLATABLE:
+                by_syncs = None
+            newest = self._mirror.newest(partition)
+            ahead = newest is not None and known is not None and newest.upstream >= known.next_source
+            first = None if known is None else known.points(0, 1)[0].target
+            return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+
+    def to_source(self, partition: TopicPartition, offset: int) -> Translation | None:
+        """Where a group goes on in source partition `partition` that has committed `offset` in the remote partition.
+
+        None when nothing is known of that partition, or only of records behind `offset`.
+        """
+        with self._lock:
+            known = self._maps.map(partition)
+            found = None if known is None else known.to_source(offset)
+            if found is not None and found.exact:
+                return Translation(found.offset, True)
+            self._need_syncs = True
+            by_syncs = self._mirror.translate_back(partition, offset)
+            newest = self._mirror.newest(partition)
+            ahead = newest is not None and known is not None and newest.downstream >= known.next_target
+            first = None if known is None else known.points(0, 1)[0].source
+            return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+
+    def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
+        """The newest stored point of each partition that has one, as of the last `refresh`."""
+        with self._lock:
+            found = {partition: self._maps.tip(partition) for partition in partitions}
+        return {partition: tip for partition, tip in found.items() if tip is not None}
+
+
+def _best(by_map: int | None, by_syncs: int | None, *, ahead: bool, first: int | None) -> Translation | None:
+    """The further of two answers that both skip nothing.
+
+    `first` is where the map begins. Where the map has an answer, syncs count only when they are `ahead` of its end,
+    because another program went on: others may be of an earlier life of one of the topics.
+    """
+    if by_map is not None and (by_syncs is None or by_syncs <= by_map or not ahead):
+        return Translation(by_map, False)
+    if by_syncs is None:
+        return None
+    if by_map is None and first is not None:
+        by_syncs = min(by_syncs, first)
+    return Translation(by_syncs, False, "syncs")
