@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from twinlog.types import TopicName
+
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +22,33 @@ class Topic:
     internal: bool = False
 
 
+class ConfigSource(IntEnum):
+    """Where a topic's setting comes from (Kafka class DescribeConfigsResponse.ConfigSource)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a topic as its cluster reports it.
-
-    `source` is the number of Kafka's ConfigSource: 1 set on the topic, 2 dynamic broker, 3 dynamic default broker,
-    4 static broker file, 5 default.
-    """
+    """One setting of a topic as its cluster reports it; `source` is a ConfigSource, or a number newer than those."""
 
     name: str
     value: str | None
     source: int
     read_only: bool = False
     sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One setting to change on a topic; without `value` the topic's own one is removed and the default counts again."""
+
+    name: str
+    value: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +67,10 @@ class Refusal:
 
     code: int
     text: str
+
+
+def listed(names: Iterable[str]) -> str:
+    """Some topics for a message: the first few in order, and how many more there are."""
+    ordered = sorted(names)
+    more = len(ordered) - _NAMED
+    return ", ".join(ordered[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from twinlog.errors import RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.configs import describe_configs
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
-from twinlog.topics import ConfigEntry, NewTopic, Refusal, Topic
+from twinlog.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.types import TopicName, TopicPartition
 
 T = TypeVar("T")
 
-_TOPIC_RESOURCE = 2
-_TOPIC_ALREADY_EXISTS = 36
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
 
@@ -74,36 +72,10 @@ class ClusterAdmin:
         return self.call(self._configs, list(topics))
 
     async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
-        found: dict[TopicName, list[ConfigEntry]] = {}
-        for start in range(0, len(topics), CHUNK):
-            resource = DescribeConfigsRequest.DescribeConfigsResource
-            request = DescribeConfigsRequest(
-                resources=[
-                    resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
-                    for name in topics[start : start + CHUNK]
-                ],
-                include_synonyms=False,
-                include_documentation=False,
-                min_version=1,
-            )
-            response = await self.client.ask(request)
-            for result in response.results:
-                if faults.refused(result.error_code):
-                    raise RefusedError(
-                        f"cluster {self.alias}: reading the settings of topic {result.resource_name} needs "
-                        f"DESCRIBE_CONFIGS on it: {faults.explain(result.error_code)}"
-                    )
-                if result.error_code == Code.NONE:
-                    found[TopicName(result.resource_name)] = [
-                        ConfigEntry(
-                            entry.name,
-                            entry.value,
-                            entry.config_source,
-                            bool(entry.read_only),
-                            bool(entry.is_sensitive),
-                        )
-                        for entry in result.configs
-                    ]
+        found, untold = await describe_configs(self.client, topics)
+        refused = [name for name, code in untold.items() if faults.refused(code)]
+        if refused:
+            raise self.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(refused)}", "reading its settings")
         return found
 
     def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
@@ -136,8 +108,8 @@ class ClusterAdmin:
             )
             response = await self.client.ask(request, await self._controller(), 40.0)
             for topic in response.topics:
-                if topic.error_code not in (Code.NONE, _TOPIC_ALREADY_EXISTS):
-                    refused[TopicName(topic.name)] = self._reason(topic, f"CREATE on topic {topic.name}")
+                if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
         created = [topic.name for topic in topics if topic.name not in refused]
         if created:
             await self.client.wait_for(created, timeout_s=30.0)
@@ -156,15 +128,16 @@ class ClusterAdmin:
         )
         response = await self.client.ask(request, await self._controller(), 40.0)
         return {
-            TopicName(result.name): self._reason(result, f"ALTER on topic {result.name}")
+            TopicName(result.name): self._reason(result, "ALTER", "adding partitions")
             for result in response.results
             if result.error_code != Code.NONE
         }
 
-    def _reason(self, result: Any, right: str) -> Refusal:
+    def _reason(self, result: Any, operation: str, purpose: str) -> Refusal:
         code = result.error_code
-        text = result.error_message or faults.explain(code)
-        return Refusal(code, f"needs {right}: {text}" if faults.refused(code) else str(text))
+        if faults.refused(code):
+            return Refusal(code, str(self.client.lacks(operation, f"topic {result.name}", purpose)))
+        return Refusal(code, str(result.error_message or faults.explain(code)))
 
     async def _controller(self) -> int | None:
         response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))

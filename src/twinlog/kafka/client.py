@@ -21,7 +21,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
-from twinlog.kafka.security import connection_options
+from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.wire import PRODUCE_VERSION, FrameManager, RawProduce
 from twinlog.settings import ClientSettings
 from twinlog.types import TopicName, TopicPartition
@@ -42,12 +42,16 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8."""
+    """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
+
+    `leaders` lacks those of its `partitions` that have none at the moment.
+    """
 
     name: TopicName
     topic_id: uuid.UUID | None
     leaders: Mapping[int, Leader]
     error: int = 0
+    partitions: int = 0
 
 
 @dataclass(slots=True)
@@ -95,6 +99,16 @@ class ClusterClient:
     def connected(self) -> bool:
         return bool(self._control.broker_version_data is not None and self._control.cluster.brokers())
 
+    def supports(self, api_key: int, version: int = 0) -> bool:
+        """Whether the brokers know a request of the protocol, in this version or a newer one."""
+        known = self._control.broker_version_data
+        return known is not None and known.api_versions.get(api_key, (0, -1))[1] >= version
+
+    def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:
+        """The error for a missing permission: who lacks which operation on what, and what for."""
+        who = principal(self.settings)
+        return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}; {purpose} needs it")
+
     async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError."""
         return await self._send(self._control, request, node, timeout_s)
@@ -111,14 +125,20 @@ class ClusterClient:
             raise faults.from_kafka(error, self.alias) from error
 
     async def produce(
-        self, node: int, topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]], timeout_s: float
+        self,
+        node: int,
+        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]],
+        timeout_s: float,
+        *,
+        control: bool = False,
     ) -> dict[tuple[str, int], tuple[int, int]]:
         """Append one batch per partition on its leader, acknowledged by all in-sync replicas.
 
-        Returns {(topic, partition): (error code, offset of the first record)}.
+        With `control` beside the data connection, so that neither waits for the other. Returns {(topic, partition):
+        (error code, offset of the first record)}.
         """
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000))
-        response = await self.send(request, node, timeout_s + 5)
+        response = await (self.ask if control else self.send)(request, node, timeout_s + 5)
         return {
             (topic.name, part.index): (part.error_code, part.base_offset)
             for topic in response.responses
@@ -150,6 +170,7 @@ class ClusterClient:
                     if part.leader_id >= 0
                 },
                 error=topic.error_code,
+                partitions=len(topic.partitions),
             )
         self._topics.update(found)
         return found
@@ -202,10 +223,7 @@ class ClusterClient:
                     if part.error_code == Code.NONE:
                         found[TopicPartition(TopicName(topic.name), part.partition_index)] = part.offset
                     elif faults.refused(part.error_code):
-                        raise RefusedError(
-                            f"cluster {self.alias}: reading offsets of topic {topic.name} needs DESCRIBE on it: "
-                            f"{faults.explain(part.error_code)}"
-                        )
+                        raise self.lacks("DESCRIBE", f"topic {topic.name}", "reading its offsets")
         return found
 
     async def init_producer(self) -> tuple[int, int]:
@@ -222,10 +240,7 @@ class ClusterClient:
         if response.error_code == Code.NONE:
             return response.producer_id, response.producer_epoch
         if faults.refused(response.error_code):
-            raise RefusedError(
-                f"cluster {self.alias}: an idempotent producer needs IDEMPOTENT_WRITE on the cluster, or WRITE on a "
-                f"topic: {faults.explain(response.error_code)}"
-            )
+            raise self.lacks("WRITE", "any topic, and IDEMPOTENT_WRITE on the cluster", "an idempotent producer")
         raise ClusterError(f"cluster {self.alias}: no producer id yet: {faults.explain(response.error_code)}")
 
     async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:

@@ -25,3 +25,12 @@ def connection_options(settings: ClientSettings) -> dict[str, Any]:
         options["sasl_plain_username"] = settings.sasl_username
         options["sasl_plain_password"] = settings.sasl_password
     return options
+
+
+def principal(settings: ClientSettings) -> str:
+    """Whom the brokers take this client for, as rights name it; with certificates and tokens only they know."""
+    if settings.sasl_username is not None:
+        return f"User:{settings.sasl_username}"
+    if settings.security_protocol == "PLAINTEXT":
+        return "User:ANONYMOUS"
+    return "the principal of this client's certificate or token"

@@ -12,12 +12,11 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import progress_topic
 from twinlog.plan.changes import Pair
 from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigEntry, NewTopic, Refusal
+from twinlog.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
 from twinlog.types import TopicName
 
 log = logging.getLogger(__name__)
 
-_SET_ON_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER, _STATIC_BROKER, _DEFAULT = range(1, 6)
 _INVALID_REPLICATION_FACTOR = 38
 _INVALID_CONFIG = 40
 PROGRESS_RETENTION_MS = 3_600_000
@@ -96,8 +95,8 @@ class TopicMirror:
             and not entry.sensitive
             and self._filter.accepts(entry.name)
             and (
-                entry.source in (_SET_ON_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER)
-                or (entry.source == _DEFAULT and self._filter.accepts_default(entry.name))
+                entry.source in (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+                or (entry.source == ConfigSource.DEFAULT and self._filter.accepts_default(entry.name))
             )
         }
 

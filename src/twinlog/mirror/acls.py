@@ -1,0 +1,120 @@
+"""Carries rights on source topics over to remote topics while a flow runs; adds what is missing, removes nothing.
+
+Rules of Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right anew each time. Two things differ:
+the target is asked first, and the name `*`, which means all topics, is not carried over (MirrorMaker 2 makes a useless
+`source.*` of it, or opens all topics of the target where names are kept).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from twinlog.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.errors import RefusedError
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.kafka.acls import create_topic_acls, describe_topic_acls
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.settings import FlowSettings
+from twinlog.topics import listed
+
+log = logging.getLogger(__name__)
+
+
+def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
+    """The right on the remote topic that a right on a source topic becomes; None when it is not carried over.
+
+    Whoever may do everything with a topic may read its copy: only the flow writes there.
+    """
+    if acl.pattern != Pattern.LITERAL or acl.topic == EVERY_TOPIC or not topology.mirrors(acl.topic):
+        return None
+    allowed = acl.permission == Permission.ALLOW
+    if allowed and acl.operation == Operation.WRITE:
+        return None
+    operation = Operation.READ if allowed and acl.operation == Operation.ALL else acl.operation
+    return replace(acl, topic=topology.remote_name(acl.topic), operation=operation)
+
+
+class AclSync:
+    """The rights on one flow's remote topics; `run` looks once."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._topology = topology_of(settings)
+        self._source = source
+        self._target = target
+        self._said: set[str] = set()
+
+    def run(self) -> None:
+        """Create the rights that are missing on the target. Raises ClusterError when a cluster does not answer."""
+        try:
+            self._run()
+        except RefusedError as error:
+            off = f"or set {self._settings.name}.sync.topic.acls.enabled = false"
+            self._say(logging.WARNING, f"ACLs are not carried over: {error}; grant it, {off}")
+
+    def _run(self) -> None:
+        there = self._describe(self._source)
+        if there is None:
+            return
+        self._say_what_stays(there)
+        wanted = dict.fromkeys(
+            remote for remote in (remote_acl(self._topology, acl) for acl in there) if remote is not None
+        )
+        if not wanted:
+            return
+        on_target = self._describe(self._target)
+        if on_target is None:
+            return
+        present = set(on_target)
+        missing = [acl for acl in wanted if acl not in present]
+        if not missing:
+            return
+        refused = self._target.call(create_topic_acls, self._target.client, missing)
+        for acl in missing:
+            if acl in refused:
+                self._say(logging.WARNING, f"the target refuses the ACL {acl}: {refused[acl].text}")
+            else:
+                log.info("%s: created ACL %s", self._settings.name, acl)
+
+    def _describe(self, admin: ClusterAdmin) -> list[TopicAcl] | None:
+        found = admin.call(describe_topic_acls, admin.client)
+        if found is None:
+            name = self._settings.name
+            self._say(
+                logging.INFO,
+                f"cluster {admin.alias} has no authorizer, so there are no ACLs to carry over; "
+                f"{name}.sync.topic.acls.enabled = false ends the question",
+            )
+        return found
+
+    def _say_what_stays(self, there: Iterable[TopicAcl]) -> None:
+        """What MirrorMaker 2 passes over in silence."""
+        every = any(acl.topic == EVERY_TOPIC and acl.pattern == Pattern.LITERAL for acl in there)
+        prefixed = {acl.topic for acl in there if acl.pattern == Pattern.PREFIXED}
+        if every and self._settings.policy == "identity":
+            self._say(
+                logging.WARNING,
+                f"the ACLs of {self._settings.source} for all topics (*) are not carried over: where "
+                "topics keep their names they would open or close every topic of the target; create them there by hand "
+                "if that is meant",
+            )
+        elif every:
+            self._say(
+                logging.INFO,
+                f"the ACLs of {self._settings.source} for all topics (*) are not carried over; rights "
+                f"on all remote topics are a prefix, {self._topology.remote_name(EVERY_TOPIC)[:-1]}",
+            )
+        if prefixed:
+            self._say(
+                logging.INFO,
+                f"ACLs of {self._settings.source} for prefixes of names are not carried over, as in MirrorMaker 2: "
+                f"{listed(prefixed)}",
+            )
+
+    def _say(self, level: int, text: str) -> None:
+        """Each note once, however many rounds it holds."""
+        if text not in self._said:
+            self._said.add(text)
+            log.log(level, "%s: %s", self._settings.name, text)

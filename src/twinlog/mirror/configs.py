@@ -1,0 +1,206 @@
+"""Keeps the settings of remote topics like their source's while a flow runs; changes only what differs.
+
+Rules of Kafka class MirrorSourceConnector (syncTopicConfigs, with incremental changes by KIP-894), which sends every
+setting of every topic each time. Here the target is asked first, and one topic that refuses does not hide the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from twinlog.flows.filters import ConfigPropertyFilter
+from twinlog.kafka import faults
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.configs import alter_configs, describe_configs, knows_single_changes, replace_configs
+from twinlog.kafka.faults import Code
+from twinlog.plan.changes import Pair
+from twinlog.settings import FlowSettings
+from twinlog.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
+from twinlog.types import TopicName
+
+log = logging.getLogger(__name__)
+
+_MADE = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+_REFUSED_SETTING = (Code.INVALID_CONFIG, Code.INVALID_REQUEST, Code.POLICY_VIOLATION)
+
+Settings = Mapping[str, str | None]
+"""What the settings of a remote topic should be; None for the target's own default."""
+
+_Changes = dict[TopicName, list[ConfigChange]]
+_Own = dict[TopicName, dict[str, str | None]]
+
+
+def wanted_settings(source: Sequence[ConfigEntry], chosen: ConfigPropertyFilter) -> dict[str, str | None]:
+    """What a remote topic should have, by the settings of its source.
+
+    A setting that is not in the result is left alone: excluded, read-only, sensitive, or from the static file of the
+    source's broker.
+    """
+    wanted: dict[str, str | None] = {}
+    for entry in source:
+        if entry.read_only or entry.sensitive or not chosen.accepts(entry.name):
+            continue
+        if entry.source in _MADE:
+            wanted[entry.name] = entry.value
+        elif entry.source == ConfigSource.DEFAULT:
+            wanted[entry.name] = entry.value if chosen.accepts_default(entry.name) else None
+    return wanted
+
+
+def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigChange]:
+    """What to change on a remote topic. A value it only has by default is set all the same: defaults change."""
+    own = own_settings(target)
+    changes = []
+    for name, value in wanted.items():
+        if value is None:
+            if name in own:
+                changes.append(ConfigChange(name, None))
+        elif own.get(name) != value:
+            changes.append(ConfigChange(name, value))
+    return changes
+
+
+def own_settings(entries: Sequence[ConfigEntry]) -> dict[str, str | None]:
+    """The settings that were made on a topic itself."""
+    return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
+
+
+class ConfigSync:
+    """The settings of one flow's remote topics; `run` looks once."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._filter = ConfigPropertyFilter(settings.config_properties_exclude, settings.use_defaults_from == "source")
+        self._in_step: dict[TopicName, dict[str, str]] = {}
+        """Per remote topic the settings that were made on the source when both sides were last found equal."""
+        self._dropped: set[tuple[TopicName, ConfigChange]] = set()
+        """Changes that the target does not take; each is tried and reported once."""
+        self._said: set[str] = set()
+        self._replaces = False
+
+    def run(self, pairs: Sequence[Pair]) -> None:
+        """Bring the settings of remote topics up to date; those that do not exist are left out.
+
+        Raises ClusterError when a cluster does not answer. Refusals are logged.
+        """
+        source = self._describe(self._source, [pair.source.name for pair in pairs])
+        target = self._describe(self._target, [pair.remote for pair in pairs if pair.source.name in source])
+        changes: dict[TopicName, list[ConfigChange]] = {}
+        for pair in pairs:
+            if pair.source.name not in source or pair.remote not in target:
+                continue
+            found = self._changes(pair.remote, source[pair.source.name], target[pair.remote])
+            if found:
+                changes[pair.remote] = found
+        if not changes:
+            return
+        before = {topic: own_settings(target[topic]) for topic in changes}
+        for topic, made in self._apply(changes, {topic: dict(own) for topic, own in before.items()}).items():
+            told = ", ".join(_told(change, before[topic]) for change in made)
+            log.info("%s: settings of %s: %s", self._settings.name, topic, told)
+
+    def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
+        found, untold = admin.call(describe_configs, admin.client, topics)
+        missing = [topic for topic, code in untold.items() if faults.refused(code)]
+        if missing:
+            error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(missing)}", "keeping settings in step")
+            self._say(str(error))
+        return found
+
+    def _changes(
+        self, remote: TopicName, source: Sequence[ConfigEntry], target: Sequence[ConfigEntry]
+    ) -> list[ConfigChange]:
+        wanted = wanted_settings(source, self._filter)
+        own = own_settings(target)
+        before = self._in_step.get(remote, {})
+        # A source that lost its own setting to its broker's file says no more what the remote topic should have. What
+        # it still has is a copy, and goes, if it was seen to be one: MirrorMaker 2 would leave it for ever.
+        stale = {
+            entry.name: before[entry.name]
+            for entry in source
+            if entry.source == ConfigSource.STATIC_BROKER
+            and entry.name in before
+            and own.get(entry.name) == before[entry.name]
+        }
+        in_step = {name: value for name, value in own.items() if value is not None and wanted.get(name) == value}
+        self._in_step[remote] = in_step | stale
+        wanted |= dict.fromkeys(stale)
+        return [change for change in differences(wanted, target) if (remote, change) not in self._dropped]
+
+    def _apply(self, changes: _Changes, own: _Own) -> _Changes:
+        """Send changes, and again without what the target does not take; returns what was changed."""
+        refused = self._send(changes, own)
+        made = {topic: wanted for topic, wanted in changes.items() if topic not in refused}
+        wrong = [topic for topic, refusal in refused.items() if refusal.code in _REFUSED_SETTING]
+        if wrong:
+            made |= self._apply_singly({topic: changes[topic] for topic in wrong}, own)
+        passing = {topic: refusal for topic, refusal in refused.items() if topic not in wrong}
+        lacking = [topic for topic, refusal in passing.items() if faults.refused(refusal.code)]
+        if lacking:
+            error = self._target.client.lacks("ALTER_CONFIGS", f"topic {listed(lacking)}", "keeping settings in step")
+            self._say(str(error))
+        for topic, refusal in passing.items():
+            if topic not in lacking and refusal.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                self._say(f"the settings of {topic} cannot be changed now: {refusal.text}")
+        return made
+
+    def _apply_singly(self, changes: _Changes, own: _Own) -> _Changes:
+        """Find out which changes the target does not take: each alone, of all these topics at a time."""
+        made: _Changes = defaultdict(list)
+        reasons: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
+        for number in range(max(len(wanted) for wanted in changes.values())):
+            single = {topic: wanted[number] for topic, wanted in changes.items() if number < len(wanted)}
+            refused = self._send({topic: [change] for topic, change in single.items()}, own)
+            for topic, change in single.items():
+                if topic not in refused:
+                    made[topic].append(change)
+                elif refused[topic].code in _REFUSED_SETTING:
+                    self._dropped.add((topic, change))
+                    reasons[change.name, refused[topic].text].append(topic)
+        for (setting, text), topics in reasons.items():
+            log.warning(
+                "%s: the target refuses %s of %s, which is left out from now on: %s",
+                self._settings.name,
+                setting,
+                listed(topics),
+                text,
+            )
+        return made
+
+    def _send(self, changes: _Changes, own: _Own) -> dict[TopicName, Refusal]:
+        admin, mode = self._target, self._settings.alter_configs
+        self._replaces = self._replaces or mode == "never"
+        if not self._replaces and not knows_single_changes(admin.client):
+            if mode == "required":
+                text = "it does not know single changes (KIP-339), which use.incremental.alter.configs requires"
+                return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}
+            self._say("the target does not know changes of single settings; all of a topic are sent instead")
+            self._replaces = True
+        if not self._replaces:
+            return admin.call(alter_configs, admin.client, changes)
+        # Settings that only the target has stay: the request resets what it does not name.
+        whole = {topic: _changed(own[topic], wanted) for topic, wanted in changes.items()}
+        refused = admin.call(replace_configs, admin.client, whole)
+        own.update((topic, settings) for topic, settings in whole.items() if topic not in refused)
+        return refused
+
+    def _say(self, text: str) -> None:
+        """Each complaint once, however many rounds it lasts."""
+        if text not in self._said:
+            self._said.add(text)
+            log.warning("%s: %s", self._settings.name, text)
+
+
+def _changed(own: Mapping[str, str | None], changes: Sequence[ConfigChange]) -> dict[str, str | None]:
+    settings = {**own, **{change.name: change.value for change in changes}}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _told(change: ConfigChange, before: Mapping[str, str | None]) -> str:
+    old = before.get(change.name)
+    new = "the target's default" if change.value is None else change.value
+    return f"{change.name} {'default' if old is None else old} -> {new}"
