@@ -9,6 +9,7 @@
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
     │   └── RecordTooLargeError  one record alone exceeds the target's limit
+    ├── FencedError      another process took over what this one wrote     fatal
     ├── GapError         records were lost before they were copied   fatal, by policy
     └── DriverLostError  the driver of a lease has gone              retriable
 
@@ -100,6 +101,10 @@ class RecordTooLargeError(CopyError):
         self.source_offset = source_offset
         self.size = size
         self.limit = limit
+
+
+class FencedError(TwinlogError):
+    """Somebody else writes under the same transactional id now; this process must not write any more."""
 
 
 class GapError(TwinlogError):

@@ -109,6 +109,11 @@ class ClusterClient:
         who = principal(self.settings)
         return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}; {purpose} needs it")
 
+    async def nodes(self) -> list[int]:
+        """Ids of the brokers as the cluster names them now."""
+        await self.refresh([])
+        return sorted(broker.node_id for broker in self._control.cluster.brokers())
+
     async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError."""
         return await self._send(self._control, request, node, timeout_s)
@@ -131,13 +136,15 @@ class ClusterClient:
         timeout_s: float,
         *,
         control: bool = False,
+        transactional_id: str | None = None,
     ) -> dict[tuple[str, int], tuple[int, int]]:
         """Append one batch per partition on its leader, acknowledged by all in-sync replicas.
 
-        With `control` beside the data connection, so that neither waits for the other. Returns {(topic, partition):
-        (error code, offset of the first record)}.
+        With `control` beside the data connection, so that neither waits for the other. `transactional_id` is that of
+        the open transaction which the batches are part of. Returns {(topic, partition): (error code, offset of the
+        first record)}.
         """
-        request = RawProduce(topics, timeout_ms=int(timeout_s * 1000))
+        request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         response = await (self.ask if control else self.send)(request, node, timeout_s + 5)
         return {
             (topic.name, part.index): (part.error_code, part.base_offset)
