@@ -124,6 +124,7 @@ def test_the_producer_takes_the_target_and_its_override(
 
 
 @given(st.permutations(range(5)), *[NUMBERS] * 5)
+@settings(deadline=None)
 def test_security_goes_from_client_to_cluster_to_top(
     order: list[int], side: int | None, client: int | None, cluster: int | None, flow: int | None, top: int | None
 ) -> None:

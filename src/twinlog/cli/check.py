@@ -41,11 +41,15 @@ def check(
     for warning in config.warnings:
         typer.echo(f"warning: {warning}", err=True)
     for flow in config.flows:
-        typer.echo("\n".join(summary(flow)))
+        if flow.enabled:
+            typer.echo("\n".join(summary(flow)))
+    beating = [flow.name for flow in config.flows if not flow.enabled]
+    if beating:
+        typer.echo("not enabled, heartbeats only\n  " + ", ".join(beating))
 
 
 def summary(flow: FlowSettings) -> list[str]:
-    """A few lines that say what `flow` does, for people."""
+    """A few lines that say what `flow`, which is enabled, does, for people."""
     renamed = "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
     every = flow.refresh_topics_interval_s
     return [

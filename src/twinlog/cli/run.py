@@ -75,7 +75,9 @@ def run(
 
     from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
-    runner = Runner(config.flows, RunOptions(master, settings, until is Until.CAUGHT_UP))
+    # A flow that is not enabled only writes heartbeats; the runner would copy its records.
+    copying = tuple(flow for flow in config.flows if flow.enabled)
+    runner = Runner(copying, RunOptions(master, settings, until is Until.CAUGHT_UP))
 
     def stop(number: int, frame: FrameType | None) -> None:
         logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
-from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER, KeyTable
+from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.reading import Problems, Reading
-from twinlog.config.resolve import FlowLayers, Layer
+from twinlog.config.resolve import FlowLayers
 from twinlog.errors import ConfigProblem
 from twinlog.settings import (
     SOURCE_CONNECTOR,
@@ -26,18 +26,25 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Clients:
-    """Builds the clients of one flow; `file` is the name for problems about what nobody wrote."""
+    """Builds the clients of one flow; `file` is the name for problems about what nobody wrote.
 
-    def __init__(self, layers: FlowLayers, file: str, problems: Problems, warnings: list[str]) -> None:
+    Without `source` nobody will talk to the source, and what is wrong with its settings is not said.
+    """
+
+    def __init__(
+        self, layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, source: bool = True
+    ) -> None:
         self._layers = layers
         self._file = file
         self._problems = problems
+        self._source_problems = problems if source else Problems([])
         self._warnings = warnings
+        self._why = "" if source else "; heartbeats are written there unless emit.heartbeats.enabled = false"
         self._name = f"{layers.source}->{layers.target}|{SOURCE_CONNECTOR}"
 
     def consumer(self) -> ConsumerSettings:
         """Reads the source."""
-        reading = self._reading(self._layers.consumer, CONSUMER)
+        reading = Reading(self._layers.consumer, CONSUMER, self._source_problems)
         return ConsumerSettings(
             client=self._client(reading, self._layers.source, f"{self._name}|replication-consumer"),
             isolation_level=cast(IsolationLevel, reading.text("isolation.level")),
@@ -51,7 +58,7 @@ class Clients:
 
     def producer(self) -> ProducerSettings:
         """Appends to the target."""
-        reading = self._reading(self._layers.producer, PRODUCER)
+        reading = Reading(self._layers.producer, PRODUCER, self._problems)
         reading.text("acks")
         idempotence = reading.written("enable.idempotence")
         if idempotence is not None and not reading.flag("enable.idempotence"):
@@ -72,16 +79,13 @@ class Clients:
 
     def source_admin(self) -> AdminSettings:
         """Lists the topics of the source."""
-        reading = self._reading(self._layers.source_admin, ADMIN)
+        reading = Reading(self._layers.source_admin, ADMIN, self._source_problems)
         return AdminSettings(self._client(reading, self._layers.source, f"{self._name}|replication-source-admin"))
 
     def target_admin(self) -> AdminSettings:
         """Creates remote topics on the target."""
-        reading = self._reading(self._layers.target_admin, ADMIN)
+        reading = Reading(self._layers.target_admin, ADMIN, self._problems)
         return AdminSettings(self._client(reading, self._layers.target, f"{self._name}|replication-target-admin"))
-
-    def _reading(self, layer: Layer, table: KeyTable) -> Reading:
-        return Reading(layer, table, self._problems)
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
@@ -113,7 +117,7 @@ class Clients:
 
     def _servers(self, reading: Reading, alias: Alias) -> tuple[str, ...]:
         if "bootstrap.servers" not in reading.layer:
-            self._missing(f"{alias}.bootstrap.servers", "brokers of this cluster, as host:port")
+            self._missing(reading, f"{alias}.bootstrap.servers", f"brokers of this cluster, as host:port{self._why}")
         # A listener name in front, as in PLAINTEXT://host:port, is allowed and means nothing to a client.
         return tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers"))
 
@@ -121,7 +125,7 @@ class Clients:
         protocol = reading.text("security.protocol")
         if protocol not in PROTOCOLS:
             entry = reading.layer["security.protocol"]
-            self._problems.refuse(entry, protocol, "PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS")
+            reading.problems.refuse(entry, protocol, "PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS")
         if not protocol.startswith("SASL_"):
             login = reading.layer.get("sasl.jaas.config")
             if login is not None and protocol == "PLAINTEXT":
@@ -130,28 +134,28 @@ class Clients:
         mechanism = reading.text("sasl.mechanism").strip()
         written = reading.written("sasl.mechanism")
         if written is None and "sasl.mechanism" not in reading.layer:
-            self._missing(f"{alias}.sasl.mechanism", _or(MECHANISMS))
+            self._missing(reading, f"{alias}.sasl.mechanism", _or(MECHANISMS))
         elif written is not None and mechanism not in MECHANISMS:
-            self._problems.refuse(written, repr(mechanism), _or(MECHANISMS))
+            reading.problems.refuse(written, repr(mechanism), _or(MECHANISMS))
         return mechanism, self._login(reading, alias, mechanism)
 
     def _login(self, reading: Reading, alias: Alias, mechanism: str) -> Login | None:
         entry = reading.written("sasl.jaas.config")
         if entry is None:
             if "sasl.jaas.config" not in reading.layer:
-                self._missing(f"{alias}.sasl.jaas.config", EXPECTED)
+                self._missing(reading, f"{alias}.sasl.jaas.config", EXPECTED)
             return None
         try:
             login = parse_jaas(entry.value)
         except JaasError as error:
-            self._problems.refuse(entry, str(error), EXPECTED)
+            reading.problems.refuse(entry, str(error), EXPECTED)
             return None
         if mechanism in MECHANISMS and mechanism.partition("-")[0] != login.family:
-            self._problems.refuse(entry, f"a login module for {login.family}", f"one for {mechanism}")
+            reading.problems.refuse(entry, f"a login module for {login.family}", f"one for {mechanism}")
         return login
 
-    def _missing(self, key: str, expected: str) -> None:
-        self._problems.add(ConfigProblem(self._file, None, key, "missing", expected))
+    def _missing(self, reading: Reading, key: str, expected: str) -> None:
+        reading.problems.add(ConfigProblem(self._file, None, key, "missing", expected))
 
 
 def _level(reading: Reading, codec: str) -> int | None:

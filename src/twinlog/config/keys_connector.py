@@ -26,9 +26,20 @@ BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 LATER, JVM = Effect.LATER, Effect.JVM
 
+_LONGEST_S = 2**31 - 1
 
-def _interval(name: str, default: str, doc: str) -> Key:
-    return _flow(name, LONG, default, f"Seconds between two {doc}; negative turns them off.", effect=LATER)
+
+def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
+    """`theirs` is MirrorMaker 2's default where it differs; `zero` says that 0 is a value and not a wrong one."""
+    kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
+    often = "0 is ten times a second, " if zero else ""
+    doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
+    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+
+
+def _replicas(name: str, topic: str) -> Key:
+    doc = f"Replicas of the {topic} topic when it is created; -1 is the broker's default."
+    return _flow(name, SHORT, "3", doc, minimum=-1, nonzero=True)
 
 
 PROCESS_KEYS = (
@@ -131,6 +142,7 @@ SOURCE_KEYS = (
         LONG,
         "5",
         "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); negative turns them off.",
+        maximum=_LONGEST_S,
         nonzero=True,
     ),
     _flow(
@@ -155,27 +167,20 @@ SOURCE_KEYS = (
         accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
     ),
     _flow("heartbeats.replication.enabled", BOOL, "true", "Whether heartbeats topics are mirrored past the filter."),
-    _flow(
-        "sync.topic.configs.enabled",
-        BOOL,
-        "true",
-        "Keeps settings of remote topics equal to the source's.",
-        effect=LATER,
-    ),
-    _interval("sync.topic.configs.interval.seconds", "600", "syncs of topic settings"),
-    _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics.", effect=LATER),
-    _interval("sync.topic.acls.interval.seconds", "600", "syncs of ACLs"),
-    _flow("emit.offset-syncs.enabled", BOOL, "true", "Writes pairs of source and target offsets.", effect=LATER),
+    _flow("sync.topic.configs.enabled", BOOL, "true", "Keeps settings of remote topics equal to the source's."),
+    _interval("sync.topic.configs.interval.seconds", 30, "syncs of topic settings", 600),
+    _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics."),
+    _interval("sync.topic.acls.interval.seconds", 30, "syncs of ACLs", 600),
+    _flow("emit.offset-syncs.enabled", BOOL, "true", "Writes pairs of source and target offsets."),
     _flow(
         "offset-syncs.topic.location",
         ENUM,
         "source",
         "Cluster that holds the offset-syncs topic.",
-        effect=LATER,
         choices=("source", "target"),
     ),
-    _flow("offset-syncs.topic.replication.factor", SHORT, "3", "Replicas of the offset-syncs topic.", effect=LATER),
-    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync.", effect=LATER),
+    _replicas("offset-syncs.topic.replication.factor", "offset-syncs"),
+    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync; 0 syncs every record."),
     _flow(
         "use.incremental.alter.configs",
         ENUM,
@@ -195,13 +200,12 @@ SOURCE_KEYS = (
 )
 
 CHECKPOINT_KEYS = (
-    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", effect=LATER, form=Form.PATTERNS),
+    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", form=Form.PATTERNS),
     _flow(
         "groups.exclude",
         LIST,
         ", ".join(GROUPS_EXCLUDE),
         "Consumer groups never translated; wins over `groups`.",
-        effect=LATER,
         form=Form.PATTERNS,
     ),
     _flow(
@@ -209,7 +213,6 @@ CHECKPOINT_KEYS = (
         LIST,
         None,
         "Old name of `groups.exclude`, which wins when both are written.",
-        effect=LATER,
         form=Form.PATTERNS,
     ),
     _flow(
@@ -219,28 +222,26 @@ CHECKPOINT_KEYS = (
         "How groups are chosen.",
         accepted_classes=(_MIRROR + "DefaultGroupFilter",),
     ),
-    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups.", effect=LATER),
-    _interval("refresh.groups.interval.seconds", "600", "looks for new groups"),
-    _flow(
-        "emit.checkpoints.enabled",
-        BOOL,
-        "true",
-        "Writes translated group offsets to the checkpoints topic.",
-        effect=LATER,
-    ),
-    _interval("emit.checkpoints.interval.seconds", "60", "rounds of checkpoints"),
+    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
+    _interval("refresh.groups.interval.seconds", 5, "looks for new groups", 600),
+    _flow("emit.checkpoints.enabled", BOOL, "true", "Writes translated group offsets to the checkpoints topic."),
+    _interval("emit.checkpoints.interval.seconds", 1, "rounds of checkpoints", 60, zero=True),
     _flow(
         "sync.group.offsets.enabled",
         BOOL,
         "false",
-        "Commits translated offsets for groups idle on the target.",
-        effect=LATER,
+        "Commits translated offsets for groups idle on the target; needs `emit.checkpoints.enabled`.",
     ),
-    _interval("sync.group.offsets.interval.seconds", "60", "commits of group offsets"),
-    _flow("checkpoints.topic.replication.factor", SHORT, "3", "Replicas of the checkpoints topic.", effect=LATER),
-    _flow("emit.heartbeats.enabled", BOOL, "true", "Writes heartbeats to the target.", effect=LATER),
-    _interval("emit.heartbeats.interval.seconds", "1", "heartbeats"),
-    _flow("heartbeats.topic.replication.factor", SHORT, "3", "Replicas of the heartbeats topic.", effect=LATER),
+    _interval("sync.group.offsets.interval.seconds", 1, "commits of group offsets", 60),
+    _replicas("checkpoints.topic.replication.factor", "checkpoints"),
+    _flow(
+        "emit.heartbeats.enabled",
+        BOOL,
+        "true",
+        "Writes heartbeats to the target, for each pair of clusters, whether its flow is enabled or not.",
+    ),
+    _interval("emit.heartbeats.interval.seconds", 1, "heartbeats", zero=True),
+    _replicas("heartbeats.topic.replication.factor", "heartbeats"),
 )
 
 CONNECT_KEYS = (
@@ -314,8 +315,7 @@ ONE_FLOW_KEYS = (
         "exactly.once.support",
         ENUM,
         "requested",
-        "Whether exactly-once copying is demanded.",
-        effect=LATER,
+        "`required` refuses a flow that `exactly.once.source.support` and `isolation.level` do not make exactly-once.",
         choices=("requested", "required"),
         any_case=True,
     ),
@@ -323,13 +323,17 @@ ONE_FLOW_KEYS = (
         "transaction.boundary",
         ENUM,
         "poll",
-        "What one transaction holds.",
-        effect=LATER,
+        "What one transaction holds: what was read at once, or all of an interval.",
         choices=("poll", "interval", "connector"),
         any_case=True,
     ),
     _one_flow(
-        "transaction.boundary.interval.ms", LONG, None, "Milliseconds one transaction lasts.", effect=LATER, minimum=0
+        "transaction.boundary.interval.ms",
+        LONG,
+        "100",
+        "Milliseconds one transaction lasts (`offset.flush.interval.ms` in Connect).",
+        minimum=1,
+        maximum=_LONGEST_S,
     ),
     _one_flow(
         "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM

@@ -49,15 +49,17 @@ WORKER_KEYS = (
     _works(
         "offset.flush.interval.ms", LONG, "60000", "Accepted; positions are written at least once a second.", minimum=0
     ),
-    _later(
+    _works(
         "exactly.once.source.support",
         ENUM,
         "disabled",
-        "Whether records and positions go in one transaction.",
+        "Whether records and positions are written in one transaction; first `preparing`, then `enabled` everywhere.",
         choices=("disabled", "preparing", "enabled"),
         any_case=True,
     ),
-    _later("group.id", STRING, None, "Name of the processes that share the flow."),
+    _works(
+        "group.id", STRING, None, "Name of the processes that share a flow to this target, `source-mm2` if missing."
+    ),
     _later("client.id", STRING, "", "Name of the worker's own clients."),
     _later("task.shutdown.graceful.timeout.ms", LONG, "5000", "Milliseconds a task has to stop."),
     _later("listeners", LIST, "http://:8083", "Addresses the REST listener binds to."),

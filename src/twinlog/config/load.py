@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
-from typing import Literal, cast
 
-from twinlog.config.clients import Clients
-from twinlog.config.keys import CONNECTOR, WORKER
-from twinlog.config.keys_connector import IDENTITY_POLICIES
+from twinlog.config.flow import build_flow
+from twinlog.config.keys import CONNECTOR
 from twinlog.config.model import MirrorConfig
 from twinlog.config.place import Pair
 from twinlog.config.properties import read_properties
@@ -17,30 +16,37 @@ from twinlog.config.resolve import FlowLayers, resolve_flow
 from twinlog.config.survey import Survey, survey
 from twinlog.config.traps import warn_of_circles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.settings import FlowSettings, GapPolicy, OversizedRecordPolicy, PolicyName
+from twinlog.settings import FlowSettings
 
 
 def load(path: str | Path, clusters: Sequence[str] | None = None) -> MirrorConfig:
-    """The enabled flows of the file at `path`; with `clusters`, only those whose target is among them.
+    """The flows of the file at `path`; with `clusters`, only those whose target is among them.
 
-    Raises ConfigError with every problem found. Reads only this file and what its `${...}` references name; no
-    cluster is contacted.
+    The enabled flows come first, then those that only write heartbeats. Raises ConfigError with every problem found.
+    Reads only this file and what its `${...}` references name; no cluster is contacted.
     """
     file = str(path)
     found = survey(read_properties(Path(path)), file)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
-    pairs = [pair for pair in _enabled(found, problems) if clusters is None or pair[1] in clusters]
-    layers = [resolve_flow(found, *pair) for pair in pairs]
-    flows = tuple(_flow(item, file, problems, found.warnings) for item in layers)
-    for item in layers:
-        warn_of_lost_overrides(item, found)
-    warn_of_circles(flows, found.warnings)
-    if not flows and not problems.all():
-        problems.add(_nothing_to_run(found, clusters))
+    pairs = [pair for pair in permutations(found.aliases, 2) if clusters is None or pair[1] in clusters]
+    enabled = _enabled(found, pairs, problems)
+    layers = {pair: resolve_flow(found, *pair) for pair in pairs}
+    beating = [pair for pair in pairs if pair not in enabled and _writes_heartbeats(layers[pair], problems)]
+    flows = [build_flow(layers[pair], file, problems, found.warnings, enabled=True) for pair in enabled]
+    if all(problem.key != "clusters" for problem in problems.all()):
+        # What is wrong with an enabled flow is as a rule wrong with its neighbours too, and said once.
+        more = Problems([])
+        flows += [build_flow(layers[pair], file, more, found.warnings, enabled=False) for pair in beating]
+        problems.add_new(more.all())
+    for pair in enabled:
+        warn_of_lost_overrides(layers[pair], found)
+    warn_of_circles([flow for flow in flows if flow.enabled], found.warnings)
+    if not enabled and not problems.all():
+        _without_enabled(found, clusters, flows, problems)
     if problems.all():
         raise ConfigError(problems.all())
-    return MirrorConfig(flows, found.aliases, tuple(found.warnings))
+    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings))
 
 
 def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Problems) -> None:
@@ -52,91 +58,45 @@ def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Probl
             )
 
 
-def _enabled(found: Survey, problems: Problems) -> list[Pair]:
+def _enabled(found: Survey, pairs: Sequence[Pair], problems: Problems) -> list[Pair]:
     """Pairs whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
     enabled: list[Pair] = []
-    for source in found.aliases:
-        for target in found.aliases:
-            layer = found.flows.get((source, target), {})
-            entry = layer.get("enabled")
-            if entry is None or not Reading(layer, CONNECTOR, problems).flag("enabled"):
-                continue
-            if entry.value != entry.value.strip():
-                found.warnings.append(
-                    f"{entry.place}: {entry.key} is true with a blank behind it; the flow runs here, "
-                    "but MirrorMaker 2 would not start it"
-                )
-            enabled.append((source, target))
+    for pair in pairs:
+        layer = found.flows.get(pair, {})
+        entry = layer.get("enabled")
+        if entry is None or not Reading(layer, CONNECTOR, problems).flag("enabled"):
+            continue
+        if entry.value != entry.value.strip():
+            found.warnings.append(
+                f"{entry.place}: {entry.key} is true with a blank behind it; the flow runs here, "
+                "but MirrorMaker 2 would not start it"
+            )
+        enabled.append(pair)
     return enabled
 
 
-def _nothing_to_run(found: Survey, clusters: Sequence[str] | None) -> ConfigProblem:
-    if clusters is not None:
-        return ConfigProblem(
-            found.file, None, "--clusters", ", ".join(clusters), "targets of at least one enabled flow"
+def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
+    """Every pair of clusters has heartbeats unless they are turned off (MirrorMakerConfig.clusterPairs)."""
+    reading = Reading(layers.connector, CONNECTOR, problems)
+    return reading.flag("emit.heartbeats.enabled") and reading.number("emit.heartbeats.interval.seconds") >= 0
+
+
+def _without_enabled(
+    found: Survey, clusters: Sequence[str] | None, flows: Sequence[FlowSettings], problems: Problems
+) -> None:
+    """MirrorMaker 2 then writes heartbeats only, which nobody means who did not ask for it one way or the other."""
+    elsewhere = bool(_enabled(found, list(permutations(found.aliases, 2)), Problems([]))) and clusters is not None
+    asked = any("emit.heartbeats.enabled" in layer for layer in (found.top, *found.flows.values()))
+    if flows and (elsewhere or asked):
+        where = ", ".join(dict.fromkeys(flow.target for flow in flows))
+        found.warnings.append(f"no enabled flow leads to {where}; only heartbeats are written there")
+    elif elsewhere:
+        words = ", ".join(clusters or ())
+        problems.add(ConfigProblem(found.file, None, "--clusters", words, "targets of at least one enabled flow"))
+    else:
+        source, target = (*found.aliases, "A", "B")[:2]
+        expected = (
+            f"at least one, such as {source}->{target}.enabled = true; "
+            "for heartbeats alone write emit.heartbeats.enabled = true"
         )
-    source, target = (*found.aliases, "A", "B")[:2]
-    return ConfigProblem(
-        found.file, None, "enabled", "no flow is enabled", f"at least one, such as {source}->{target}.enabled = true"
-    )
-
-
-def _flow(layers: FlowLayers, file: str, problems: Problems, warnings: list[str]) -> FlowSettings:
-    connector = Reading(layers.connector, CONNECTOR, problems)
-    worker = Reading(layers.worker, WORKER, problems)
-    clients = Clients(layers, file, problems, warnings)
-    _check_aliases(layers, connector, problems)
-    # Read for their references only: their values were checked with the file.
-    for name in (
-        "topic.filter.class",
-        "group.filter.class",
-        "config.property.filter.class",
-        "forwarding.admin.class",
-        "transforms",
-        "predicates",
-    ):
-        connector.written(name)
-    interval = connector.number("refresh.topics.interval.seconds")
-    policy: PolicyName = "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
-    return FlowSettings(
-        source=layers.source,
-        target=layers.target,
-        consumer=clients.consumer(),
-        producer=clients.producer(),
-        source_admin=clients.source_admin(),
-        target_admin=clients.target_admin(),
-        tasks_max=connector.number("tasks.max"),
-        replication_factor=connector.number("replication.factor"),
-        topics=connector.items("topics"),
-        topics_exclude=_renamed(connector, "topics.exclude", "topics.blacklist"),
-        separator=connector.text("replication.policy.separator"),
-        internal_separator_follows=connector.flag("replication.policy.internal.topic.separator.enabled"),
-        policy=policy,
-        heartbeats_replication_enabled=connector.flag("heartbeats.replication.enabled"),
-        refresh_topics_interval_s=float(interval)
-        if connector.flag("refresh.topics.enabled") and interval > 0
-        else None,
-        config_properties_exclude=_renamed(connector, "config.properties.exclude", "config.properties.blacklist"),
-        use_defaults_from=cast(Literal["source", "target"], connector.text("use.defaults.from")),
-        gap_policy=cast(GapPolicy, connector.text("twinlog.gap.policy")),
-        oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
-        lease_seconds=connector.number("twinlog.lease.seconds"),
-        position_interval_ms=connector.number("twinlog.position.interval.ms"),
-        offset_storage_topic=worker.text("offset.storage.topic") or None,
-        offset_storage_partitions=worker.number("offset.storage.partitions"),
-        offset_storage_replication_factor=worker.number("offset.storage.replication.factor"),
-    )
-
-
-def _renamed(connector: Reading, name: str, old: str) -> tuple[str, ...]:
-    """The list under its name, or else under the name it had before."""
-    return connector.items(old) if name not in connector.layer and old in connector.layer else connector.items(name)
-
-
-def _check_aliases(layers: FlowLayers, connector: Reading, problems: Problems) -> None:
-    for name, alias in (("source.cluster.alias", layers.source), ("target.cluster.alias", layers.target)):
-        entry = connector.written(name)
-        if entry is not None and entry.value.strip() != alias:
-            problems.refuse(
-                entry, repr(entry.value), f"no such key, or {alias!r} as in {layers.source}->{layers.target}"
-            )
+        problems.add(ConfigProblem(found.file, None, "enabled", "no flow is enabled", expected))

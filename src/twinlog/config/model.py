@@ -10,7 +10,11 @@ from twinlog.types import Alias
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
-    """The flows to run, all aliases of the file, and what its author should know though nothing is wrong."""
+    """The flows to run, all aliases of the file, and what its author should know though nothing is wrong.
+
+    The enabled flows stand first. Behind them is a flow with `enabled=False` for each other pair of clusters that has
+    heartbeats: it writes heartbeats to its target and reads nothing.
+    """
 
     flows: tuple[FlowSettings, ...]
     clusters: tuple[Alias, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from twinlog.config.keys import KeyTable
 from twinlog.config.properties import Entry
@@ -32,6 +32,12 @@ class Problems:
         """Keeps a problem with the value of `entry`."""
         self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
 
+    def add_new(self, others: Iterable[ConfigProblem]) -> None:
+        """Keeps those of `others` whose entry has no problem yet."""
+        for problem in others:
+            if (problem.line, problem.key) not in {(known.line, known.key) for known in self._seen.values()}:
+                self.add(problem)
+
     def all(self) -> list[ConfigProblem]:
         """Every problem kept."""
         return list(self._seen.values())
@@ -43,13 +49,13 @@ class Reading:
     def __init__(self, layer: Mapping[str, Entry], table: KeyTable, problems: Problems) -> None:
         self.layer = layer
         self._table = table
-        self._problems = problems
+        self.problems = problems
 
     def written(self, name: str) -> Entry | None:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
-            self._problems.refuse(
+            self.problems.refuse(
                 entry, f"a reference that leads nowhere: {entry.unresolved}", "a reference to something that exists"
             )
             return None
@@ -87,5 +93,5 @@ class Reading:
             try:
                 return parse_value(key, entry.value)
             except ValueRefusedError as refused:
-                self._problems.add(refused_value(entry, refused))
+                self.problems.add(refused_value(entry, refused))
         return None if key.default is None else parse_value(key, key.default)

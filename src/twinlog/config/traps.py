@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.survey import Survey
 from twinlog.settings import FlowSettings
@@ -21,7 +23,7 @@ def warn_of_lost_overrides(layers: FlowLayers, found: Survey) -> None:
             )
 
 
-def warn_of_circles(flows: tuple[FlowSettings, ...], warnings: list[str]) -> None:
+def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
     """Ways in which records could come back to where they began."""
     directions = {(flow.source, flow.target): flow for flow in flows}
     for flow in flows:

@@ -39,6 +39,8 @@ def test_a_good_file(app: typer.Typer, tmp_path: Path) -> None:
         "  tasks      at most 1",
         "  positions  in mm2-offsets.a.internal on b",
         "  on a gap   stop; on a record too large: stop",
+        "not enabled, heartbeats only",
+        "  b->a",
     ]
     assert result.stderr.startswith("warning: ")
     assert len(result.stderr.splitlines()) == 1

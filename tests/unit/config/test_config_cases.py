@@ -1,7 +1,7 @@
 """Whole files: each `cases/*.properties` comes to what the JSON beside it says.
 
-A JSON holds either `problems`, or `clusters`, `warnings` and `flows`: per flow the settings that matter to the case, by
-dotted path.
+A JSON holds either `problems`, or `clusters`, `warnings` and `flows`: per enabled flow the settings that matter to the
+case, by dotted path; and perhaps `heartbeats`, the names of the flows that write nothing else.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ def test_case(name: str) -> None:
     config = load(f"{name}.properties")
     assert list(config.clusters) == expected["clusters"]
     assert list(config.warnings) == expected["warnings"]
-    assert [flow.name for flow in config.flows] == list(expected["flows"])
-    for flow in config.flows:
+    enabled = [flow for flow in config.flows if flow.enabled]
+    assert [flow.name for flow in enabled] == list(expected["flows"])
+    if "heartbeats" in expected:
+        assert [flow.name for flow in config.flows if not flow.enabled] == expected["heartbeats"]
+    for flow in enabled:
         settings = expected["flows"][flow.name]
         found = {path: attrgetter(path)(flow) for path in settings}
         assert {path: list(value) if isinstance(value, tuple) else value for path, value in found.items()} == settings
@@ -75,7 +78,12 @@ def test_task_numbers_stand_in_the_client_ids() -> None:
 
 def test_only_flows_to_the_clusters_asked_for() -> None:
     config = load("data_centers.properties", ["west-1", "west-2"])
-    assert [flow.name for flow in config.flows] == ["west-1->west-2", "west-2->west-1", "east-1->west-1"]
+    assert [flow.name for flow in config.flows if flow.enabled] == [
+        "west-1->west-2",
+        "west-2->west-1",
+        "east-1->west-1",
+    ]
+    assert [flow.name for flow in config.flows if not flow.enabled] == ["east-1->west-2"]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +99,41 @@ def test_an_unknown_alias_is_refused(clusters: list[str], words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_nothing_left_to_run_is_an_error() -> None:
+def test_where_no_enabled_flow_leads_heartbeats_are_written() -> None:
+    config = load("first_example.properties", ["primary"])
+    assert [(flow.name, flow.enabled) for flow in config.flows] == [("secondary->primary", False)]
+    assert config.warnings[-1] == "no enabled flow leads to primary; only heartbeats are written there"
+
+
+def test_nothing_left_to_run_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(Path("first_example.properties").read_text() + "\nemit.heartbeats.enabled = false\n")
     with pytest.raises(ConfigError) as caught:
-        load("first_example.properties", ["primary"])
+        load(file, ["primary"])
     assert [problem.key for problem in caught.value.problems] == ["--clusters"]
+
+
+@pytest.mark.parametrize(
+    ("more", "flows"),
+    [
+        ("", None),
+        ("emit.heartbeats.interval.seconds = -1\n", None),
+        ("emit.heartbeats.enabled = false\n", None),
+        ("emit.heartbeats.enabled = true\n", ["a->b", "b->a"]),
+        ("emit.heartbeats.enabled = false\na->b.emit.heartbeats.enabled = true\n", ["a->b"]),
+        ("a->b.emit.heartbeats.enabled = false\n", ["b->a"]),
+    ],
+)
+def test_heartbeats_alone_must_be_asked_for(tmp_path: Path, more: str, flows: list[str] | None) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\n{more}")
+    if flows is None:
+        with pytest.raises(ConfigError, match=r"no flow is enabled.*write emit\.heartbeats\.enabled = true"):
+            load(file)
+        return
+    config = load(file)
+    assert [(flow.name, flow.enabled) for flow in config.flows] == [(name, False) for name in flows]
+    assert len(config.warnings) == 1
 
 
 def test_a_flow_left_out_needs_no_servers(tmp_path: Path) -> None:
@@ -103,7 +142,9 @@ def test_a_flow_left_out_needs_no_servers(tmp_path: Path) -> None:
         "clusters = a, b, c\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
         "a->b.enabled = true\nb->c.enabled = true\n"
     )
-    assert [flow.name for flow in load(file, ["c"]).flows] == ["b->c"]
+    flows = load(file, ["c"]).flows
+    assert [flow.name for flow in flows] == ["b->c", "a->c"]
+    assert flows[1].source_admin.client.bootstrap_servers == ()
 
 
 def test_a_file_that_cannot_be_read() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.config import load
-from twinlog.config.key import Effect, Key
+from twinlog.config.key import Key
 from twinlog.config.keys import ALL_KEYS, CLIENTS, CONNECTOR, PROCESS, RESERVED_ALIASES, WORKER
 from twinlog.config.keys_connector import CONNECTOR_KEYS, PROCESS_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
@@ -50,22 +50,6 @@ def test_defaults_are_those_of_the_settings(tmp_path: Path) -> None:
         for field in fields(kind):
             if field.default is not MISSING and field.name != "client_id":
                 assert getattr(settings, field.name) == field.default, field.name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "groups",
-        "emit.checkpoints.enabled",
-        "emit.heartbeats.enabled",
-        "sync.group.offsets.enabled",
-        "sync.topic.acls.enabled",
-        "sync.topic.configs.enabled",
-        "offset.lag.max",
-    ],
-)
-def test_what_this_version_leaves_out(name: str) -> None:
-    assert CONNECTOR.exact[name].effect is Effect.LATER
 
 
 def test_prefixes_answer_for_what_they_cover() -> None:

@@ -1,0 +1,110 @@
+"""One flow's settings out of the entries that count for it."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from twinlog.config.clients import Clients
+from twinlog.config.keys import CONNECTOR, WORKER
+from twinlog.config.keys_connector import IDENTITY_POLICIES
+from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import FlowLayers
+from twinlog.settings import (
+    ExactlyOnce,
+    FlowSettings,
+    GapPolicy,
+    OversizedRecordPolicy,
+    PolicyName,
+    SyncsLocation,
+)
+
+SHORTEST_S = 0.1
+"""What an interval of 0 comes to, where MirrorMaker 2 would never pause."""
+
+
+def build_flow(
+    layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, enabled: bool
+) -> FlowSettings:
+    """The settings of `layers`; what is wrong is added to `problems`, and the default goes on in its place.
+
+    Without `enabled` the flow only writes heartbeats to its target, so its source may be wrong or missing.
+    """
+    connector = Reading(layers.connector, CONNECTOR, problems)
+    worker = Reading(layers.worker, WORKER, problems)
+    clients = Clients(layers, file, problems, warnings, source=enabled)
+    _check_aliases(layers, connector, problems)
+    # Read for their references only: their values were checked with the file.
+    for name in (
+        "topic.filter.class",
+        "group.filter.class",
+        "config.property.filter.class",
+        "forwarding.admin.class",
+        "transforms",
+        "predicates",
+    ):
+        connector.written(name)
+    policy: PolicyName = "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
+    return FlowSettings(
+        source=layers.source,
+        target=layers.target,
+        consumer=clients.consumer(),
+        producer=clients.producer(),
+        source_admin=clients.source_admin(),
+        target_admin=clients.target_admin(),
+        tasks_max=connector.number("tasks.max"),
+        replication_factor=connector.number("replication.factor"),
+        topics=connector.items("topics"),
+        topics_exclude=_renamed(connector, "topics.exclude", "topics.blacklist"),
+        separator=connector.text("replication.policy.separator"),
+        internal_separator_follows=connector.flag("replication.policy.internal.topic.separator.enabled"),
+        policy=policy,
+        heartbeats_replication_enabled=connector.flag("heartbeats.replication.enabled"),
+        refresh_topics_interval_s=_interval(connector, "refresh.topics"),
+        config_properties_exclude=_renamed(connector, "config.properties.exclude", "config.properties.blacklist"),
+        use_defaults_from=cast(Literal["source", "target"], connector.text("use.defaults.from")),
+        gap_policy=cast(GapPolicy, connector.text("twinlog.gap.policy")),
+        oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
+        lease_seconds=connector.number("twinlog.lease.seconds"),
+        position_interval_ms=connector.number("twinlog.position.interval.ms"),
+        offset_storage_topic=worker.text("offset.storage.topic") or None,
+        offset_storage_partitions=worker.number("offset.storage.partitions"),
+        offset_storage_replication_factor=worker.number("offset.storage.replication.factor"),
+        enabled=enabled,
+        emit_offset_syncs=connector.flag("emit.offset-syncs.enabled"),
+        offset_syncs_location=cast(SyncsLocation, connector.text("offset-syncs.topic.location")),
+        offset_syncs_replication_factor=connector.number("offset-syncs.topic.replication.factor"),
+        offset_lag_max=max(0, connector.number("offset.lag.max")),
+        groups=connector.items("groups"),
+        groups_exclude=_renamed(connector, "groups.exclude", "groups.blacklist"),
+        refresh_groups_interval_s=_interval(connector, "refresh.groups"),
+        emit_checkpoints_interval_s=_interval(connector, "emit.checkpoints"),
+        checkpoints_replication_factor=connector.number("checkpoints.topic.replication.factor"),
+        sync_group_offsets_interval_s=_interval(connector, "sync.group.offsets"),
+        sync_topic_configs_interval_s=_interval(connector, "sync.topic.configs"),
+        sync_topic_acls_interval_s=_interval(connector, "sync.topic.acls"),
+        emit_heartbeats_interval_s=_interval(connector, "emit.heartbeats"),
+        heartbeats_replication_factor=connector.number("heartbeats.topic.replication.factor"),
+        exactly_once=cast(ExactlyOnce, worker.text("exactly.once.source.support")),
+        transaction_interval_ms=connector.number("transaction.boundary.interval.ms"),
+        worker_group_id=worker.text("group.id") or None,
+    )
+
+
+def _interval(connector: Reading, work: str) -> float | None:
+    """Seconds between two rounds of `work`; None where it is switched off or its interval is negative."""
+    seconds = connector.number(f"{work}.interval.seconds")
+    return max(float(seconds), SHORTEST_S) if connector.flag(f"{work}.enabled") and seconds >= 0 else None
+
+
+def _renamed(connector: Reading, name: str, old: str) -> tuple[str, ...]:
+    """The list under its name, or else under the name it had before."""
+    return connector.items(old) if name not in connector.layer and old in connector.layer else connector.items(name)
+
+
+def _check_aliases(layers: FlowLayers, connector: Reading, problems: Problems) -> None:
+    for name, alias in (("source.cluster.alias", layers.source), ("target.cluster.alias", layers.target)):
+        entry = connector.written(name)
+        if entry is not None and entry.value.strip() != alias:
+            problems.refuse(
+                entry, repr(entry.value), f"no such key, or {alias!r} as in {layers.source}->{layers.target}"
+            )
