@@ -1,7 +1,7 @@
-"""Stands in for a Python daemon that Spark starts: hands everything to the nursery and lives as long as its child.
+"""Stands in for a Python process that Spark starts: hands everything to the nursery and lives as long as its child.
 
-A program of its own that imports next to nothing; run as `hand_over.py PYTHON ADDRESS ARGUMENTS`. What is no daemon, or
-finds no nursery, is run by PYTHON as if this were not here.
+A program of its own that imports next to nothing; run as `hand_over.py PYTHON ADDRESS ARGUMENTS`. What is no module of
+Spark's, or finds no nursery, is run by PYTHON as if this were not here.
 """
 
 import json
@@ -11,12 +11,11 @@ import socket
 import sys
 from typing import Any
 
-_DAEMON = ["-m", "pyspark.daemon"]
-
 
 def main() -> None:
     python, address, *arguments = sys.argv[1:]
-    line = _ask(address, arguments[2:]) if arguments[:2] == _DAEMON else None
+    spark = arguments[0] == "-m" and arguments[1].startswith("pyspark.")
+    line = _ask(address, arguments[1:]) if spark else None
     answer = line.recv(64) if line is not None else b""
     if line is None or not answer:
         os.execv(python, [python, *arguments])
@@ -30,7 +29,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The daemon has these streams now, and Spark notices its end by them.
+    # The child has these streams now, and Spark notices its end by them.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)

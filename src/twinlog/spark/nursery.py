@@ -1,9 +1,9 @@
-"""Forks Spark's Python daemons from one process that has imported everything once.
+"""Forks Spark's Python processes from one that has imported everything once.
 
-Spark starts a daemon for each kind of Python work (looking up a data source, planning, the source of a query, its
-tasks), and each of them and of their workers would import the same modules again: seconds of a start, and tens of
-megabytes for each. So `PYSPARK_PYTHON` names a small program (`hand_over.py`) that hands its arguments, environment
-and standard streams to the nursery and waits; the nursery forks, and its child is the daemon. Only for local masters.
+Spark starts one for each kind of Python work (looking up a data source, planning, the source of a query, its tasks),
+and each of them and of their workers would import the same modules again: seconds of a start, and tens of megabytes for
+each. So `PYSPARK_PYTHON` names a small program (`hand_over.py`) that hands its arguments, environment and standard
+streams to the nursery and waits; the nursery forks, and its child does the work. Only for local masters.
 
 Run as `python -m twinlog.spark.nursery FD`, FD being a listening Unix socket; ends with its standard input.
 """
@@ -15,18 +15,19 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import NoReturn
 
-DAEMON = "pyspark.daemon"
 PRELOADED = (
-    DAEMON,
+    "pyspark.daemon",
     "pyspark.worker",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.create_data_source",
@@ -71,7 +72,7 @@ class Nursery:
         return self._process.pid
 
     def close(self) -> None:
-        """End the nursery; daemons that it has forked end with Spark."""
+        """End the nursery; what it has forked ends with Spark."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -108,15 +109,13 @@ def _serve(listener: socket.socket, caller: socket.socket) -> None:
         return
     if os.fork() == 0:
         listener.close()
-        _become_daemon(caller, streams, request["arguments"], request["environment"])
+        _become(caller, streams, request["arguments"], request["environment"])
     for stream in streams:
         os.close(stream)
 
 
-def _become_daemon(
-    caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]
-) -> NoReturn:
-    """Go on as if started as `python -m pyspark.daemon ARGUMENTS`; the caller's line ends with this process."""
+def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    """Go on as if started as `python -m ARGUMENTS`; the caller's line ends with this process."""
     code = 1
     try:
         for number, stream in enumerate(streams):
@@ -124,17 +123,20 @@ def _become_daemon(
             os.close(stream)
         os.environ.clear()
         os.environ.update(environment)
-        daemon = importlib.import_module(DAEMON)
-        sys.argv = [str(daemon.__file__), *arguments]
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         caller.sendall(f"{os.getpid()}\n".encode())
-        daemon.manager()
+        sys.argv = list(arguments)
+        # That the module was imported before is the point.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException as error:
-        sys.stderr.write(f"python daemon of twinlog: {error!r}\n")
+        sys.stderr.write(f"{arguments[0]}: {error!r}\n")
     finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
         os._exit(code)
 
 

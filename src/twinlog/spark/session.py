@@ -102,10 +102,10 @@ class SparkEngine:
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            if "PYSPARK_PYTHON" not in os.environ and not _PYTHON_SETTINGS & set(conf):
+            if not _PYTHON_VARIABLES & set(os.environ) and not _PYTHON_SETTINGS & set(conf):
                 self._open_nursery()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        for name in _PYTHON_VARIABLES:
+            os.environ.setdefault(name, sys.executable)
         settings = {
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
             **SETTINGS,
@@ -128,7 +128,7 @@ class SparkEngine:
     def _open_nursery(self) -> None:
         try:
             self._nursery = Nursery(self._scratch)
-            os.environ["PYSPARK_PYTHON"] = str(self._nursery.launcher)
+            os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, str(self._nursery.launcher)))
         except OSError as error:
             # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
             log.debug("Python is started anew for each of Spark's daemons: %r", error)
@@ -187,7 +187,8 @@ class SparkEngine:
             process.kill()
         if self._nursery is not None:
             self._nursery.close()
-            del os.environ["PYSPARK_PYTHON"]
+            for name in _PYTHON_VARIABLES:
+                del os.environ[name]
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _stop_quietly(self) -> None:
@@ -197,6 +198,7 @@ class SparkEngine:
             log.debug("stopping Spark: %r", error)
 
 
+_PYTHON_VARIABLES = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
 _PYTHON_SETTINGS = {"spark.pyspark.python", "spark.pyspark.driver.python"}
 _LOG_OPTION = "-Dlog4j2.configurationFile="
 _NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
