@@ -1,0 +1,186 @@
+"""Jobs of a flow: when they take their turns, and what they say when one fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.run import jobs as jobs_module
+from twinlog.run.jobs import Jobs
+
+
+class Steps:
+    """A step that counts its turns and fails as it is told."""
+
+    def __init__(self) -> None:
+        self.turns: list[float] = []
+        self.error: Exception | None = None
+
+    def __call__(self) -> None:
+        self.turns.append(time.monotonic())
+        if self.error is not None:
+            raise self.error
+
+    def wait_for_turns(self, count: int) -> None:
+        wait_for(lambda: len(self.turns) >= count, 10, f"{count} turns")
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (0.01, 0.04))
+    monkeypatch.setattr(jobs_module, "REFUSED_S", 0.01)
+
+
+@pytest.fixture
+def step() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def notes() -> list[tuple[str, str | None]]:
+    return []
+
+
+@pytest.fixture
+def begin(notes: list[tuple[str, str | None]]) -> Iterator[Callable[[Callable[[], None], float], Jobs]]:
+    begun: list[Jobs] = []
+
+    def start(step: Callable[[], None], interval_s: float) -> Jobs:
+        jobs = Jobs("a->b", lambda what, trouble: notes.append((what, trouble)))
+        jobs.add("write heartbeats", step, interval_s, way_out="set a->b.emit.heartbeats.enabled = false")
+        jobs.start()
+        begun.append(jobs)
+        return jobs
+
+    yield start
+    for jobs in begun:
+        jobs.stop(5)
+
+
+Begin = Callable[[Callable[[], None], float], Jobs]
+
+
+def test_first_turn_is_at_once_and_the_next_after_the_interval(step: Steps, begin: Begin) -> None:
+    before = time.monotonic()
+    begin(step, 0.2)
+    step.wait_for_turns(3)
+    assert step.turns[0] - before < 0.2
+    assert step.turns[2] - step.turns[0] >= 0.4
+
+
+def test_a_failed_turn_is_said_with_the_way_out_and_tried_again_soon(
+    step: Steps, begin: Begin, notes: list[tuple[str, str | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = ClusterError("cluster b: nobody there")
+    with caplog.at_level(logging.INFO):
+        begin(step, 3600)
+        step.wait_for_turns(4)
+        step.error = None
+        wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 5, "the trouble is over")
+    waits = [after - before for before, after in zip(step.turns[:3], step.turns[1:4], strict=True)]
+    assert waits[0] >= 0.01
+    assert waits[1] >= 0.02
+    assert waits[2] >= 0.04
+    said = [record.getMessage() for record in caplog.records]
+    way_out = "set a->b.emit.heartbeats.enabled = false"
+    assert said == [
+        f"a->b: cannot write heartbeats, trying again: cluster b: nobody there; {way_out}",
+        "a->b: can write heartbeats again",
+    ]
+    assert ("write heartbeats", "cluster b: nobody there") in notes
+
+
+def test_a_refusal_is_said_once_however_long_it_lasts(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", 0.0)
+    step.error = RefusedError("cluster b: User:mm lacks WRITE on topic heartbeats")
+    begin(step, 0.001)
+    step.wait_for_turns(5)
+    step.error = RefusedError("cluster b: User:mm lacks DESCRIBE on topic heartbeats")
+    step.wait_for_turns(10)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
+    assert ["WRITE" in record.getMessage() for record in caplog.records] == [True, False]
+
+
+def test_what_may_pass_is_said_again_from_time_to_time(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", 0.0)
+    step.error = ClusterError("cluster b: nobody there")
+    begin(step, 3600)
+    step.wait_for_turns(3)
+    assert len(caplog.records) >= 2
+
+
+def test_a_programming_error_is_shown_with_its_trace_and_does_not_end_the_job(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = KeyError("x")
+    begin(step, 3600)
+    step.wait_for_turns(3)
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_slow_step_rests_as_long_as_it_took_but_not_longer_than_its_interval(begin: Begin) -> None:
+    begun: list[float] = []
+
+    def slow() -> None:
+        begun.append(time.monotonic())
+        time.sleep(0.1)
+
+    begin(slow, 0.11)
+    wait_for(lambda: len(begun) >= 2, 5, "two turns")
+    assert begun[1] - begun[0] >= 0.2
+
+
+def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
+    jobs = Jobs("a->b")
+    job = jobs.add("look", step, 3600)
+    assert job is not None
+    jobs.start()
+    try:
+        step.wait_for_turns(1)
+        job.hurry()
+        step.wait_for_turns(2)
+    finally:
+        jobs.stop(5)
+
+
+def test_stop_ends_a_wait_at_once_and_names_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+    jobs = Jobs("a->b")
+    jobs.add("sleep", lambda: None, 3600)
+
+    def hang() -> None:
+        release.wait(10)
+
+    jobs.add("hang", hang, 3600)
+    jobs.start()
+    before = time.monotonic()
+    jobs.stop(0.3)
+    assert time.monotonic() - before < 2
+    release.set()
+    assert [record.getMessage() for record in caplog.records] == ["a->b: could not hang to the end within 0.3 s"]
+
+
+def test_what_is_turned_off_never_runs(step: Steps) -> None:
+    jobs = Jobs("a->b")
+    assert jobs.add("look", step, None) is None
+    jobs.start()
+    jobs.stop(1)
+    assert step.turns == []
+
+
+def test_after_stop_nothing_starts(step: Steps) -> None:
+    jobs = Jobs("a->b")
+    jobs.add("look", step, 0.01)
+    jobs.stop(1)
+    jobs.start()
+    assert step.turns == []
