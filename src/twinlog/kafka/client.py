@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
@@ -21,14 +21,16 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.reach import unreachable
 from twinlog.kafka.security import connection_options, principal
-from twinlog.kafka.wire import PRODUCE_VERSION, FrameManager, RawProduce
+from twinlog.kafka.versions import FETCH_VERSION, incompatible
+from twinlog.kafka.wire import FrameManager, RawProduce
 from twinlog.settings import ClientSettings
 from twinlog.types import TopicName, TopicPartition
 
 MAX_FRAME_BYTES = 256 << 20
 EARLIEST, LATEST = -2, -1
-_PRODUCE, _FETCH = 0, 1
+_FETCH = 1
 _DEBUGGING_REPLICA = -2
 
 
@@ -67,7 +69,7 @@ class ClusterClient:
     _control: Any = field(init=False)
     _data: Any = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
-    fetch_version: int = field(init=False, default=12)
+    fetch_version: int = field(init=False, default=FETCH_VERSION)
 
     def __post_init__(self) -> None:
         options = connection_options(self.settings)
@@ -85,14 +87,22 @@ class ClusterClient:
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
         self._control._auth_failures.clear()
+        self._control.failures.clear()
         try:
             await self._control.bootstrap_async(timeout_s * 1000)
         except KafkaError as error:
             refusal = next(iter(self._control._auth_failures.values()), None)
-            raise faults.from_kafka(refusal or error, self.alias) from error
+            if refusal is None and isinstance(error, KafkaTimeoutError):
+                settings = self.settings
+                why = unreachable(
+                    self._control.failures, settings.bootstrap_servers, settings.security_protocol, timeout_s
+                )
+                raise ClusterError(f"cluster {self.alias}: {why}") from error
+            raise faults.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
         versions = self._control.broker_version_data.api_versions
-        if versions[_PRODUCE][1] < PRODUCE_VERSION or versions[_FETCH][1] < self.fetch_version:
-            raise RefusedError(f"cluster {self.alias}: the brokers are too old; twinlog needs Kafka 2.8 or newer")
+        unfit = incompatible(versions)
+        if unfit is not None:
+            raise RefusedError(f"cluster {self.alias}: {unfit}")
         self.fetch_version = min(13, versions[_FETCH][1])
 
     @property
@@ -127,7 +137,7 @@ class ClusterClient:
         try:
             return await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            raise faults.from_kafka(error, self.alias) from error
+            raise faults.from_kafka(error, self.alias, principal(self.settings)) from error
 
     async def produce(
         self,

@@ -5,6 +5,7 @@ Codes and whether a retry can help: `org.apache.kafka.common.protocol.Errors`.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 from kafka.errors import (
@@ -99,6 +100,18 @@ REFUSED = frozenset(
 )
 
 
+TRANSACTION_LOST = frozenset(
+    {
+        Code.DUPLICATE_SEQUENCE_NUMBER,
+        Code.INVALID_TXN_STATE,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.PRODUCER_FENCED,
+        Code.TRANSACTION_ABORTABLE,
+    }
+)
+"""An append within a transaction that is answered so will never succeed: its transaction must be aborted."""
+
+
 def name_of(code: int) -> str:
     """The code's name as kafka-python spells it, e.g. `NotLeaderForPartitionError`."""
     return str(for_code(code).__name__)
@@ -116,14 +129,15 @@ def refused(code: int) -> bool:
     return code in REFUSED
 
 
-def from_kafka(error: BaseException, cluster: str) -> TwinlogError:
-    """An error of kafka-python as one of ours, naming the cluster it came from."""
+def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogError:
+    """An error of kafka-python as one of ours, naming the cluster it came from and whose login it was."""
     if isinstance(error, TwinlogError):
         return error
     if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
+        text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(
-            f"cluster {cluster}: the login was refused ({error}); check {cluster}.sasl.jaas.config and "
-            f"{cluster}.sasl.mechanism"
+            f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check "
+            f"{cluster}.sasl.jaas.config and {cluster}.sasl.mechanism"
         )
     if isinstance(error, AuthorizationError):
         return RefusedError(f"cluster {cluster}: permission denied: {error}")
@@ -131,6 +145,9 @@ def from_kafka(error: BaseException, cluster: str) -> TwinlogError:
         return RefusedError(
             f"cluster {cluster}: the broker is too old for twinlog, Kafka 2.8 or newer is needed: {error}"
         )
-    if isinstance(error, KafkaError | OSError):
+    if isinstance(error, KafkaError):
+        # Its text begins with the name of its class.
+        return ClusterError(f"cluster {cluster}: {error}")
+    if isinstance(error, OSError):
         return ClusterError(f"cluster {cluster}: {type(error).__name__}: {error}")
     return ClusterError(f"cluster {cluster}: unexpected {type(error).__name__}: {error}")

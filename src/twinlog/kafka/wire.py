@@ -17,6 +17,7 @@ from typing import Any, cast
 from kafka.errors import (
     AuthorizationError,
     KafkaConnectionError,
+    KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
@@ -236,7 +237,26 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
 
 
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connection manager over frame transports."""
+    """kafka-python's connection manager over frame transports.
+
+    `failures` keeps why the last connection to each `host:port` failed or was lost.
+    """
+
+    def __init__(self, net: Any, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self.failures: dict[str, BaseException] = {}
+        self._refresh_metadata = self.cluster.refresh_metadata
+        self.cluster.refresh_metadata = self._note_refresh
+
+    async def _note_refresh(self, node_id: Any) -> Any:
+        # A bootstrap drops this error and tries on.
+        try:
+            return await self._refresh_metadata(node_id)
+        except KafkaError as error:
+            node = self.cluster.broker_metadata(node_id)
+            if node is not None:
+                self.failures[f"{node.host}:{node.port}"] = error
+            raise
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         # The manager has no factory for connections; a fresh one has done nothing yet, so its class can be exchanged.
@@ -246,6 +266,12 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         error = conn.init_future.exception
         if isinstance(error, _REFUSALS):
             self._auth_failures[node.node_id] = error
+        address = f"{node.host}:{node.port}"
+        if error is not None:
+            self.failures[address] = error
+            return
+        self.failures.pop(address, None)
+        conn.close_future.add_errback(lambda lost: self.failures.update({address: lost}))
 
     def abort(self) -> None:
         """Close every connection now; what was not sent yet never will be, unlike with `close`."""
@@ -266,6 +292,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         try:
             await transport.handshake()
         except Exception as error:
+            transport.abort()
             raise KafkaConnectionError(f"Handshake failed: {error}") from error
         return transport
 

@@ -1,0 +1,145 @@
+"""A cluster that cannot be reached says why: what the port speaks, who was refused, what to look at."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka import versions
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.settings import ClientSettings
+from twinlog.types import Alias
+
+TRY_S = 1.0
+NOBODY = "127.0.0.1:1"
+
+
+def fault(*servers: str, **settings: str) -> ClusterError:
+    """What connecting ends with."""
+    admin = ClusterAdmin(Alias("west"), ClientSettings(servers, **settings))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(ClusterError) as raised:
+            admin.connect(TRY_S)
+    finally:
+        admin.close()
+    assert "Error: Kafka" not in str(raised.value)
+    assert str(raised.value).startswith("cluster west: ")
+    return raised.value
+
+
+def login(password: str = "admin-secret", mechanism: str = "PLAIN") -> dict[str, str]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": "admin",
+        "sasl_password": password,
+    }
+
+
+@contextmanager
+def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Something else than a broker; `answer` gets each connection. Yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        answer(connection)
+                    except OSError:
+                        continue
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def test_nobody_listens() -> None:
+    error = fault(NOBODY)
+    assert f"{NOBODY}: connection refused" in str(error)
+    assert error.retriable
+
+
+def test_an_unknown_host() -> None:
+    assert "no-such-host.invalid:9092: the host name is not known" in str(fault("no-such-host.invalid:9092"))
+
+
+def test_silence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert f"{address}: no answer in time" in str(fault(address))
+
+
+def test_a_web_server() -> None:
+    with server(lambda one: one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
+        assert f"{address}: the port speaks HTTP" in str(fault(address))
+
+
+def test_a_port_with_tls() -> None:
+    def alert(one: socket.socket) -> None:
+        # What OpenSSL and Java answer to anything that is no handshake: a fatal alert of TLS 1.2.
+        one.recv(100)
+        one.sendall(bytes([0x15, 3, 3, 0, 2, 2, 80]))
+
+    with server(alert) as address:
+        text = str(fault(address))
+    assert f"{address}: the port speaks TLS" in text
+    assert "security.protocol is PLAINTEXT" in text
+
+
+def test_a_port_without_tls(source_cluster: KafkaCluster) -> None:
+    text = str(fault(source_cluster.bootstrap, security_protocol="SSL"))
+    assert f"{source_cluster.bootstrap}: the port does not speak TLS, and security.protocol is SSL" in text
+
+
+def test_a_port_that_wants_a_login(source_cluster: KafkaCluster) -> None:
+    text = str(fault(source_cluster.sasl_bootstrap))
+    assert f"{source_cluster.sasl_bootstrap}: it closes the connection" in text
+    assert "another security.protocol than PLAINTEXT" in text
+
+
+def test_a_port_that_wants_no_login(source_cluster: KafkaCluster) -> None:
+    text = str(fault(source_cluster.bootstrap, **login()))
+    assert "the port does not want a login, and security.protocol is SASL_PLAINTEXT" in text
+
+
+def test_a_controller(source_cluster: KafkaCluster) -> None:
+    port = source_cluster.brokers[1].ports.controller
+    assert "is it the port of a controller?" in str(fault(f"127.0.0.1:{port}"))
+
+
+@pytest.mark.parametrize(("password", "mechanism"), [("wrong", "PLAIN"), ("admin-secret", "SCRAM-SHA-512")])
+def test_a_login_that_is_refused(source_cluster: KafkaCluster, password: str, mechanism: str) -> None:
+    error = fault(source_cluster.sasl_bootstrap, **login(password, mechanism))
+    assert isinstance(error, RefusedError)
+    for word in ("the login was refused for User:admin", "west.sasl.jaas.config", "west.sasl.mechanism"):
+        assert word in str(error)
+    assert "secret" not in str(error)
+
+
+def test_one_broker_of_the_list_is_enough(source_cluster: KafkaCluster) -> None:
+    admin = ClusterAdmin(Alias("west"), ClientSettings((NOBODY, source_cluster.bootstrap)))
+    try:
+        admin.connect(10)
+        assert admin.topics() is not None
+    finally:
+        admin.close()
+
+
+def test_brokers_that_are_too_old(source_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "NEEDED", (versions.Need(0, "Produce", 99, "9.9"),))
+    error = fault(source_cluster.bootstrap)
+    assert isinstance(error, RefusedError)
+    assert "twinlog needs 99, which Kafka has since 9.9" in str(error)
