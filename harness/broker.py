@@ -27,9 +27,7 @@ _JIT_OPTIONS: dict[Jit, list[str]] = {
 }
 
 
-def jvm_command(
-    heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all"
-) -> list[str]:
+def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all") -> list[str]:
     """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO."""
     return [
         java_command(),
