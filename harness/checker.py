@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -64,7 +64,7 @@ class Verdict:
 
     `lost`: on the source and not in the copy. `duplicated`: in the copy more often than on the source. `reordered`:
     behind a record that it should precede. `corrupted`: damaged, or other in key, value, headers or timestamp than on
-    the source. `unknown`: whole, but the source never had it.
+    the source. `unknown`: whole, but the source never had it. `resurrected`: rolled back on the source.
     """
 
     lost: int = 0
@@ -72,6 +72,7 @@ class Verdict:
     reordered: int = 0
     corrupted: int = 0
     unknown: int = 0
+    resurrected: int = 0
 
     @property
     def clean(self) -> bool:
@@ -84,11 +85,21 @@ class Verdict:
             self.reordered + other.reordered,
             self.corrupted + other.corrupted,
             self.unknown + other.unknown,
+            self.resurrected + other.resurrected,
         )
 
 
-def check_partition(source: Iterable[Record], target: Iterable[Record]) -> Verdict:
-    """Judge one partition; both in offset order."""
+def check_partition(
+    source: Iterable[Record],
+    target: Iterable[Record],
+    *,
+    aborted: Container[Identity] = (),
+    earlier: Container[Identity] = (),
+) -> Verdict:
+    """Judge one partition, or a part of it; both in offset order.
+
+    `aborted`: rolled back on the source, so that no copy may show them. `earlier`: in the parts before this one.
+    """
     contents: dict[Identity, tuple[object, ...]] = {}
     place: dict[Identity, int] = {}
     expected: Counter[Identity] = Counter()
@@ -100,7 +111,7 @@ def check_partition(source: Iterable[Record], target: Iterable[Record]) -> Verdi
         contents[identity] = record.content
         place.setdefault(identity, index)
     found: Counter[Identity] = Counter()
-    corrupted = unknown = reordered = 0
+    corrupted = unknown = reordered = resurrected = again = 0
     furthest = -1
     for record in target:
         identity = identify(record)
@@ -108,7 +119,12 @@ def check_partition(source: Iterable[Record], target: Iterable[Record]) -> Verdi
             corrupted += 1
             continue
         if identity not in expected:
-            unknown += 1
+            if identity in aborted:
+                resurrected += 1
+            elif identity in earlier:
+                again += 1
+            else:
+                unknown += 1
             continue
         found[identity] += 1
         if record.content != contents[identity]:
@@ -119,10 +135,11 @@ def check_partition(source: Iterable[Record], target: Iterable[Record]) -> Verdi
             furthest = max(furthest, place[identity])
     return Verdict(
         lost=(expected - found).total(),
-        duplicated=(found - expected).total(),
+        duplicated=(found - expected).total() + again,
         reordered=reordered,
         corrupted=corrupted,
         unknown=unknown,
+        resurrected=resurrected,
     )
 
 

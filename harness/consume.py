@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -40,12 +40,14 @@ def consume(
     topic: str,
     *,
     partitions: Iterable[int] | None = None,
-    start: int | None = None,
+    start: int | Mapping[int, int] | None = None,
     isolation: Literal["read_uncommitted", "read_committed"] = "read_committed",
     deadline_s: float = 60.0,
     user: str | None = None,
 ) -> list[Record]:
     """Every record from `start` (default: the log start) to the present end, by partition and then by offset.
+
+    `start` may differ by partition; one that it does not name is read from its log start.
 
     Raises HarnessError when the end is not reached within the deadline or the broker refuses.
     """
@@ -69,8 +71,8 @@ def consume(
                 raise HarnessError(f"{topic}: {listed.error}")
             partitions = listed.partitions
         open_ends = set(partitions)
-        begin = OFFSET_BEGINNING if start is None else start
-        consumer.assign([TopicPartition(topic, partition, begin) for partition in open_ends])
+        begin = {} if start is None else start if isinstance(start, Mapping) else dict.fromkeys(open_ends, start)
+        consumer.assign([TopicPartition(topic, part, begin.get(part, OFFSET_BEGINNING)) for part in open_ends])
         return sorted(_to_the_end(consumer, topic, open_ends, deadline_s), key=lambda one: (one.partition, one.offset))
     finally:
         consumer.close()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.checker import Verdict, check, check_partition, identify, make_record
+from harness.checker import Identity, Verdict, check, check_partition, identify, make_record
 from harness.consume import Record
 from harness.errors import HarnessError
 
@@ -87,8 +87,19 @@ def test_a_source_that_cannot_be_judged_is_an_error() -> None:
         check_partition([replace(SOURCE[0], value=b"?")], COPY)
 
 
+def test_a_copy_of_what_was_rolled_back_is_told() -> None:
+    aborted = {Identity("a", number) for number in (3, 4)}
+    assert check_partition(SOURCE[5:], COPY[3:], aborted=aborted) == Verdict(resurrected=2)
+    assert check_partition(SOURCE[5:], COPY[5:], aborted=aborted).clean
+
+
+def test_a_record_of_an_earlier_part_came_twice() -> None:
+    earlier = {Identity("a", number) for number in range(5)}
+    assert check_partition(SOURCE[5:], COPY[4:], earlier=earlier) == Verdict(duplicated=1)
+
+
 def test_verdicts_add_up() -> None:
-    assert Verdict(1, 2, 3, 4, 5) + Verdict(1, 1, 1, 1, 1) == Verdict(2, 3, 4, 5, 6)
+    assert Verdict(1, 2, 3, 4, 5, 6) + Verdict(1, 1, 1, 1, 1, 1) == Verdict(2, 3, 4, 5, 6, 7)
 
 
 def test_a_record_knows_who_it_is() -> None:
