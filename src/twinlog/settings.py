@@ -13,12 +13,13 @@ from twinlog.types import Alias
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OffsetReset = Literal["earliest", "latest", "none"]
-PolicyName = Literal["default", "identity"]
+PolicyName = Literal["default", "identity", "custom"]
 GapPolicy = Literal["stop", "continue"]
 OversizedRecordPolicy = Literal["stop", "skip"]
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 ExactlyOnce = Literal["disabled", "preparing", "enabled"]
+TransactionBoundary = Literal["poll", "interval"]
 SyncsLocation = Literal["source", "target"]
 AlterConfigs = Literal["requested", "required", "never"]
 
@@ -90,7 +91,7 @@ class ProducerSettings:
 
     `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
     stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
-    merged up to `merge_batch_bytes`.
+    merged up to `merge_batch_bytes`. The target itself aborts a transaction after `transaction_timeout_ms`.
     """
 
     client: ClientSettings
@@ -100,6 +101,7 @@ class ProducerSettings:
     max_in_flight: int = 5
     delivery_timeout_ms: int = 2_147_483_647
     merge_batch_bytes: int = 524_288
+    transaction_timeout_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,19 @@ class AdminSettings:
     """How to ask one cluster about its topics and to create them."""
 
     client: ClientSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CustomClass:
+    """A Python class that stands in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
+
+    Only its path travels; the driver loads it (`twinlog.flows.custom`), tasks never do.
+    """
+
+    path: str
+    key: str
+    file: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +133,13 @@ class FlowSettings:
     `refresh_topics_interval_s` is None when new topics are not looked for; so are the other `_interval_s` of work that
     is turned off. `offset_storage_topic` is None unless the user named a topic for stored positions. `groups` and
     `groups_exclude` are expressions as those for topics are. Without `enabled` a flow writes heartbeats and nothing
-    else. `group_id` names the processes that share the flow (Connect's worker group on the target).
+    else. With `exactly_once` enabled a transaction ends after `transaction_interval_ms`, and with the boundary `poll`
+    already when all that was read is appended. `group_id` names the processes that share the flow (Connect's worker
+    group on the target).
     `alter_configs` says whether settings are changed one by one (`use.incremental.alter.configs` of Kafka 3.5 to 3.9):
     `requested` where the target can, `required` or not at all, `never` sends all of a topic.
+    `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
+    `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
     """
 
     source: Alias
@@ -166,12 +185,22 @@ class FlowSettings:
     heartbeats_replication_factor: int = 3
     exactly_once: ExactlyOnce = "disabled"
     transaction_interval_ms: int = 100
+    transaction_boundary: TransactionBoundary = "poll"
     worker_group_id: str | None = None
+    policy_class: CustomClass | None = None
+    topic_filter_class: CustomClass | None = None
+    group_filter_class: CustomClass | None = None
+    config_property_filter_class: CustomClass | None = None
+    class_settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def group_id(self) -> str:
         """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
         return self.worker_group_id or f"{self.source}-mm2"
+
+    def transactional_id(self, index: int) -> str:
+        """The transactional id of a task, e.g. `east-mm2-MirrorSourceConnector-0` (Kafka class Worker)."""
+        return f"{self.group_id}-{self.connector_name}-{index}"
 
     @property
     def name(self) -> str:

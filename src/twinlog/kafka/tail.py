@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -11,23 +12,40 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import FetchPosition, FetchSession
+from twinlog.read.aborted import AbortedFilter
 from twinlog.read.batches import scan
-from twinlog.read.records import Record, decode_records
+from twinlog.read.records import Record, decode_records, is_abort_marker
 from twinlog.types import TopicName, TopicPartition
 
 FETCH_BYTES = 4 << 20
+DECIDED_S = 5.0
+"""How long one call waits for transactions to end."""
+
+UNDECIDED_MS = 20
+"""How long one answer waits for that."""
 
 
 class TopicTail:
-    """Where one reader stands in each partition of a topic. With `optional` a topic that does not exist is empty."""
+    """Where one reader stands in each partition of a topic. With `optional` a topic that does not exist is empty.
+
+    With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
+    hold the newest record of a key.
+    """
 
     def __init__(
-        self, admin: ClusterAdmin, topic: TopicName, *, from_end: bool = False, optional: bool = False
+        self,
+        admin: ClusterAdmin,
+        topic: TopicName,
+        *,
+        from_end: bool = False,
+        optional: bool = False,
+        committed: bool = False,
     ) -> None:
         self._admin = admin
         self._topic = topic
         self._from_end = from_end
         self._optional = optional
+        self._committed = committed
         self._next: dict[TopicPartition, int] = {}
         self._topic_id: uuid.UUID | None = None
 
@@ -64,24 +82,27 @@ class TopicTail:
         if fresh:
             self._next.update(await client.list_offsets(fresh, LATEST if self._from_end else EARLIEST))
         ends = await client.list_offsets(parts, LATEST)
+        missing = set(range(topic.partitions)) - {part.partition for part in parts if part in ends}
+        if missing or any(part not in self._next for part in parts):
+            raise ClusterError(f"cluster {client.alias}: topic {self._topic} cannot be read as a whole now")
         found: list[tuple[TopicPartition, Record]] = []
         waited = False
+        give_up_at = time.monotonic() + DECIDED_S
         while True:
-            behind = [part for part in parts if part in self._next and self._next[part] < ends.get(part, 0)]
+            behind = [part for part in parts if self._next[part] < ends[part]]
             if not behind:
                 if found or waited or not wait_ms:
                     return found
                 behind, waited = parts, True
+            elif self._committed and time.monotonic() > give_up_at:
+                raise ClusterError(f"cluster {client.alias}: {behind[0]} is held up by an open transaction")
+            patience_ms = wait_ms if waited else UNDECIDED_MS if self._committed else 0
             for node in {topic.leaders[part.partition].node for part in behind}:
                 mine = [part for part in behind if topic.leaders[part.partition].node == node]
-                session = FetchSession(client, node, read_committed=False, kept=False)
-                wanted = {
-                    part: FetchPosition(self._next[part], FETCH_BYTES, topic_id=topic.topic_id)
-                    for part in mine
-                    if part in self._next
-                }
+                session = FetchSession(client, node, read_committed=self._committed, kept=False)
+                wanted = {part: FetchPosition(self._next[part], FETCH_BYTES, topic_id=topic.topic_id) for part in mine}
                 for found_part in await session.fetch(
-                    wanted, max_wait_ms=wait_ms if waited else 0, min_bytes=1, max_bytes=FETCH_BYTES
+                    wanted, max_wait_ms=patience_ms, min_bytes=1, max_bytes=FETCH_BYTES
                 ):
                     part, fetched = found_part.partition, found_part.answer
                     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
@@ -94,8 +115,10 @@ class TopicTail:
                         )
                     if fetched.error:
                         raise ClusterError(f"cluster {client.alias}: reading {part}: {faults.explain(fetched.error)}")
+                    hidden = AbortedFilter(fetched.aborted if self._committed else ())
                     for batch in scan(fetched.records):
-                        if not batch.is_control:
+                        aborts = self._committed and is_abort_marker(fetched.records, batch)
+                        if not hidden.hides(batch, abort_marker=aborts) and not batch.is_control:
                             found.extend(
                                 (part, record)
                                 for record in decode_records(fetched.records, batch)

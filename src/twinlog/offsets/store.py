@@ -17,7 +17,7 @@ class PositionStore:
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
-        self._tail = TopicTail(target, TopicName(settings.positions_topic))
+        self._tail = TopicTail(target, TopicName(settings.positions_topic), committed=True)
         self._positions: dict[TopicPartition, Position] = {}
         self._lock = threading.Lock()
 

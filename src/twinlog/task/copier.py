@@ -16,6 +16,7 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch import Fetched, FetchPosition
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.transactions import TransactionCoordinator
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import PositionWriter
 from twinlog.read.reader import Cursor, SourceReader
@@ -24,7 +25,8 @@ from twinlog.task.grant import Grant
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.partition import Hooks, PartitionCopy
 from twinlog.task.resolve import Resolver
-from twinlog.types import TopicPartition
+from twinlog.task.transactional import LentId, Transactions
+from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
 from twinlog.write.queue import ProducerIdentity
@@ -57,10 +59,16 @@ class Copier:
     """Everything one task copies for one flow; all methods run on the loop's thread.
 
     `allowed()` is asked before each append: it is False once the driver may have given the partitions to another task.
+    `lend()` gives a transactional id when the flow copies exactly once; without it the copier takes that of task 0.
     """
 
     def __init__(
-        self, loop: Loop, settings: FlowSettings, listener: Listener, allowed: Callable[[], bool] = lambda: True
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        listener: Listener,
+        allowed: Callable[[], bool] = lambda: True,
+        lend: Callable[[], Coroutine[Any, Any, LentId]] | None = None,
     ) -> None:
         self.loop = loop
         self.settings = settings
@@ -100,10 +108,23 @@ class Copier:
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
         self._inspector = SourceInspector(self.source, settings, listener.event)
+        self.transactions: Transactions | None = None
+        """Set when the flow copies exactly once."""
+        if settings.exactly_once == "enabled":
+            self.transactions = Transactions(
+                loop,
+                self.target,
+                settings,
+                self.partitions,
+                self._appender,
+                lend=lend or self._own_id,
+                lost=self._lost,
+                event=listener.event,
+            )
         self._hooks = Hooks(
-            offer=self._appender.offer,
+            offer=self._appender.offer if self.transactions is None else self.transactions.offer,
             more=self._reader.resume,
-            moved=self._moved.set,
+            moved=self._has_moved,
             leaderless=self._appender.refresh,
             pause=lambda part, seconds: self._later(self._pause, part, seconds),
             check=lambda part, end: self._later(self._check, part, end),
@@ -116,10 +137,28 @@ class Copier:
         """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one says no for good."""
         await self.insist(self.source.connect)
         await self.insist(self.target.connect)
-        self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
+        if self.transactions is None:
+            self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
+            self.loop.start(self._store_positions)
+        else:
+            await self.insist(self.transactions.start)
         self._reader.start()
-        self._appender.start(lambda: {part.remote.topic for part in self.partitions.values()})
-        self.loop.start(self._store_positions)
+        self._appender.start(self._wanted)
+
+    def _wanted(self) -> set[TopicName]:
+        """Topics of the target whose leaders must be known."""
+        own = set() if self.transactions is None else self.transactions.topics
+        return own | {part.remote.topic for part in self.partitions.values()}
+
+    async def _own_id(self) -> LentId:
+        name = self.settings.transactional_id(0)
+        coordinator = TransactionCoordinator(self.target, name, self.settings.producer.transaction_timeout_ms)
+        return LentId(name, await coordinator.init())
+
+    def _has_moved(self) -> None:
+        self._moved.set()
+        if self.transactions is not None:
+            self.transactions.moved()
 
     async def insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until it works; a refusal is passed on, and so is the last fault once the copier was stopped."""
@@ -155,7 +194,10 @@ class Copier:
         while waiting() and not self.stopped:
             try:
                 found = await self._resolver.resolve(waiting())
-                await self.positions.write({part: pos for part, pos in found.items() if pos.next_target is not None})
+                if self.transactions is None:
+                    await self.positions.write(
+                        {part: pos for part, pos in found.items() if pos.next_target is not None}
+                    )
             except RefusedError as error:
                 self._listener.failed(None, error)
                 return
@@ -183,21 +225,29 @@ class Copier:
         return [*self.partitions, *self._waiting]
 
     def _begin(self, grant: Grant, position: Position) -> None:
-        assert self._identity is not None
-        # Sequence numbers begin at 0 again. For a partition that was here before only a new epoch makes that right:
-        # under the old one the target would take the first batches for retries, and answer without appending them.
-        epoch = self._epochs.get(grant.remote, self._identity.epoch)
+        sequence = 0
+        if self.transactions is not None:
+            identity, sequence = self.transactions.identity, self.transactions.sequence(grant.remote)
+        else:
+            identity = self._fresh_identity(grant.remote)
         copy = PartitionCopy(
             grant,
             position,
             self._rules,
-            ProducerIdentity(self._identity.producer_id, epoch),
+            identity,
             max_fetch_bytes=self.settings.consumer.max_partition_fetch_bytes,
             max_in_flight=self.settings.producer.max_in_flight,
             hooks=self._hooks,
+            sequence=sequence,
         )
         self.partitions[grant.source] = copy
         self._cursors[grant.source] = copy
+
+    def _fresh_identity(self, remote: TopicPartition) -> ProducerIdentity:
+        assert self._identity is not None
+        # Sequence numbers begin at 0 again. For a partition that was here before only a new epoch makes that right:
+        # under the old one the target would take the first batches for retries, and answer without appending them.
+        return ProducerIdentity(self._identity.producer_id, self._epochs.get(remote, self._identity.epoch))
 
     async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for what is in flight, store their positions and return them.
@@ -210,30 +260,46 @@ class Copier:
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
-        deadline = time.monotonic() + DRAIN_S
-        while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
-            await self._moved.wait(0.02)
-        released = {part.source: part.acknowledged for part in leaving}
-        try:
-            await self.positions.write(released)
-        except TwinlogError as error:
-            self._listener.event("positions", f"positions could not be stored at the end: {error}")
+        settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
         for part in leaving:
-            if part.queue.idle:
+            if part.source in settled:
                 self.unsettled.discard(part.source)
             else:
                 self.unsettled.add(part.source)
             part.queue.stopped = True
-            self._epochs[part.remote] = part.queue.identity.epoch + 1
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
-            self.positions.forget(part.source)
+            if self.transactions is None:
+                self._epochs[part.remote] = part.queue.identity.epoch + 1
+                self.positions.forget(part.source)
+            else:
+                self.transactions.forget(part)
         self._reader.wake()
-        return released
+        return {part.source: part.settled for part in leaving}
+
+    async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
+        """Wait for appends in flight and store positions; returns the partitions with nothing left in flight."""
+        deadline = time.monotonic() + DRAIN_S
+        while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
+            await self._moved.wait(0.02)
+        try:
+            await self.positions.write({part.source: part.acknowledged for part in leaving})
+        except TwinlogError as error:
+            self._listener.event("positions", f"positions could not be stored at the end: {error}")
+        return {part.source for part in leaving if part.queue.idle}
+
+    async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
+        """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""
+        assert self.transactions is not None
+        if await self.transactions.commit(leaving, DRAIN_S):
+            return {part.source for part in leaving}
+        self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
+        return set()
 
     def trouble(self, part: PartitionCopy) -> str | None:
         """What keeps a partition from going on, None when nothing does."""
-        return part.trouble or self._reader.trouble
+        transaction = None if self.transactions is None else self.transactions.trouble
+        return part.trouble or transaction or self._reader.trouble
 
     def stop(self) -> None:
         """Stop at once: nothing more is sent. What is in flight counts as unknown."""
@@ -243,6 +309,8 @@ class Copier:
             part.queue.stopped = True
         self._reader.stop()
         self._appender.stop()
+        if self.transactions is not None:
+            self.transactions.stop()
         self._moved.set()
         self.source.close()
         self.target.close()
@@ -286,7 +354,7 @@ class Copier:
 
     async def _check(self, part: PartitionCopy, end: int | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
-        while not part.queue.idle and not part.left:
+        while not part.at_rest and not part.left:
             await self._moved.wait(0.05)
         while not part.left and not self.stopped:
             try:
@@ -308,6 +376,9 @@ class Copier:
 
     async def _resolve_again(self, part: PartitionCopy) -> None:
         """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
+        if self.transactions is not None:
+            self.transactions.abort(part)
+            return
         while not part.left and not self.stopped:
             grant = part.grant_again()
             try:

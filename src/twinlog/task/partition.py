@@ -57,6 +57,7 @@ class PartitionCopy:
         max_fetch_bytes: int,
         max_in_flight: int,
         hooks: Hooks,
+        sequence: int = 0,
     ) -> None:
         self.grant = grant
         self.source: TopicPartition = grant.source
@@ -64,8 +65,18 @@ class PartitionCopy:
         self.rules = replace(rules, max_batch_bytes=min(rules.max_batch_bytes, grant.max_batch_bytes))
         topic_id = position.topic_id or grant.topic_id
         self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
-        self.queue = AppendQueue(self.remote, identity, self._acknowledged, self._troubled, max_in_flight=max_in_flight)
+        self.queue = AppendQueue(
+            self.remote,
+            identity,
+            self._acknowledged,
+            self._troubled,
+            max_in_flight=max_in_flight,
+            sequence=sequence,
+        )
+        self.transactional = identity.transactional
         self.acknowledged = position
+        self.committed = position
+        """Up to here no crash takes anything back: behind `acknowledged` while a transaction is open."""
         self.account = Account()
         self.foreign = 0
         self.high_watermark = -1
@@ -79,6 +90,8 @@ class PartitionCopy:
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
         self.held_back = False
+        self._uncommitted: list[tuple[Append, int, int]] = []
+        self._leeway = identity.transactional
 
     # Read.
 
@@ -95,7 +108,12 @@ class PartitionCopy:
     @property
     def lag(self) -> int:
         """Source offsets up to the end that a consumer may read; -1 before the first fetch."""
-        return -1 if self.end < 0 else max(0, self.end - self.acknowledged.next_source)
+        return -1 if self.end < 0 else max(0, self.end - self.settled.next_source)
+
+    @property
+    def settled(self) -> Position:
+        """How far this partition is copied for good."""
+        return self.committed if self.transactional else self.acknowledged
 
     def restart(self, position: Position) -> None:
         """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
@@ -176,7 +194,9 @@ class PartitionCopy:
 
     def _acknowledged(self, append: Append, base_offset: int) -> None:
         expected = self.acknowledged.next_target
-        if expected is not None and base_offset > expected:
+        # In front of a transactional producer's first record may be what other transactions left: markers, aborted
+        # records.
+        if expected is not None and base_offset > expected and not self._leeway:
             self.foreign += base_offset - expected
             self._hooks.event(
                 "foreign",
@@ -190,23 +210,64 @@ class PartitionCopy:
                 f"everything up to {expected}: its log was cut back or created anew",
             )
         self.trouble = None
+        self._leeway = False
         self.acknowledged = replace(
             self.acknowledged,
             next_source=append.next_source_offset,
             next_target=base_offset + append.count,
             leader_epoch=self._last_epoch,
         )
-        account = self.account
-        account.records += append.count
-        account.bytes += append.bytes
-        if append.max_timestamp >= 0:
-            account.latency_ms = max(account.latency_ms, int(time.time() * 1000) - append.max_timestamp)
+        if self.transactional:
+            self._uncommitted.append((append, append.bytes, base_offset))
+            append.data = memoryview(b"")
+        else:
+            self._copied(append, append.bytes, base_offset)
         if self.queue.idle:
             self._catch_up()
         self._hooks.moved()
         if self.held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
             self.held_back = False
             self._hooks.more(self.source)
+
+    def _copied(self, append: Append, size: int, base_offset: int) -> None:
+        """An append is on the target for good: `size` bytes from `base_offset` on."""
+        account = self.account
+        account.records += append.count
+        account.bytes += size
+        if append.max_timestamp >= 0:
+            account.latency_ms = max(account.latency_ms, int(time.time() * 1000) - append.max_timestamp)
+
+    def in_transaction(self, *, marked: bool) -> Position:
+        """The position that the open transaction reaches; everything sent is acknowledged.
+
+        `marked` says that the partition takes part, so that behind the records comes the transaction's marker.
+        """
+        position = self.acknowledged
+        if not marked or position.next_target is None:
+            return position
+        return replace(position, next_target=position.next_target + 1)
+
+    def commit(self, position: Position) -> None:
+        """The transaction with this position was committed."""
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for append, size, base_offset in uncommitted:
+            self._copied(append, size, base_offset)
+        self.committed = position
+        self.acknowledged = replace(self.acknowledged, next_target=position.next_target)
+
+    def roll_back(self, identity: ProducerIdentity) -> None:
+        """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
+        rested = self.queue.idle and self.acknowledged == self.committed
+        self.queue.clear(identity)
+        self._uncommitted.clear()
+        self._leeway = True
+        if not rested:
+            self.restart(self.committed)
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is on its way, and no transaction that holds something of this partition is open."""
+        return self.queue.idle and not self._uncommitted
 
     def _catch_up(self) -> None:
         """Nothing is on its way: what was skipped since the last append is behind us too."""
@@ -225,6 +286,9 @@ class PartitionCopy:
             self.queue.retry(time.monotonic() + RETRY_S)
             self._hooks.leaderless()
             self._hooks.offer(self.queue)
+        elif self.transactional and code in faults.TRANSACTION_LOST:
+            self.trouble = f"target: {faults.name_of(code)}"
+            self._hooks.resolve(self)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
             expected = self.acknowledged.next_target
             self._hooks.resolve(self) if expected is None else self.queue.accept_first(expected)

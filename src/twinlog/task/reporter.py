@@ -81,7 +81,7 @@ class Reporter:
         self._count += 1
         parts = []
         for part in self._copier.partitions.values():
-            state = (part.acknowledged.next_source, part.end, self._copier.trouble(part))
+            state = (part.settled.next_source, part.end, self._copier.trouble(part))
             if full or self._last.get(part.source) != state:
                 parts.append(self._progress(part))
                 self._last[part.source] = state
@@ -106,8 +106,8 @@ class Reporter:
         return PartitionProgress(
             topic=part.source.topic,
             partition=part.source.partition,
-            source_offset=part.acknowledged.next_source,
-            target_offset=part.acknowledged.next_target or 0,
+            source_offset=part.settled.next_source,
+            target_offset=part.settled.next_target or 0,
             end=part.end,
             records=account.records,
             bytes=account.bytes,

@@ -129,6 +129,9 @@ class Resolver:
                 f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again",
             )
             return replace(now, next_target=end)
+        if end == expected - 1 and self._settings.exactly_once != "disabled":
+            # The marker that ended the last transaction is on its way to this partition.
+            return now
         if end < expected:
             self._event(
                 "target",

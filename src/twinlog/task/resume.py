@@ -79,7 +79,8 @@ class _Arrived:
             except StopAsyncIteration:
                 return None
             for batch in scan(fetched.records):
-                if batch.last_offset >= self._position and not batch.is_control:
+                # What came in transactions is either counted by the position or was aborted.
+                if batch.last_offset >= self._position and not batch.is_control and not batch.is_transactional:
                     self._batches.append((fetched.records[batch.start : batch.end], batch.record_count))
                 self._position = max(self._position, batch.last_offset + 1)
             go_on(self._position)

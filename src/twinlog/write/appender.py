@@ -19,8 +19,8 @@ class TargetAppender:
     """All appends of one task to one cluster.
 
     `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
-    cluster refuses for good. A queue offered here is looked at until it has nothing to send; it is offered again by
-    whoever puts something into it.
+    cluster refuses for good. `transactional_id` is set when all appends are part of transactions. A queue offered here
+    is looked at until it has nothing to send; it is offered again by whoever puts something into it.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class TargetAppender:
         allowed: Callable[[], bool],
         lost: Callable[[TwinlogError], None],
     ) -> None:
+        self.transactional_id: str | None = None
         self._loop = loop
         self._client = client
         self._max_in_flight = max_in_flight
@@ -156,7 +157,9 @@ class _BrokerAppender:
             topics.setdefault(topic, []).append((partition, sent.append.data))
         answers: dict[tuple[str, int], tuple[int, int]] = {}
         try:
-            answers = await owner._client.produce(self._node, topics, owner._timeout_s)
+            answers = await owner._client.produce(
+                self._node, topics, owner._timeout_s, transactional_id=owner.transactional_id
+            )
         except TwinlogError as error:
             if isinstance(error, RefusedError):
                 owner._lost(error)

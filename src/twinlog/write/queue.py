@@ -28,6 +28,14 @@ batch refused, those in flight behind it would overtake it. So it flies alone.
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
+class Gate(Enum):
+    """What may leave a queue: everything, only what is sent again, or nothing. Transactions close it."""
+
+    OPEN = 1
+    RETRIES = 2
+    SHUT = 3
+
+
 class State(Enum):
     FLYING = 1
     DONE = 2
@@ -47,10 +55,11 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Who appends: an idempotent producer's id and epoch."""
+    """Who appends: an idempotent producer's id and epoch. A `transactional` one appends within transactions only."""
 
     producer_id: int
     epoch: int
+    transactional: bool = False
 
 
 class AppendQueue:
@@ -58,7 +67,8 @@ class AppendQueue:
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
     replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
-    its owner then calls `retry`, `replace_first` or `clear`.
+    its owner then calls `retry`, `replace_first` or `clear`. `sequence` is that of the first append: 0, unless this
+    producer epoch appended to the partition before.
     """
 
     __slots__ = (
@@ -69,6 +79,7 @@ class AppendQueue:
         "_next_sequence",
         "_troubled",
         "_window",
+        "gate",
         "identity",
         "limit",
         "not_before",
@@ -86,6 +97,7 @@ class AppendQueue:
         troubled: Callable[[Sent], None],
         *,
         max_in_flight: int = MAX_WINDOW,
+        sequence: int = 0,
     ) -> None:
         self.partition = partition
         self.identity = identity
@@ -93,12 +105,13 @@ class AppendQueue:
         self.queued_bytes = 0
         self.not_before = 0.0
         self.stopped = False
+        self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
         self._acknowledged = acknowledged
         self._troubled = troubled
         self._window: deque[Sent] = deque()
         self._flying = 0
-        self._next_sequence = 0
+        self._next_sequence = sequence
         self._known = False
         self._looked_at = 0.0
 
@@ -117,14 +130,24 @@ class AppendQueue:
     def flying(self) -> int:
         return self._flying
 
+    @property
+    def landed(self) -> bool:
+        """Everything that was sent is acknowledged."""
+        return not self._window
+
+    @property
+    def next_sequence(self) -> int:
+        """Sequence number of the next append."""
+        return self._next_sequence
+
     def next_bytes(self, now: float) -> int:
         """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
-        if self.stopped or now < self.not_before:
+        if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
         failed = self._first_failed()
         if failed is not None:
             return 0 if self._flying and failed is self._window[0] else failed.append.bytes
-        if not self.pending:
+        if not self.pending or self.gate is not Gate.OPEN:
             return 0
         if not self._window:
             self._known = self._known and now - self._looked_at < KNOWN_S
@@ -140,7 +163,8 @@ class AppendQueue:
             return failed
         append = self.pending.popleft()
         sent = Sent(append, self._next_sequence)
-        stamp(append.data, self.identity.producer_id, self.identity.epoch, sent.sequence)
+        who = self.identity
+        stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
         self._next_sequence = (self._next_sequence + append.count) & _SEQUENCE_MASK
         self._window.append(sent)
         self._flying += 1
@@ -195,6 +219,7 @@ class AppendQueue:
 
     def clear(self, identity: ProducerIdentity) -> None:
         """Forget everything queued and start anew as `identity` with sequence number 0."""
+        self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self._window.clear()
         self.pending.clear()
         self.queued_bytes = 0

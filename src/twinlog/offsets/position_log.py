@@ -1,0 +1,109 @@
+"""Appends positions as a part of a transaction: the positions topic seen through the queues that records go through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka import faults
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.faults import Code
+from twinlog.kafka.partitioner import partition_for
+from twinlog.offsets.positions import Position, encode_position
+from twinlog.settings import FlowSettings
+from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.write.appender import NO_ANSWER
+from twinlog.write.appends import Append
+from twinlog.write.encode import encode_batch
+from twinlog.write.keyed import record_body
+from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
+
+RETRY_S = 0.1
+
+_EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
+
+
+class PositionLog:
+    """The positions topic of one transactional producer.
+
+    `offer(queue)` says that a queue has something to send. `heard(error)` is called with None when an append was
+    acknowledged, and with the error that ends the transaction: a RefusedError when it never can succeed.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        settings: FlowSettings,
+        offer: Callable[[AppendQueue], None],
+        heard: Callable[[TwinlogError | None], None],
+    ) -> None:
+        self.topic = TopicName(settings.positions_topic)
+        self._client = client
+        self._settings = settings
+        self._offer = offer
+        self._heard = heard
+        self._identity: ProducerIdentity
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+
+    @property
+    def queues(self) -> Iterable[AppendQueue]:
+        return self._queues.values()
+
+    @property
+    def landed(self) -> bool:
+        """Everything sent is acknowledged."""
+        return all(queue.idle for queue in self._queues.values())
+
+    def clear(self, identity: ProducerIdentity) -> None:
+        """Forget what is on its way, and go on as `identity`."""
+        self._identity = identity
+        for queue in self._queues.values():
+            queue.clear(identity)
+
+    async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Append]:
+        """Positions by source partition as one batch for each partition of the topic. Raises ClusterError."""
+        topic = self._client.topic(self.topic)
+        if topic is None or topic.error or not topic.leaders:
+            await self._client.wait_for([self.topic], timeout_s=5.0)
+            topic = self._client.topic(self.topic)
+        if topic is None:
+            raise ClusterError(f"cluster {self._client.alias}: topic {self.topic} does not exist")
+        now = int(time.time() * 1000)
+        records: dict[TopicPartition, list[tuple[int, bytes]]] = {}
+        for source, position in positions.items():
+            record = encode_position(self._settings.source, source, position, self._settings.connector_name)
+            where = TopicPartition(self.topic, partition_for(record.key, topic.partitions))
+            records.setdefault(where, []).append((now, record_body(record.key, record.value, record.headers)))
+        return {
+            where: Append(encode_batch(pieces), len(pieces), SourceOffset(0), SourceOffset(0), now, ())
+            for where, pieces in records.items()
+        }
+
+    def send(self, batches: Mapping[TopicPartition, Append]) -> None:
+        """Append batches; their partitions take part in the open transaction."""
+        for where, batch in batches.items():
+            queue = self._queues.get(where)
+            if queue is None:
+                queue = self._queues[where] = AppendQueue(
+                    where, self._identity, self._acknowledged, partial(self._troubled, where)
+                )
+            queue.gate = Gate.OPEN
+            queue.put([batch])
+            self._offer(queue)
+
+    def _acknowledged(self, _append: Append, _base_offset: int) -> None:
+        self._heard(None)
+
+    def _troubled(self, where: TopicPartition, sent: Sent) -> None:
+        code, queue = sent.code, self._queues[where]
+        if code == NO_ANSWER or code in faults.RETRIABLE:
+            queue.retry(time.monotonic() + RETRY_S)
+            self._offer(queue)
+        elif faults.refused(code):
+            self._heard(self._client.lacks("WRITE", f"topic {self.topic}", "storing positions"))
+        elif code in _EPOCH_LOST or code in faults.TRANSACTION_LOST:
+            self._heard(ClusterError(f"{where}: {faults.explain(code)}"))
+        else:
+            self._heard(RefusedError(f"{where} does not take positions: {faults.explain(code)}"))

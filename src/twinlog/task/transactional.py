@@ -1,0 +1,422 @@
+"""Copies exactly once: appends and positions of a copier go in one transaction after the other (KIP-98, KIP-618).
+
+A transaction takes in the partitions that have something to append, closes after a while, waits until everything sent
+is acknowledged, stores the positions and commits. On any trouble it is aborted, and its partitions go on from their
+last committed positions under a new producer epoch. A copier whose transactional id was taken over ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
+from twinlog.kafka import faults
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.offsets.position_log import PositionLog
+from twinlog.offsets.positions import Position
+from twinlog.settings import FlowSettings
+from twinlog.task.partition import PartitionCopy
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appender import TargetAppender
+from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
+
+T = TypeVar("T")
+
+RETRY_S = 0.1
+PATIENCE_S = 10.0
+"""A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
+
+SIT_OUT_S = 2.0
+"""A partition that cannot take part is asked again after so long; the others go on meanwhile."""
+
+KEEP_ALIVE_S = 6 * 3600.0
+"""Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentId:
+    """A transactional id and the producer that was made the only writer under it."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+
+
+class _AbortedError(ClusterError):
+    """This transaction cannot be committed any more."""
+
+
+class Transactions:
+    """The transactions of one copier; all methods run on the loop's thread.
+
+    `partitions` are those of the copier, looked at anew each time. `lend()` gives a transactional id with a fresh
+    producer epoch. `lost(error)` hears of what the flow stops on, `event(kind, text)` of aborts.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        client: ClusterClient,
+        settings: FlowSettings,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        appender: TargetAppender,
+        *,
+        lend: Callable[[], Coroutine[Any, Any, LentId]],
+        lost: Callable[[TwinlogError], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self.trouble: str | None = None
+        """What keeps the transaction from going on."""
+        self.ended = False
+        self._loop = loop
+        self._client = client
+        self._settings = settings
+        self._partitions = partitions
+        self._appender = appender
+        self._lend = lend
+        self._lost = lost
+        self._event = event
+        self._wake = loop.signal()
+        self._coordinator: TransactionCoordinator
+        self._holder: ProducerEpoch
+        self._log = PositionLog(client, settings, appender.offer, self._log_failed)
+        self._stored: dict[TopicPartition, Position] = {}
+        self._sequences: dict[TopicPartition, int] = {}
+        self._wanting: dict[AppendQueue, None] = {}
+        self._sitting_out: dict[AppendQueue, float] = {}
+        self._members: dict[TopicPartition, AppendQueue] = {}
+        self._log_members: set[TopicPartition] = set()
+        self._commit_wanted = False
+        self._broken: TwinlogError | None = None
+        self._opened_at = 0.0
+        self._ended_at = time.monotonic()
+
+    async def start(self) -> None:
+        """Become a writer; raises RefusedError without the rights, ClusterError while the cluster does not answer."""
+        await self._take_up(await self._lend())
+        self._loop.start(self._run)
+
+    def stop(self) -> None:
+        """Send nothing more; an open transaction stays open until somebody fences it or its time is over."""
+        self.ended = True
+        self._wake.set()
+
+    @property
+    def topics(self) -> set[TopicName]:
+        """Topics of our own whose leaders must be known."""
+        return {self._log.topic}
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """Who appends now."""
+        return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
+
+    def sequence(self, remote: TopicPartition) -> int:
+        """Where the sequence numbers of a partition go on that was copied here before."""
+        return self._sequences.get(remote, 0)
+
+    def offer(self, queue: AppendQueue) -> None:
+        """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
+        if queue.gate is Gate.OPEN or (queue.partition in self._members and not queue.landed):
+            self._appender.offer(queue)
+        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._sitting_out:
+            self._wanting[queue] = None
+            self._wake.set()
+
+    def moved(self) -> None:
+        """Something was acknowledged or passed over."""
+        self._wake.set()
+
+    def abort(self, part: PartitionCopy) -> None:
+        """The target lost track of this producer, or the open transaction: abort it."""
+        self._break(_AbortedError(f"{part.remote}: {part.trouble}"))
+
+    async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
+        """Commit what partitions that are leaving have appended, their positions too; False when time is over."""
+        parts = list(parts)
+        deadline = time.monotonic() + timeout_s
+        while not self.ended:
+            if all(part.at_rest and self._stored.get(part.source) == part.acknowledged for part in parts):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            self._commit_wanted = True
+            self._wake.set()
+            await self._loop.sleep(0.005)
+        return False
+
+    def forget(self, part: PartitionCopy) -> None:
+        """The copier has let a partition go."""
+        self._sequences[part.remote] = part.queue.next_sequence
+        self._stored.pop(part.source, None)
+        self._wanting.pop(part.queue, None)
+        self._sitting_out.pop(part.queue, None)
+        self._members.pop(part.remote, None)
+
+    async def _run(self) -> None:
+        while not self.ended:
+            if not self._due():
+                await self._wake.wait(self._until_due())
+                continue
+            try:
+                await self._transaction()
+                self.trouble = None
+            except TwinlogError as error:
+                await self._recover(error)
+
+    def _due(self) -> bool:
+        if self._broken is not None:
+            return True
+        self._back_from_sitting_out()
+        if self._wanting:
+            return True
+        idle_s = time.monotonic() - self._ended_at
+        if self._commit_wanted or idle_s >= self._settings.position_interval_ms / 1000:
+            if self._changed():
+                return True
+            self._commit_wanted = False
+        return idle_s > KEEP_ALIVE_S
+
+    def _until_due(self) -> float:
+        waiting = min(self._sitting_out.values(), default=float("inf")) - time.monotonic()
+        return max(0.01, min(self._settings.position_interval_ms / 1000, waiting))
+
+    def _changed(self) -> dict[TopicPartition, PartitionCopy]:
+        return {
+            part.source: part
+            for part in self._partitions.values()
+            if self._stored.get(part.source) != part.acknowledged and part.queue.landed
+        }
+
+    async def _transaction(self) -> None:
+        """One transaction from its first partition to its commit."""
+        self._check()
+        self._opened_at = time.monotonic()
+        if self._opened_at - self._ended_at > KEEP_ALIVE_S:
+            self._start_over(await self._insist(lambda: self._coordinator.init(self._holder)))
+        until = self._opened_at + self._settings.transaction_interval_ms / 1000
+        while not self._full(until):
+            self._back_from_sitting_out()
+            if self._wanting:
+                await self._admit()
+                continue
+            await self._wake.wait(max(0.0, until - time.monotonic()))
+            self._check()
+        self._commit_wanted = False
+        await self._land()
+        changed = self._changed()
+        positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
+        if positions:
+            await self._store(positions)
+        if self._members or self._log_members:
+            # From here on only the coordinator can tell how it ends.
+            committed = await self._insist(lambda: self._coordinator.end(self._holder, commit=True))
+            if not committed:
+                raise _AbortedError("the coordinator does not know the transaction any more")
+        self._members.clear()
+        self._log_members.clear()
+        for source, position in positions.items():
+            self._stored[source] = position
+            changed[source].commit(position)
+        self._ended_at = time.monotonic()
+
+    def _full(self, until: float) -> bool:
+        """Whether the open transaction takes no more in."""
+        now = time.monotonic()
+        if now >= until or self._commit_wanted:
+            return True
+        if self._settings.transaction_boundary == "interval" or self._wanting:
+            return False
+        return all(queue.idle for queue in self._members.values())
+
+    async def _admit(self) -> None:
+        """Let the partitions that wait take part."""
+        waiting, self._wanting = self._wanting, {}
+        fresh = {}
+        for queue in waiting:
+            if queue.partition in self._members:
+                self._open(queue)
+            elif self._client.leader(queue.partition) is None:
+                self._sit_out(queue)
+                self._appender.refresh()
+            elif queue.pending:
+                fresh[queue.partition] = queue
+        if not fresh:
+            return
+        refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+        if not refused:
+            self._members.update(fresh)
+            for queue in fresh.values():
+                self._open(queue)
+            return
+        for partition, queue in fresh.items():
+            code = refused.get(partition)
+            if code is None:
+                self._wanting[queue] = None
+            elif faults.refused(code):
+                raise self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
+            else:
+                self.trouble = f"{partition}: {faults.explain(code)}"
+                self._sit_out(queue)
+                self._appender.refresh()
+
+    def _open(self, queue: AppendQueue) -> None:
+        queue.gate = Gate.OPEN
+        self._appender.offer(queue)
+
+    def _sit_out(self, queue: AppendQueue) -> None:
+        self._sitting_out[queue] = time.monotonic() + SIT_OUT_S
+
+    def _back_from_sitting_out(self) -> None:
+        now = time.monotonic()
+        for queue in [queue for queue, until in self._sitting_out.items() if until <= now]:
+            del self._sitting_out[queue]
+            if queue.pending:
+                self._wanting[queue] = None
+
+    async def _land(self) -> None:
+        """Send nothing new and wait until everything sent is acknowledged."""
+        for queue in self._members.values():
+            queue.gate = Gate.RETRIES
+            if queue.pending:
+                self._wanting[queue] = None
+        deadline = time.monotonic() + PATIENCE_S
+        while late := [queue for queue in self._members.values() if not queue.landed]:
+            # A queue stays stopped only when its partition has failed.
+            if time.monotonic() > deadline or any(queue.stopped for queue in late):
+                for queue in late:
+                    self._sit_out(queue)
+                names = ", ".join(str(queue.partition) for queue in late[:3])
+                raise _AbortedError(f"the target did not take what was appended to {names}")
+            await self._wake.wait(0.1)
+            self._check()
+
+    async def _store(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Append positions as a part of the transaction."""
+        batches = await self._insist(lambda: self._log.encode(positions))
+        fresh = [partition for partition in batches if partition not in self._log_members]
+        while fresh:
+            refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+            if not refused:
+                break
+            if any(faults.refused(code) for code in refused.values()):
+                raise self._client.lacks("WRITE", f"topic {self._log.topic}", "storing positions")
+            await self._loop.sleep(RETRY_S)
+            self._check()
+        self._log_members.update(fresh)
+        self._log.send(batches)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._log.landed:
+            if time.monotonic() > deadline:
+                raise _AbortedError(f"the target does not acknowledge positions in {self._log.topic}")
+            await self._wake.wait(0.1)
+            self._check()
+
+    def _log_failed(self, error: TwinlogError | None) -> None:
+        """The log of positions has news: an error, or None for an acknowledged append."""
+        if error is not None:
+            self._break(error)
+        self._wake.set()
+
+    def _break(self, error: TwinlogError) -> None:
+        if self._broken is None:
+            self._broken = error
+        self._wake.set()
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self.ended:
+            raise _AbortedError("the copier ends")
+
+    async def _insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do `step` until the cluster has answered it."""
+        while True:
+            try:
+                result = await step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if self.ended:
+                    raise
+                self.trouble = str(error)
+                await self._loop.sleep(RETRY_S)
+            else:
+                return result
+
+    async def _recover(self, error: TwinlogError) -> None:
+        """Abort the open transaction, and copy again what was in it."""
+        while not self.ended:
+            try:
+                if isinstance(error, FencedError):
+                    await self._fenced(error)
+                elif isinstance(error, ClusterError) and not isinstance(error, RefusedError):
+                    await self._abort(error)
+                else:
+                    self.ended = True
+                    self._lost(error)
+                return
+            except TwinlogError as another:
+                error = another
+
+    async def _abort(self, error: TwinlogError) -> None:
+        await self._silence()
+        holder = self._holder
+        if self._members or self._log_members:
+            await self._insist(lambda: self._coordinator.end(holder, commit=False))
+        self._start_over(await self._insist(lambda: self._coordinator.init(holder)))
+        self._event(
+            "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
+        )
+
+    async def _fenced(self, error: FencedError) -> None:
+        """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
+        await self._silence()
+        open_s = time.monotonic() - self._opened_at
+        if not (self._members or self._log_members) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
+            self.ended = True
+            text = (
+                f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
+                f"{self._settings.target}.group.id must differ where several installations write to one cluster"
+            )
+            self._event("fenced", text)
+            self._lost(FencedError(text))
+            return
+        self._event(
+            "transaction",
+            f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "
+            f"its records are copied again",
+        )
+        await self._take_up(await self._insist(self._lend))
+
+    async def _silence(self) -> None:
+        """Wait until nothing is in flight; nothing more is sent."""
+        queues = [*(part.queue for part in self._partitions.values()), *self._log.queues]
+        for queue in queues:
+            queue.gate = Gate.SHUT
+        while any(queue.flying for queue in queues) and not self.ended:
+            await self._wake.wait(0.1)
+
+    async def _take_up(self, lent: LentId) -> None:
+        self._coordinator = TransactionCoordinator(
+            self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
+        )
+        self._appender.transactional_id = lent.transactional_id
+        self._start_over(lent.producer)
+
+    def _start_over(self, holder: ProducerEpoch) -> None:
+        """Every partition goes on from its committed position, under a new epoch with sequence numbers from 0 on."""
+        self._holder = holder
+        self._broken = None
+        self._members.clear()
+        self._log_members.clear()
+        self._sequences.clear()
+        self._wanting.clear()
+        self._log.clear(self.identity)
+        for part in self._partitions.values():
+            part.roll_back(self.identity)
+        self._ended_at = time.monotonic()
