@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from twinlog.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
-from twinlog.errors import RefusedError
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin import ClusterAdmin
@@ -47,14 +46,11 @@ class AclSync:
         self._said: set[str] = set()
 
     def run(self) -> None:
-        """Create the rights that are missing on the target. Raises ClusterError when a cluster does not answer."""
-        try:
-            self._run()
-        except RefusedError as error:
-            off = f"or set {self._settings.name}.sync.topic.acls.enabled = false"
-            self._say(logging.WARNING, f"ACLs are not carried over: {error}; grant it, {off}")
+        """Create the rights that are missing on the target.
 
-    def _run(self) -> None:
+        Raises RefusedError without DESCRIBE on either cluster or ALTER on the target (clusters, not topics), and
+        ClusterError when a cluster does not answer.
+        """
         there = self._describe(self._source)
         if there is None:
             return

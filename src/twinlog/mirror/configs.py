@@ -10,6 +10,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.flows.chosen import config_filter_of
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
@@ -74,19 +76,21 @@ class ConfigSync:
         self._settings = settings
         self._source = source
         self._target = target
-        self._filter = ConfigPropertyFilter(settings.config_properties_exclude, settings.use_defaults_from == "source")
+        self._filter = config_filter_of(settings)
         self._in_step: dict[TopicName, dict[str, str]] = {}
         """Per remote topic the settings that were made on the source when both sides were last found equal."""
         self._dropped: set[tuple[TopicName, ConfigChange]] = set()
         """Changes that the target does not take; each is tried and reported once."""
-        self._said: set[str] = set()
+        self._troubles: list[ClusterError] = []
         self._replaces = False
 
     def run(self, pairs: Sequence[Pair]) -> None:
         """Bring the settings of remote topics up to date; those that do not exist are left out.
 
-        Raises ClusterError when a cluster does not answer. Refusals are logged.
+        Raises RefusedError when a permission is missing on some, and ClusterError when some could not be changed now or
+        a cluster does not answer; the others have been brought up to date then.
         """
+        self._troubles = []
         source = self._describe(self._source, [pair.source.name for pair in pairs])
         target = self._describe(self._target, [pair.remote for pair in pairs if pair.source.name in source])
         changes: dict[TopicName, list[ConfigChange]] = {}
@@ -96,19 +100,23 @@ class ConfigSync:
             found = self._changes(pair.remote, source[pair.source.name], target[pair.remote])
             if found:
                 changes[pair.remote] = found
-        if not changes:
-            return
         before = {topic: own_settings(target[topic]) for topic in changes}
-        for topic, made in self._apply(changes, {topic: dict(own) for topic, own in before.items()}).items():
-            told = ", ".join(_told(change, before[topic]) for change in made)
+        made = self._apply(changes, {topic: dict(own) for topic, own in before.items()}) if changes else {}
+        for topic, changed in made.items():
+            told = ", ".join(_told(change, before[topic]) for change in changed)
             log.info("%s: settings of %s: %s", self._settings.name, topic, told)
+        if self._troubles:
+            text = "; ".join(str(trouble) for trouble in self._troubles)
+            refused = all(isinstance(trouble, RefusedError) for trouble in self._troubles)
+            raise RefusedError(text) if refused else ClusterError(text)
 
     def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
         found, untold = admin.call(describe_configs, admin.client, topics)
         missing = [topic for topic, code in untold.items() if faults.refused(code)]
         if missing:
-            error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(missing)}", "keeping settings in step")
-            self._say(str(error))
+            self._troubles.append(
+                admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(missing)}", "keeping settings in step")
+            )
         return found
 
     def _changes(
@@ -138,14 +146,16 @@ class ConfigSync:
         wrong = [topic for topic, refusal in refused.items() if refusal.code in _REFUSED_SETTING]
         if wrong:
             made |= self._apply_singly({topic: changes[topic] for topic in wrong}, own)
-        passing = {topic: refusal for topic, refusal in refused.items() if topic not in wrong}
-        lacking = [topic for topic, refusal in passing.items() if faults.refused(refusal.code)]
-        if lacking:
-            error = self._target.client.lacks("ALTER_CONFIGS", f"topic {listed(lacking)}", "keeping settings in step")
-            self._say(str(error))
-        for topic, refusal in passing.items():
-            if topic not in lacking and refusal.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-                self._say(f"the settings of {topic} cannot be changed now: {refusal.text}")
+        reasons: dict[str, list[TopicName]] = defaultdict(list)
+        for topic, refusal in refused.items():
+            if topic not in wrong and refusal.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                reasons["" if faults.refused(refusal.code) else refusal.text].append(topic)
+        for text, topics in reasons.items():
+            error = ClusterError(f"cluster {self._target.alias}: settings of {listed(topics)} not changed: {text}")
+            lacks = self._target.client.lacks
+            self._troubles.append(
+                error if text else lacks("ALTER_CONFIGS", f"topic {listed(topics)}", "keeping settings in step")
+            )
         return made
 
     def _apply_singly(self, changes: _Changes, own: _Own) -> _Changes:
@@ -178,7 +188,7 @@ class ConfigSync:
             if mode == "required":
                 text = "it does not know single changes (KIP-339), which use.incremental.alter.configs requires"
                 return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}
-            self._say("the target does not know changes of single settings; all of a topic are sent instead")
+            log.warning("%s: the target cannot change single settings; all of a topic are sent", self._settings.name)
             self._replaces = True
         if not self._replaces:
             return admin.call(alter_configs, admin.client, changes)
@@ -187,12 +197,6 @@ class ConfigSync:
         refused = admin.call(replace_configs, admin.client, whole)
         own.update((topic, settings) for topic, settings in whole.items() if topic not in refused)
         return refused
-
-    def _say(self, text: str) -> None:
-        """Each complaint once, however many rounds it lasts."""
-        if text not in self._said:
-            self._said.add(text)
-            log.warning("%s: %s", self._settings.name, text)
 
 
 def _changed(own: Mapping[str, str | None], changes: Sequence[ConfigChange]) -> dict[str, str | None]:

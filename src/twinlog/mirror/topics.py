@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from twinlog.errors import RefusedError
-from twinlog.flows.filters import ConfigPropertyFilter
+from twinlog.flows.chosen import config_filter_of
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import progress_topic
+from twinlog.mirror.create import create_topics
 from twinlog.plan.changes import Pair
 from twinlog.settings import FlowSettings
 from twinlog.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
@@ -17,8 +17,6 @@ from twinlog.types import TopicName
 
 log = logging.getLogger(__name__)
 
-_INVALID_REPLICATION_FACTOR = 38
-_INVALID_CONFIG = 40
 PROGRESS_RETENTION_MS = 3_600_000
 
 
@@ -29,7 +27,7 @@ class TopicMirror:
         self._settings = settings
         self._source = source
         self._target = target
-        self._filter = ConfigPropertyFilter(settings.config_properties_exclude, settings.use_defaults_from == "source")
+        self._filter = config_filter_of(settings)
 
     def create_own(self) -> None:
         """Create the topics for positions and progress, as Connect creates its offsets topic.
@@ -101,39 +99,4 @@ class TopicMirror:
         }
 
     def _create(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
-        refused = self._target.create_topics(topics)
-        again = [
-            self._humbler(topic, refused[topic.name])
-            for topic in topics
-            if topic.name in refused and refused[topic.name].code in (_INVALID_REPLICATION_FACTOR, _INVALID_CONFIG)
-        ]
-        retried = [topic for topic in again if topic is not None]
-        if retried:
-            second = self._target.create_topics(retried)
-            for topic in retried:
-                refused.pop(topic.name)
-            refused.update(second)
-        return refused
-
-    def _humbler(self, topic: NewTopic, refusal: Refusal) -> NewTopic | None:
-        """The same topic without what the target refused; None when nothing can be left out."""
-        if refusal.code == _INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
-            log.warning(
-                "%s: replication factor %d of %s was refused (%s); the broker's default is taken",
-                self._settings.name,
-                topic.replication_factor,
-                topic.name,
-                refusal.text,
-            )
-            return replace(topic, replication_factor=-1)
-        named = {key: value for key, value in topic.configs.items() if key in refusal.text}
-        if refusal.code == _INVALID_CONFIG and named:
-            log.warning(
-                "%s: the target refuses %s of %s (%s); created without",
-                self._settings.name,
-                ", ".join(named),
-                topic.name,
-                refusal.text,
-            )
-            return replace(topic, configs={key: value for key, value in topic.configs.items() if key not in named})
-        return None
+        return create_topics(self._settings.name, self._target, topics)
