@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest
@@ -25,6 +26,7 @@ from twinlog.kafka import wire
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_response import read_fetch_response
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.selector import LeanSelector
 from twinlog.settings import ClientSettings
 from twinlog.types import TopicName
 
@@ -67,8 +69,14 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
         (wire.FrameConnection, KafkaConnection, "connection_made"),
         (wire.FrameParser, KafkaProtocol, "send_request"),
         (wire.FrameParser, KafkaProtocol, "receive_bytes"),
-        (wire._PlainTransport, KafkaTCPTransport, "_read_from_sock"),
-        (wire._TlsTransport, KafkaSSLTransport, "_read_from_sock"),
+        (wire._PlainTransport, KafkaTCPTransport, "resume_reading"),
+        (wire._PlainTransport, KafkaTCPTransport, "pause_reading"),
+        (wire._PlainTransport, KafkaTCPTransport, "write"),
+        (wire._TlsTransport, KafkaSSLTransport, "resume_reading"),
+        (wire._TlsTransport, KafkaSSLTransport, "write"),
+        (LeanSelector, NetworkSelector, "register_event"),
+        (LeanSelector, NetworkSelector, "unregister_event"),
+        (LeanSelector, NetworkSelector, "_poll_once"),
     ],
 )
 def test_what_is_overridden_is_there(ours: type, theirs: type, name: str) -> None:

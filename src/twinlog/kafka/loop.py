@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kafka.future import Future
-from kafka.net.selector import NetworkSelector
+
+from twinlog.kafka.selector import LeanSelector
 
 T = TypeVar("T")
 
@@ -22,8 +23,7 @@ class Loop:
     """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread."""
 
     def __init__(self) -> None:
-        # A slow step is a slow road or a loaded machine, not a bug: no warning for it.
-        self.net = NetworkSelector(slow_task_threshold_secs=0)
+        self.net = LeanSelector()
         self.crashed: Callable[[BaseException], None] = _log_crash
         """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
 
@@ -34,11 +34,11 @@ class Loop:
 
     def spawn(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Any:
         """Start a coroutine; the awaitable returned gives its result or raises its error."""
-        return self.net.call_soon_with_future(coroutine, *args)
+        return self.net.begin(coroutine, *args)
 
     def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a coroutine that nobody waits for."""
-        self.net.call_soon_with_future(coroutine, *args).add_errback(self._report_crash)
+        self.net.begin(coroutine, *args).add_errback(self._report_crash)
 
     def _report_crash(self, error: BaseException) -> None:
         self.crashed(error)

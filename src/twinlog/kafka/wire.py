@@ -8,6 +8,7 @@ joined once. This module and `tests/integration/test_wire_contract.py` are the o
 
 from __future__ import annotations
 
+import selectors
 import socket
 import struct
 import time
@@ -141,8 +142,13 @@ class _Frames:
     _sock: Any
     _protocol: Any
     _read: bool
+    _write: bool
+    _writing: bool
     _closed: bool
+    _write_buffer: Any
+    _write_task: Any
     last_read: float
+    last_write: float
 
     def _prepare_frames(self, limit: int) -> None:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -151,13 +157,38 @@ class _Frames:
         self._filled = 0
         self._limit = limit
 
-    async def _read_from_sock(self) -> None:
-        while self._read and not self._closed:
-            await self._net.wait_read(self._sock)
+    def resume_reading(self) -> None:
+        if not self._read:
+            self._read = True
+            self._net.watch(self._sock, self._readable)
+
+    def pause_reading(self) -> None:
+        if self._read:
+            self._read = False
+            self._net.unregister_event(self._sock, selectors.EVENT_READ)
+
+    def _readable(self) -> None:
+        if self._read and not self._closed:
             error = self._receive()
             if error is not None:
                 self.abort(error=error)  # type: ignore[attr-defined]
-                return
+
+    def write(self, data: bytes) -> None:
+        """Send at once what the socket takes; the rest goes when it takes more."""
+        if not self._write or self._closed:
+            raise RuntimeError("Transport closed for writes")
+        self._write_buffer.append(data)
+        if self._writing:
+            return
+        _, error = self._sock_send()  # type: ignore[attr-defined]
+        if error is not None:
+            # Not from here: the caller is not done with this request yet.
+            self._net.call_soon(lambda: self.abort(error=error))  # type: ignore[attr-defined]
+        elif self._write_buffer:
+            self._writing = True
+            self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
+        else:
+            self.last_write = time.monotonic()
 
     def _receive(self) -> Exception | None:
         """Read what there is; the error that ends the connection, None when it goes on."""
