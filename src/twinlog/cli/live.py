@@ -92,6 +92,8 @@ class LiveTable:
                 eta(seen),
                 f"{seen.records:,}",
             )
+        for idle in self._runner.idle:
+            table.add_row(idle.settings.name, "heartbeats only" if idle.trouble is None else idle.trouble)
         return table
 
 

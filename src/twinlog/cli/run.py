@@ -53,7 +53,7 @@ def run(
         typer.Option(help="A Spark setting, KEY=VALUE; may be given several times.", show_default=False),
     ] = None,
 ) -> None:
-    """Run every enabled flow of FILE.
+    """Run every enabled flow of FILE, and write heartbeats for the others.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed; 2 when FILE is wrong, before any cluster is
     contacted.
@@ -75,9 +75,7 @@ def run(
 
     from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
-    # A flow that is not enabled only writes heartbeats; the runner would copy its records.
-    copying = tuple(flow for flow in config.flows if flow.enabled)
-    runner = Runner(copying, RunOptions(master, settings, until is Until.CAUGHT_UP))
+    runner = Runner(config.flows, RunOptions(master, settings, until is Until.CAUGHT_UP))
 
     def stop(number: int, frame: FrameType | None) -> None:
         logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)

@@ -19,7 +19,9 @@ from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
 from twinlog.plan.changes import Changes, compare, copyable
+from twinlog.run.jobs import Jobs
 from twinlog.run.leases import Leases
+from twinlog.run.upkeep import begin_heartbeats
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
@@ -32,6 +34,7 @@ RETRY_S = 1.0
 SAY_AGAIN_S = 10.0
 TICK_S = 0.1
 GROW_AFTER_S = 5.0
+JOBS_STOP_S = 1.0
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 
@@ -78,6 +81,7 @@ class FlowRunner:
         self._said_idle = False
         self._stopping = threading.Event()
         self._replan = threading.Event()
+        self._jobs = Jobs(settings.name, self.view.note)
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
         self._reports = threading.Thread(target=self._read_reports, name=f"reports {settings.name}", daemon=True)
 
@@ -108,13 +112,14 @@ class FlowRunner:
         return self.state not in (State.STARTING, State.RUNNING)
 
     def stop(self, timeout_s: float) -> None:
-        """Let the copiers finish what is in flight and store their positions, within `timeout_s`."""
+        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs."""
         if not self.ended:
             self.state = State.STOPPED
         self._stopping.set()
         self.ready.set()
         if not self.leases.stop(timeout_s):
             log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
+        self._jobs.stop(JOBS_STOP_S)
 
     def close(self) -> None:
         self._source.close()
@@ -124,7 +129,10 @@ class FlowRunner:
 
     def _run(self) -> None:
         try:
-            if not (self._insist(self._source.connect, "connect") and self._insist(self._target.connect, "connect")):
+            if not self._insist(self._target.connect, "connect"):
+                return
+            begin_heartbeats(self._jobs, self.settings, self._target)
+            if not self._insist(self._source.connect, "connect"):
                 return
             if not (self._insist(self._mirror.create_own, "create its topics") and self._insist(self._refresh, "plan")):
                 return

@@ -133,32 +133,26 @@ class Jobs:
         self._flow = flow
         self._note = note
         self._jobs: list[Job] = []
-        self._started = False
+        self._stopped = False
         self._lock = threading.Lock()
 
-    def add(self, what: str, step: Callable[[], None], interval_s: float | None, *, way_out: str = "") -> Job | None:
-        """Add a job, to be started by `start`; with `interval_s` None it is turned off and not added.
+    def begin(self, what: str, step: Callable[[], None], interval_s: float | None, *, way_out: str = "") -> Job | None:
+        """Begin a job; None when it is turned off (`interval_s` None) or after `stop`.
 
         `what` completes "cannot ..."; `step` raises ClusterError or RefusedError.
         """
-        if interval_s is None:
-            return None
-        job = Job(self._flow, what, step, interval_s, way_out=way_out, note=self._note)
-        self._jobs.append(job)
-        return job
-
-    def start(self) -> None:
-        """Every job takes its first turn now; nothing happens after `stop` or a second time."""
         with self._lock:
-            if not self._started:
-                self._started = True
-                for job in self._jobs:
-                    job.start()
+            if interval_s is None or self._stopped:
+                return None
+            job = Job(self._flow, what, step, interval_s, way_out=way_out, note=self._note)
+            self._jobs.append(job)
+            job.start()
+            return job
 
     def stop(self, timeout_s: float) -> None:
         """No more turns; waits up to `timeout_s` seconds for those under way."""
         with self._lock:
-            self._started = True
+            self._stopped = True
         for job in self._jobs:
             job.ask_to_stop()
         deadline = time.monotonic() + timeout_s

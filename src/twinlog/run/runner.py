@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from twinlog.run.desk import Desk
 from twinlog.run.flow import FlowRunner, State
+from twinlog.run.idle import IdleFlow
 from twinlog.settings import FlowSettings
 from twinlog.spark.query import FlowQuery
 from twinlog.spark.session import SparkEngine, local_master
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 COPIERS_STOP_S = 2.5
+IDLE_STOP_S = 0.5
 TICK_S = 0.2
 EXECUTORS_S = 15.0
 """How long a start waits for the first executor of a cluster."""
@@ -44,11 +46,15 @@ class RunOptions:
 
 
 class Runner:
-    """Owns the flows, the desk and Spark. `run` blocks; `stop` may be called from a signal handler."""
+    """Owns the flows, the desk and Spark. `run` blocks; `stop` may be called from a signal handler.
+
+    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; nobody waits for these.
+    """
 
     def __init__(self, flows: Sequence[FlowSettings], options: RunOptions) -> None:
         self._options = options
-        self._settings = flows
+        self._settings = [flow for flow in flows if flow.enabled]
+        self.idle = [IdleFlow(flow) for flow in flows if not flow.enabled]
         self._wake = threading.Event()
         self._stop_asked = threading.Event()
         self._engine: SparkEngine | None = None
@@ -68,6 +74,23 @@ class Runner:
 
         `started` is called once the flows exist.
         """
+        for idle in self.idle:
+            idle.start()
+        try:
+            if self._settings:
+                return self._copy(started)
+            started(self)
+            # Nothing is to be copied, so there is nothing to catch up with either.
+            if not self._options.until_caught_up:
+                self._stop_asked.wait()
+            return 0
+        finally:
+            for idle in self.idle:
+                idle.stop(IDLE_STOP_S)
+                idle.close()
+
+    def _copy(self, started: Callable[[Runner], None]) -> int:
+        """Run the flows that copy, with Spark."""
         master = self._options.master
         local = master is None or master.startswith("local")
         wanted = sum(flow.tasks_max for flow in self._settings)

@@ -43,6 +43,7 @@ class FlowView:
         self._records = 0
         self._bytes = 0
         self._lag_then: deque[tuple[float, int]] = deque(maxlen=64)
+        self._troubles: dict[str, str] = {}
 
     def take(self, report: Report) -> None:
         """Add one report."""
@@ -61,6 +62,13 @@ class FlowView:
             self._recent.append((now, records, sum(part.bytes for part in report.partitions), latency))
             self._busy[report.copier] = (now, report.busy)
             self._lag_then.append((now, self._lag()))
+
+    def note(self, what: str, trouble: str | None) -> None:
+        """A job on the driver cannot do `what`, or with None can again."""
+        with self._lock:
+            self._troubles.pop(what, None)
+            if trouble is not None:
+                self._troubles[what] = f"cannot {what}: {trouble}"
 
     def forget_others(self, partitions: set[TopicPartition]) -> None:
         """Drop partitions that are no longer copied."""
@@ -106,7 +114,8 @@ class FlowView:
                 latency_ms=max((entry[3] for entry in self._recent), default=-1),
                 eta_s=self._eta(lag),
                 copiers=sum(now - at < WINDOW_S for at, _ in self._busy.values()),
-                trouble=next((part.trouble for part in self._parts.values() if part.trouble), None),
+                trouble=next((part.trouble for part in self._parts.values() if part.trouble), None)
+                or next(iter(self._troubles.values()), None),
             )
 
     def _lag(self) -> int:

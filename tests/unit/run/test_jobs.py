@@ -53,8 +53,7 @@ def begin(notes: list[tuple[str, str | None]]) -> Iterator[Callable[[Callable[[]
 
     def start(step: Callable[[], None], interval_s: float) -> Jobs:
         jobs = Jobs("a->b", lambda what, trouble: notes.append((what, trouble)))
-        jobs.add("write heartbeats", step, interval_s, way_out="set a->b.emit.heartbeats.enabled = false")
-        jobs.start()
+        jobs.begin("write heartbeats", step, interval_s, way_out="set a->b.emit.heartbeats.enabled = false")
         begun.append(jobs)
         return jobs
 
@@ -142,9 +141,8 @@ def test_a_slow_step_rests_as_long_as_it_took_but_not_longer_than_its_interval(b
 
 def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
     jobs = Jobs("a->b")
-    job = jobs.add("look", step, 3600)
+    job = jobs.begin("look", step, 3600)
     assert job is not None
-    jobs.start()
     try:
         step.wait_for_turns(1)
         job.hurry()
@@ -156,13 +154,12 @@ def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
 def test_stop_ends_a_wait_at_once_and_names_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     release = threading.Event()
     jobs = Jobs("a->b")
-    jobs.add("sleep", lambda: None, 3600)
+    jobs.begin("sleep", lambda: None, 3600)
 
     def hang() -> None:
         release.wait(10)
 
-    jobs.add("hang", hang, 3600)
-    jobs.start()
+    jobs.begin("hang", hang, 3600)
     before = time.monotonic()
     jobs.stop(0.3)
     assert time.monotonic() - before < 2
@@ -172,15 +169,13 @@ def test_stop_ends_a_wait_at_once_and_names_what_goes_on(caplog: pytest.LogCaptu
 
 def test_what_is_turned_off_never_runs(step: Steps) -> None:
     jobs = Jobs("a->b")
-    assert jobs.add("look", step, None) is None
-    jobs.start()
+    assert jobs.begin("look", step, None) is None
     jobs.stop(1)
     assert step.turns == []
 
 
-def test_after_stop_nothing_starts(step: Steps) -> None:
+def test_after_stop_nothing_begins(step: Steps) -> None:
     jobs = Jobs("a->b")
-    jobs.add("look", step, 0.01)
     jobs.stop(1)
-    jobs.start()
+    assert jobs.begin("look", step, 0.01) is None
     assert step.turns == []
