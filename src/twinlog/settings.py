@@ -191,7 +191,7 @@ class FlowSettings:
     topic_filter_class: CustomClass | None = None
     group_filter_class: CustomClass | None = None
     config_property_filter_class: CustomClass | None = None
-    class_settings: tuple[tuple[str, str], ...] = ()
+    class_settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def group_id(self) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
+from twinlog.config.classes import class_settings, custom_class, try_classes
 from twinlog.config.clients import Clients
+from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
 from twinlog.config.keys import CONNECTOR, WORKER
-from twinlog.config.keys_connector import IDENTITY_POLICIES
+from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
 from twinlog.settings import (
+    AlterConfigs,
     ExactlyOnce,
     FlowSettings,
     GapPolicy,
@@ -34,20 +37,19 @@ def build_flow(
     clients = Clients(layers, file, problems, warnings, source=enabled)
     _check_aliases(layers, connector, problems)
     # Read for their references only: their values were checked with the file.
-    for name in (
-        "topic.filter.class",
-        "group.filter.class",
-        "config.property.filter.class",
-        "forwarding.admin.class",
-        "transforms",
-        "predicates",
-    ):
+    for name in ("forwarding.admin.class", "transforms", "predicates"):
         connector.written(name)
-    policy: PolicyName = "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
-    return FlowSettings(
+    consumer = clients.consumer()
+    checkpoints = commits = False
+    if enabled:
+        check_offset_syncs(connector)
+        check_exactly_once(connector, worker, consumer.isolation_level, layers.source, layers.target, warnings)
+        checkpoints, commits = translates_offsets(connector, f"{layers.source}->{layers.target}", warnings)
+    custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
+    flow = FlowSettings(
         source=layers.source,
         target=layers.target,
-        consumer=clients.consumer(),
+        consumer=consumer,
         producer=clients.producer(),
         source_admin=clients.source_admin(),
         target_admin=clients.target_admin(),
@@ -57,7 +59,7 @@ def build_flow(
         topics_exclude=_renamed(connector, "topics.exclude", "topics.blacklist"),
         separator=connector.text("replication.policy.separator"),
         internal_separator_follows=connector.flag("replication.policy.internal.topic.separator.enabled"),
-        policy=policy,
+        policy="custom" if custom["replication.policy.class"] else _policy(connector),
         heartbeats_replication_enabled=connector.flag("heartbeats.replication.enabled"),
         refresh_topics_interval_s=_interval(connector, "refresh.topics"),
         config_properties_exclude=_renamed(connector, "config.properties.exclude", "config.properties.blacklist"),
@@ -66,7 +68,7 @@ def build_flow(
         oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
         lease_seconds=connector.number("twinlog.lease.seconds"),
         position_interval_ms=connector.number("twinlog.position.interval.ms"),
-        offset_storage_topic=worker.text("offset.storage.topic") or None,
+        offset_storage_topic=connector.text("offsets.storage.topic") or worker.text("offset.storage.topic") or None,
         offset_storage_partitions=worker.number("offset.storage.partitions"),
         offset_storage_replication_factor=worker.number("offset.storage.replication.factor"),
         enabled=enabled,
@@ -77,17 +79,31 @@ def build_flow(
         groups=connector.items("groups"),
         groups_exclude=_renamed(connector, "groups.exclude", "groups.blacklist"),
         refresh_groups_interval_s=_interval(connector, "refresh.groups"),
-        emit_checkpoints_interval_s=_interval(connector, "emit.checkpoints"),
+        emit_checkpoints_interval_s=_interval(connector, "emit.checkpoints") if checkpoints else None,
         checkpoints_replication_factor=connector.number("checkpoints.topic.replication.factor"),
-        sync_group_offsets_interval_s=_interval(connector, "sync.group.offsets"),
+        sync_group_offsets_interval_s=_interval(connector, "sync.group.offsets") if commits else None,
         sync_topic_configs_interval_s=_interval(connector, "sync.topic.configs"),
+        alter_configs=cast(AlterConfigs, connector.text("use.incremental.alter.configs")),
         sync_topic_acls_interval_s=_interval(connector, "sync.topic.acls"),
         emit_heartbeats_interval_s=_interval(connector, "emit.heartbeats"),
         heartbeats_replication_factor=connector.number("heartbeats.topic.replication.factor"),
         exactly_once=cast(ExactlyOnce, worker.text("exactly.once.source.support")),
         transaction_interval_ms=connector.number("transaction.boundary.interval.ms"),
+        transaction_boundary="interval" if connector.text("transaction.boundary") == "interval" else "poll",
         worker_group_id=worker.text("group.id") or None,
+        policy_class=custom["replication.policy.class"],
+        topic_filter_class=custom["topic.filter.class"],
+        group_filter_class=custom["group.filter.class"],
+        config_property_filter_class=custom["config.property.filter.class"],
+        class_settings=class_settings(layers) if any(custom.values()) else (),
     )
+    if any(custom.values()):
+        try_classes(flow, problems)
+    return flow
+
+
+def _policy(connector: Reading) -> PolicyName:
+    return "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
 
 
 def _interval(connector: Reading, work: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class KeyType(StrEnum):
@@ -53,14 +54,18 @@ class Form(StrEnum):
     EMPTY = "nothing, because this version copies records unchanged"
 
 
+UnknownKeys = Literal["fail", "warn"]
+"""What a key that nobody knows does to its file: stops the start, or is only told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key. `default` is written as in a file, None where there is none; `minimum` and `maximum` are inclusive,
     `nonzero` leaves out the 0 between them.
 
     A `name` ending in `.*` stands for every key below that prefix. `choices` are the only values accepted, in any case
-    if `any_case`. `accepted_classes` are the only class names accepted, because another class would change what is
-    copied.
+    if `any_case`. `accepted_classes` are the only Java class names accepted, because another class would change what is
+    copied; with `custom` a Python class may be named instead.
     """
 
     name: str
@@ -76,6 +81,7 @@ class Key:
     any_case: bool = False
     form: Form | None = None
     accepted_classes: tuple[str, ...] = ()
+    custom: bool = False
 
     @property
     def secret(self) -> bool:

@@ -18,6 +18,14 @@ IDENTITY_POLICIES = (
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
 )
 
+CLASS_KEYS = (
+    "replication.policy.class",
+    "topic.filter.class",
+    "group.filter.class",
+    "config.property.filter.class",
+)
+"""Keys that may name a Python class."""
+
 _process = partial(Key, level=Level.PROCESS)
 _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)
@@ -58,7 +66,13 @@ PROCESS_KEYS = (
         "Whether a key nobody knows stops the start or is only reported.",
         choices=("fail", "warn"),
     ),
-    _process("dedicated.mode.enable.internal.rest", BOOL, "false", "Opens the listener between nodes.", effect=LATER),
+    _process(
+        "dedicated.mode.enable.internal.rest",
+        BOOL,
+        "false",
+        "Processes that share a flow meet on its target and need no listener.",
+        effect=JVM,
+    ),
     _process("listeners", LIST, "http://:8083", "Addresses the REST listener binds to.", effect=LATER),
     _process("admin.listeners", LIST, None, "Addresses of the REST listener for log levels.", effect=LATER),
     _process("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by.", effect=LATER),
@@ -106,6 +120,7 @@ SOURCE_KEYS = (
         _MIRROR + "DefaultTopicFilter",
         "How topics are chosen.",
         accepted_classes=(_MIRROR + "DefaultTopicFilter",),
+        custom=True,
     ),
     _flow("tasks.max", INT, "1", "Most Spark tasks the flow may use.", minimum=1),
     _flow(
@@ -120,8 +135,9 @@ SOURCE_KEYS = (
         "replication.policy.class",
         CLASS,
         DEFAULT_POLICY,
-        "How remote topics are called: with the source alias in front, or unchanged.",
+        "How remote topics are called: with the source alias in front, unchanged, or by a class of your own.",
         accepted_classes=(DEFAULT_POLICY, *IDENTITY_POLICIES),
+        custom=True,
     ),
     _flow(
         "replication.policy.separator",
@@ -165,6 +181,7 @@ SOURCE_KEYS = (
         _MIRROR + "DefaultConfigPropertyFilter",
         "How topic settings are chosen.",
         accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
+        custom=True,
     ),
     _flow("heartbeats.replication.enabled", BOOL, "true", "Whether heartbeats topics are mirrored past the filter."),
     _flow("sync.topic.configs.enabled", BOOL, "true", "Keeps settings of remote topics equal to the source's."),
@@ -185,8 +202,8 @@ SOURCE_KEYS = (
         "use.incremental.alter.configs",
         ENUM,
         "requested",
-        "How topic settings were changed before Kafka 4.0.",
-        effect=JVM,
+        "How settings of remote topics are changed (Kafka 3.5 to 3.9): one by one where the target can, `required` or "
+        "not at all, `never` sends all of a topic.",
         choices=("requested", "required", "never"),
     ),
     _flow(
@@ -221,6 +238,7 @@ CHECKPOINT_KEYS = (
         _MIRROR + "DefaultGroupFilter",
         "How groups are chosen.",
         accepted_classes=(_MIRROR + "DefaultGroupFilter",),
+        custom=True,
     ),
     _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
     _interval("refresh.groups.interval.seconds", 5, "looks for new groups", 600),
@@ -251,7 +269,7 @@ CONNECT_KEYS = (
     _flow("source.cluster.alias", STRING, None, "The source; must equal the flow's own.", form=Form.TOPIC_PART),
     _flow("target.cluster.alias", STRING, None, "The target; must equal the flow's own.", form=Form.TOPIC_PART),
     _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
-    _flow("admin.timeout.ms", LONG, "60000", "Milliseconds one step of the start may take.", effect=LATER),
+    _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
     _flow(
         "forwarding.admin.class",
         CLASS,
@@ -309,7 +327,11 @@ ONE_FLOW_KEYS = (
         choices=("target", "source"),
     ),
     _one_flow(
-        "offsets.storage.topic", STRING, None, "Separate topic for the flow's positions.", effect=LATER, form=Form.TOPIC
+        "offsets.storage.topic",
+        STRING,
+        None,
+        "Topic for this flow's positions; wins over `offset.storage.topic` of the target.",
+        form=Form.TOPIC,
     ),
     _one_flow(
         "exactly.once.support",
@@ -338,8 +360,8 @@ ONE_FLOW_KEYS = (
     _one_flow(
         "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM
     ),
-    _one_flow("transforms.*", STRING, None, "Settings of a transform.", effect=LATER),
-    _one_flow("predicates.*", STRING, None, "Settings of a predicate.", effect=LATER),
+    _one_flow("transforms.*", STRING, None, "Settings of a transform.", effect=JVM),
+    _one_flow("predicates.*", STRING, None, "Settings of a predicate.", effect=JVM),
 )
 
 TWINLOG_KEYS = (

@@ -60,8 +60,8 @@ WORKER_KEYS = (
     _works(
         "group.id", STRING, None, "Name of the processes that share a flow to this target, `source-mm2` if missing."
     ),
-    _later("client.id", STRING, "", "Name of the worker's own clients."),
-    _later("task.shutdown.graceful.timeout.ms", LONG, "5000", "Milliseconds a task has to stop."),
+    _jvm("client.id", STRING, "", "Name of the worker's own clients."),
+    _jvm("task.shutdown.graceful.timeout.ms", LONG, "5000", "A stop never takes longer than five seconds."),
     _later("listeners", LIST, "http://:8083", "Addresses the REST listener binds to."),
     _later("admin.listeners", LIST, None, "Addresses of the REST listener for log levels."),
     _later("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),

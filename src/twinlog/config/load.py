@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 from twinlog.config.flow import build_flow
+from twinlog.config.key import UnknownKeys
 from twinlog.config.keys import CONNECTOR
 from twinlog.config.model import MirrorConfig
 from twinlog.config.place import Pair
@@ -19,14 +20,17 @@ from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings import FlowSettings
 
 
-def load(path: str | Path, clusters: Sequence[str] | None = None) -> MirrorConfig:
+def load(
+    path: str | Path, clusters: Sequence[str] | None = None, *, unknown_keys: UnknownKeys = "fail"
+) -> MirrorConfig:
     """The flows of the file at `path`; with `clusters`, only those whose target is among them.
 
-    The enabled flows come first, then those that only write heartbeats. Raises ConfigError with every problem found.
-    Reads only this file and what its `${...}` references name; no cluster is contacted.
+    The enabled flows come first, then those that only write heartbeats. `unknown_keys` counts where the file has no
+    `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, what its `${...}`
+    references name, and the Python classes that it names; no cluster is contacted.
     """
     file = str(path)
-    found = survey(read_properties(Path(path)), file)
+    found = survey(read_properties(Path(path)), file, unknown_keys)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
     pairs = [pair for pair in permutations(found.aliases, 2) if clusters is None or pair[1] in clusters]

@@ -9,6 +9,9 @@ from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
 from twinlog.config.place import Placed, Places
 
 _CLOSE = 0.72
+GUESS = "did you mean"
+"""Stands in every text that names a key."""
+
 _CLUSTER_NAMES = (
     *WORKER.exact,
     *(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact),
@@ -65,4 +68,4 @@ def _spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
 
 
 def _meant(key: str) -> str:
-    return f"a known key (did you mean {key}?)"
+    return f"a known key ({GUESS} {key}?)"

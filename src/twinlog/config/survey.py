@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from twinlog.config.key import Effect, Key, KeyType
+from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
+from twinlog.config.keys_connector import CLASS_KEYS
 from twinlog.config.place import Pair, Placed, Places
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
 from twinlog.config.reading import refused_value
-from twinlog.config.suggest import expected_instead
+from twinlog.config.suggest import GUESS, expected_instead
 from twinlog.config.values import ValueRefusedError, parse_value
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.types import Alias
@@ -37,8 +38,11 @@ class Survey:
     warnings: list[str] = field(default_factory=list)
 
 
-def survey(entries: Iterable[Entry], file: str) -> Survey:
-    """Sorts `entries` of `file`. Raises ConfigError where nothing further can be said, because no alias is known."""
+def survey(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> Survey:
+    """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
+
+    Raises ConfigError where nothing further can be said, because no alias is known.
+    """
     warnings: list[str] = []
     last = _without_duplicates(entries, warnings)
     problems: list[ConfigProblem] = []
@@ -55,7 +59,7 @@ def survey(entries: Iterable[Entry], file: str) -> Survey:
             found.clusters.setdefault(item.alias, {})[item.name] = item.entry
         else:
             found.top[item.name] = item.entry
-    _settle_unknown_keys(placed, places, found)
+    _settle_unknown_keys(placed, places, found, unknown)
     _report_effects(placed, warnings)
     return found
 
@@ -169,17 +173,35 @@ def _check(placed: Placed, found: Survey) -> None:
         found.problems.append(refused_value(entry, refused))
 
 
-def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey) -> None:
+def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey, unknown: UnknownKeys) -> None:
     policy = found.top.get("twinlog.unknown.keys")
-    forgiven = policy is not None and policy.value.strip() == "warn"
+    forgiven = (unknown if policy is None else policy.value.strip()) == "warn"
     for item in placed:
         if item.key is not None:
             continue
         entry, expected = item.entry, expected_instead(item, places)
-        if forgiven:
+        reader = _own_class(item, found)
+        if reader is not None:
+            if GUESS in expected:
+                found.warnings.append(f"{entry.place}: {entry.key} is left to {reader}; expected {expected}")
+        elif forgiven and not item.name.startswith("twinlog."):
             found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
         else:
             found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, "an unknown key", expected))
+
+
+def _own_class(item: Placed, found: Survey) -> str | None:
+    """The class of the user's that may read the entry: any key of its flow, or `replication.policy.` at top level."""
+    keys: tuple[str, ...] = CLASS_KEYS
+    layers: tuple[Mapping[str, Entry], ...]
+    if item.pair is not None:
+        layers = (found.flows.get(item.pair, {}), found.top)
+    elif item.alias is None and item.name.startswith("replication.policy."):
+        keys, layers = CLASS_KEYS[:1], (found.top, *found.flows.values())
+    else:
+        return None
+    named = (layer[key].value.strip() for layer in layers for key in keys if key in layer)
+    return next((name for name in named if ":" in name), None)
 
 
 def _report_effects(placed: Iterable[Placed], warnings: list[str]) -> None:

@@ -16,6 +16,7 @@ _LIMITS = {
     KeyType.LONG: (-(2**63), 2**63 - 1),
 }
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_PYTHON_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
 _SERVER = re.compile(r"(?:[A-Za-z0-9._%-]+://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
 _TOPIC_NAME_LIMIT = 249
@@ -91,8 +92,13 @@ def _choice(key: Key, text: str) -> str:
 
 def _class_name(key: Key, text: str) -> str:
     name = text.strip()
-    if key.accepted_classes and name not in key.accepted_classes:
+    if not key.accepted_classes or name in key.accepted_classes:
+        return name
+    if not key.custom:
         raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes cannot be loaded here")
+    if _PYTHON_CLASS.fullmatch(name) is None:
+        own = "a class of your own in Python, as package.module:Class; Java classes cannot be loaded here"
+        raise ValueRefusedError(repr(name), f"{', '.join(key.accepted_classes)} or {own}")
     return name
 
 

@@ -5,14 +5,16 @@ Behaviour of Kafka 4.3's classes ReplicationPolicy, DefaultReplicationPolicy and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from twinlog.settings import FlowSettings
 from twinlog.types import Alias, TopicName
 
 HEARTBEATS = TopicName("heartbeats")
 OWN_PREFIX = "mm2-twinlog-"
 """Every topic that twinlog keeps for itself begins so."""
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,11 @@ class ReplicationPolicy:
 
     def original_name(self, topic: TopicName) -> TopicName:
         """What `topic` was called where it was first written, over any number of clusters."""
-        while True:
-            upstream = self.upstream_name(topic)
-            if upstream is None or upstream == topic:
-                return topic
-            topic = upstream
+        seen: set[TopicName] = set()
+        while topic not in seen:
+            seen.add(topic)
+            topic = self.upstream_name(topic) or topic
+        return topic
 
     def heartbeats_topic(self) -> TopicName:
         """The topic heartbeats are written to; the separator never changes it."""
@@ -96,24 +98,22 @@ class IdentityPolicy(ReplicationPolicy):
 
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
         """`topic` itself, unless it is a heartbeats topic."""
-        return ReplicationPolicy.remote_name(self, alias, topic) if _looks_like_heartbeats(topic) else topic
+        return ReplicationPolicy.remote_name(self, alias, topic) if looks_like_heartbeats(topic) else topic
 
     def source_alias(self, topic: TopicName) -> Alias | None:
         """The configured source, unless `topic` is a heartbeats topic."""
-        return ReplicationPolicy.source_alias(self, topic) if _looks_like_heartbeats(topic) else self.source
+        return ReplicationPolicy.source_alias(self, topic) if looks_like_heartbeats(topic) else self.source
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
         """`topic` itself, unless it is a heartbeats topic."""
-        return ReplicationPolicy.upstream_name(self, topic) if _looks_like_heartbeats(topic) else topic
+        return ReplicationPolicy.upstream_name(self, topic) if looks_like_heartbeats(topic) else topic
 
 
-def _looks_like_heartbeats(topic: TopicName) -> bool:
+def looks_like_heartbeats(topic: TopicName) -> bool:
+    """Whether a policy that keeps or chooses names leaves `topic` to the default policy."""
     return topic.endswith(HEARTBEATS)
 
 
-def policy_of(flow: FlowSettings) -> ReplicationPolicy:
-    """The policy a flow was told to use."""
-    internal = flow.separator if flow.internal_separator_follows else "."
-    if flow.policy == "identity":
-        return IdentityPolicy(flow.separator, internal, flow.source)
-    return ReplicationPolicy(flow.separator, internal)
+def is_legal_topic(name: str) -> bool:
+    """Whether a cluster accepts `name` as that of a topic (Kafka class Topic)."""
+    return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}

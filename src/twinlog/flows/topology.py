@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.flows.chosen import policy_of, topic_filter_of
 from twinlog.flows.filters import TopicFilter
-from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy, policy_of
+from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.settings import FlowSettings
 from twinlog.types import Alias, TopicName
 
@@ -54,26 +55,32 @@ class Topology:
         by a prefix at each refresh.
         """
         step = topic
-        while True:
+        # A class of the user's may name topics in a circle.
+        seen: set[TopicName] = set()
+        while step not in seen:
+            seen.add(step)
             alias = self.policy.source_alias(step)
             if alias is None:
                 return None
             if alias == self.target:
                 return f"it came from the target cluster {self.target}"
-            if alias == self.source and not isinstance(self.policy, IdentityPolicy):
-                return f"its name says that it came from {self.source}, where it is; it would be copied in a circle"
             upstream = self.policy.upstream_name(step)
-            if upstream is None or upstream == step:
+            # Whoever keeps names has only one alias to say where a topic came from.
+            kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy)
+            if alias == self.source and not kept:
+                return f"its name says that it came from {self.source}, where it is; it would be copied in a circle"
+            if upstream is None:
                 return None
             step = upstream
+        return None
 
 
 def topology_of(flow: FlowSettings) -> Topology:
-    """The rule a flow was told to follow."""
+    """The rule a flow was told to follow. Raises ConfigError when a class of the user's cannot be used."""
     return Topology(
         source=flow.source,
         target=flow.target,
         policy=policy_of(flow),
-        topics=TopicFilter(flow.topics, flow.topics_exclude),
+        topics=topic_filter_of(flow),
         heartbeats=flow.heartbeats_replication_enabled,
     )

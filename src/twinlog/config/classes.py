@@ -1,0 +1,60 @@
+"""Python classes that a file names for naming and choosing topics, groups and settings of topics."""
+
+from __future__ import annotations
+
+from twinlog.config.keys import SECURITY
+from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import FlowLayers
+from twinlog.errors import ConfigError
+from twinlog.flows.chosen import config_filter_of, group_filter_of, policy_of, topic_filter_of
+from twinlog.settings import CustomClass, FlowSettings
+from twinlog.types import TopicName
+
+_CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers")
+_SAMPLE = TopicName("orders")
+
+
+def custom_class(connector: Reading, name: str) -> CustomClass | None:
+    """The Python class that is named, if it is one and its name is of the right form."""
+    path = connector.text(name)
+    entry = connector.layer.get(name)
+    return None if entry is None or ":" not in path else CustomClass(path, entry.key, entry.file, entry.line)
+
+
+def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
+    """What a class of the user's is configured with; never a password, they belong to clients."""
+    own = {
+        name: entry.value
+        for name, entry in layers.connector.items()
+        if not name.startswith(_CLIENTS_OWN) and name not in SECURITY.exact and entry.unresolved is None
+    }
+    aliases = {"source.cluster.alias": layers.source, "target.cluster.alias": layers.target}
+    return tuple(sorted({**own, **aliases}.items()))
+
+
+def try_classes(flow: FlowSettings, problems: Problems) -> None:
+    """Loads the user's classes and asks each once, so that one of the wrong form is found before anything starts."""
+
+    def policy() -> None:
+        chosen = policy_of(flow)
+        remote = chosen.remote_name(flow.source, _SAMPLE)
+        chosen.source_alias(remote)
+        chosen.upstream_name(remote)
+
+    def settings() -> None:
+        chosen = config_filter_of(flow)
+        chosen.accepts("retention.ms")
+        chosen.accepts_default("retention.ms")
+
+    trials = (
+        policy,
+        settings,
+        lambda: topic_filter_of(flow).accepts(_SAMPLE),
+        lambda: group_filter_of(flow).accepts("g"),
+    )
+    for trial in trials:
+        try:
+            trial()
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.add(problem)
