@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit bench build lock clean
+.PHONY: help demo test check unit bench faults build lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ unit: .venv/.ready ## the tests that need no broker
 bench: .venv/.ready ## side by side with MirrorMaker 2
 	@$(PYTHON) -m bench $(ARGS)
 
+faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes
+	@$(PYTHON) -m faults $(ARGS)
+
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation
 
@@ -44,7 +47,7 @@ lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
 
 clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests harness demo bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests harness demo bench faults -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
 	@scripts/make_venv.sh

@@ -1,0 +1,157 @@
+"""Round after round: load, a fault at a random moment, and the judgement of every record that passed."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from faults.kinds import FAULTS
+from faults.load import TransactionLoad
+from faults.scene import PAID, PARTITIONS, PLAIN, START_S, Mode, Scene, pause
+from faults.windows import Place, Window, Windows
+from harness.checker import Load, Verdict, identify
+from harness.topics import topics
+from harness.wait import wait_for
+
+RATE = 600
+"""Records per second in the topic without transactions."""
+CAUGHT_UP_S = 60.0
+SETTLE_S = 5.0
+"""What a stopped or lost copier could still send would have arrived by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """`recovered_s` is from the end of the fault until everything was copied."""
+
+    number: int
+    fault: str
+    what: str
+    records: int
+    verdict: Verdict
+    complete: bool
+    recovered_s: float
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        return self.verdict.clean and self.complete and not self.remarks
+
+    def __str__(self) -> str:
+        result = "fine" if self.fine else "WRONG: " + "; ".join([*_wrong(self.verdict), *self.remarks])
+        if not self.complete:
+            result += f"; not everything was copied within {CAUGHT_UP_S:g} s"
+        return (
+            f"{self.number:4d}  {self.fault:13s} {self.what:34s} {self.records:6,d} records, "
+            f"whole after {self.recovered_s:4.1f} s: {result}"
+        )
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The rounds of one scene; `evidence` gets a file for each that went wrong."""
+
+    scene: Scene
+    seed: int
+    evidence: Path
+    kinds: Sequence[str] = tuple(FAULTS)
+    done: list[Round] = field(default_factory=list)
+
+    def run(self, count: int) -> list[Round]:
+        """Run `count` rounds, or until twinlog does not recover."""
+        chance = random.Random(self.seed)
+        scene = self.scene
+        wait_for(lambda: set(scene.remotes.values()) <= set(topics(scene.target)), START_S, "remote topics are there")
+        scene.copiers()
+        windows = Windows(scene.source, scene.target, scene.remotes, PARTITIONS)
+        for number in range(1, count + 1):
+            one = self._round(number, chance, windows)
+            self.done.append(one)
+            print(one, flush=True)
+            if not one.complete:
+                return self.done
+        pause(SETTLE_S)
+        self._note(count + 1, "the end", "what came late", windows.judge(CAUGHT_UP_S), 0.0)
+        return self.done
+
+    def _round(self, number: int, chance: random.Random, windows: Windows) -> Round:
+        scene = self.scene
+        fault = chance.choice(list(self.kinds))
+        remarks: list[str] = []
+        scene.copiers()
+        with (
+            Load(scene.source, PLAIN, PARTITIONS, rate=RATE, name=f"r{number}"),
+            TransactionLoad(scene.source, PAID, PARTITIONS, f"r{number}", chance.getrandbits(32)),
+        ):
+            pause(chance.uniform(0.1, 1.0))
+            what = FAULTS[fault](scene, chance)
+            healed = time.monotonic()
+            pause(chance.uniform(0, 0.5))
+        scene.wait_healthy()
+        if not scene.twinlog.alive:
+            if fault != "kill engine":
+                remarks.append("twinlog ended by itself")
+            scene.start_twinlog()
+        judged = windows.judge(CAUGHT_UP_S)
+        if not scene.twinlog.alive:
+            remarks.append("twinlog ended by itself")
+            scene.start_twinlog()
+        return self._note(number, fault, what, judged, time.monotonic() - healed, remarks)
+
+    def _note(
+        self,
+        number: int,
+        fault: str,
+        what: str,
+        judged: tuple[Mapping[Place, Window], bool],
+        recovered_s: float,
+        remarks: Sequence[str] = (),
+    ) -> Round:
+        found, complete = judged
+        records = sum(len(window.source) for window in found.values())
+        verdict = sum((window.verdict for window in found.values()), Verdict())
+        one = Round(number, fault, what, records, verdict, complete, recovered_s, tuple(remarks))
+        if not one.fine:
+            self._keep(one, found)
+        return one
+
+    def _keep(self, one: Round, found: Mapping[Place, Window]) -> None:
+        """Write down the windows in which something is wrong, record by record."""
+        wrong = {
+            f"{topic}-{partition}": {
+                "verdict": asdict(window.verdict),
+                "source": [[record.offset, str(identify(record))] for record in window.source],
+                "target": [[record.offset, str(identify(record))] for record in window.target],
+                "rolled_back": sorted(map(str, window.aborted)),
+            }
+            for (topic, partition), window in found.items()
+            if not window.verdict.clean
+        }
+        self.evidence.mkdir(parents=True, exist_ok=True)
+        path = self.evidence / f"round-{one.number}.json"
+        path.write_text(json.dumps({"round": str(one), "seed": self.seed, "windows": wrong}, indent=1))
+
+
+def summary(mode: Mode, done: Sequence[Round]) -> str:
+    """How often each fault struck, how long until everything was copied again, and what was wrong in all."""
+    lines = [f"{mode}: {len(done)} rounds, {sum(one.records for one in done):,} records"]
+    for fault in sorted({one.fault for one in done}):
+        some = [one for one in done if one.fault == fault]
+        times = [one.recovered_s for one in some]
+        wrong = sum(not one.fine for one in some)
+        lines.append(
+            f"  {fault:13s} {len(some):4d} rounds, whole again after {statistics.median(times):.1f} s "
+            f"(at most {max(times):.1f} s)" + (f", {wrong} WRONG" if wrong else "")
+        )
+    every = asdict(sum((one.verdict for one in done), Verdict()))
+    lines.append("  records " + ", ".join(f"{number} {what}" for what, number in every.items()))
+    return "\n".join(lines)
+
+
+def _wrong(verdict: Verdict) -> list[str]:
+    return [f"{number} {what}" for what, number in asdict(verdict).items() if number]

@@ -1,0 +1,178 @@
+"""The scene of the rounds: a source, a target of three brokers, and twinlog between them as its own process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import psutil
+from confluent_kafka.admin import AdminClient
+
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.jars import cache_dir
+from harness.topics import create_topic
+from harness.wait import wait_for
+
+Mode = Literal["default", "exactly-once"]
+
+HERE, THERE = "here", "there"
+PLAIN, PAID = "plain", "paid"
+PARTITIONS = 2
+GROUP = "walker"
+BROKERS = 3
+COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
+START_S = 90.0
+HEALTHY_S = 60.0
+
+_EXACTLY_ONCE: Mapping[Mode, dict[str, str]] = {
+    "default": {},
+    "exactly-once": {f"{THERE}.exactly.once.source.support": "enabled"},
+}
+
+
+def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
+    """The file twinlog is started with; leases end every ten seconds, so that rounds meet that, too."""
+    flow = f"{HERE}->{THERE}"
+    lines = {
+        "clusters": f"{HERE}, {THERE}",
+        f"{HERE}.bootstrap.servers": source.bootstrap,
+        f"{THERE}.bootstrap.servers": target.bootstrap,
+        f"{HERE}.consumer.isolation.level": "read_committed",
+        f"{THERE}.offset.storage.partitions": "3",
+        **_EXACTLY_ONCE[mode],
+        f"{flow}.enabled": "true",
+        f"{flow}.topics": f"{PLAIN}, {PAID}",
+        f"{flow}.groups": GROUP,
+        f"{flow}.twinlog.lease.seconds": "10",
+        "tasks.max": "2",
+        "replication.factor": str(BROKERS),
+        # The source has one broker only.
+        "offset-syncs.topic.replication.factor": "1",
+        "emit.heartbeats.enabled": "false",
+        f"{flow}.emit.heartbeats.enabled": "true",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "emit.checkpoints.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
+    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+class Scene:
+    """Use as a context manager; everything it started ends with it. Logs and data lie in `home`."""
+
+    def __init__(self, home: Path, mode: Mode) -> None:
+        self.mode = mode
+        self.source = KafkaCluster("here", sasl=False, heap="256m", work_dir=home / "source")
+        # Acknowledged means on two brokers: no single one can take it along.
+        safe = {"min.insync.replicas": "2"}
+        self.target = KafkaCluster("there", BROKERS, sasl=False, heap="256m", config=safe, work_dir=home / "target")
+        self.file = home / "mm2.properties"
+        self.twinlog = Child(
+            "twinlog", [*COMMAND, str(self.file)], home / "twinlog.log", {"TWINLOG_CACHE": str(cache_dir())}
+        )
+        self._groups: list[int] = []
+
+    @property
+    def remotes(self) -> dict[str, str]:
+        """Remote topic of each topic."""
+        return {topic: f"{HERE}.{topic}" for topic in (PLAIN, PAID)}
+
+    def start_twinlog(self) -> None:
+        """As its supervisor would, without waiting."""
+        self.twinlog.start()
+        self._groups.append(self.twinlog.pid)
+
+    def copiers(self) -> list[psutil.Process]:
+        """Python workers that have lines to both clusters; waits until there is one."""
+
+        def found() -> list[psutil.Process]:
+            self.twinlog.require_alive()
+            return [process for process in self._family() if self._copies(process)]
+
+        return wait_for(found, START_S, "a worker copies")
+
+    def engine(self) -> psutil.Process | None:
+        """Spark's JVM."""
+        return next((process for process in self._family() if "java" in _name(process)), None)
+
+    def wait_healthy(self) -> None:
+        """Every replica on the target in sync, every leader there."""
+        admin = AdminClient(self.target.client_config())
+
+        def whole() -> bool:
+            found = [
+                part for topic in admin.list_topics(timeout=10).topics.values() for part in topic.partitions.values()
+            ]
+            return bool(found) and all(part.leader >= 0 and len(part.isrs) == len(part.replicas) for part in found)
+
+        wait_for(whole, HEALTHY_S, "every replica on the target is in sync")
+
+    def __enter__(self) -> Scene:
+        try:
+            for cluster in (self.source, self.target):
+                cluster.start_async()
+            for cluster in (self.source, self.target):
+                cluster.wait_ready()
+            for topic in (PLAIN, PAID):
+                create_topic(self.source, topic, PARTITIONS, config={"retention.ms": "-1"})
+            self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")
+            self.start_twinlog()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill what still runs, also what killed drivers left."""
+        self.twinlog.kill()
+        for group in self._groups:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for cluster in (self.source, self.target):
+            cluster.close()
+
+    def _family(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self.twinlog.pid).children(recursive=True)
+        except psutil.Error:
+            return []
+
+    def _copies(self, process: psutil.Process) -> bool:
+        if "python" not in _name(process):
+            return False
+        try:
+            ports = {line.raddr.port for line in process.net_connections("tcp") if line.raddr}
+        except psutil.Error:
+            return False
+        return all(
+            ports & {broker.ports.plaintext for broker in cluster.brokers.values()}
+            for cluster in (self.source, self.target)
+        )
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
+
+
+def pause(seconds: float) -> None:
+    """A fault lasts, or lets the load run for a while: chance decides how long, nothing is waited for."""
+    time.sleep(seconds)
