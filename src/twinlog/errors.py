@@ -5,7 +5,8 @@
     TwinlogError
     ├── ConfigError      the text the user wrote is wrong            fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless said otherwise
-    │   └── RefusedError     authentication or authorisation         fatal
+    │   ├── RefusedError     authentication or authorisation         fatal
+    │   └── GroupTakenError  members of another kind use a group     retriable
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
     │   └── RecordTooLargeError  one record alone exceeds the target's limit
@@ -80,6 +81,10 @@ class RefusedError(ClusterError):
     """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help."""
 
     retriable = False
+
+
+class GroupTakenError(ClusterError):
+    """A group cannot be joined while its members speak another protocol, such as workers of MirrorMaker 2."""
 
 
 class CopyError(TwinlogError):
