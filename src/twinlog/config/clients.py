@@ -75,6 +75,7 @@ class Clients:
             max_in_flight=reading.number("max.in.flight.requests.per.connection"),
             delivery_timeout_ms=reading.number("delivery.timeout.ms"),
             merge_batch_bytes=reading.number("batch.size"),
+            transaction_timeout_ms=reading.number("transaction.timeout.ms"),
         )
 
     def source_admin(self) -> AdminSettings:

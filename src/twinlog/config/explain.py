@@ -7,11 +7,12 @@ from pathlib import Path
 
 from twinlog.config.key import Key, Level
 from twinlog.config.keys import CLIENTS
+from twinlog.config.keys_connector import OLD_NAMES
 from twinlog.config.place import Pair, Placed, Places
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.resolve import FlowLayers, Layer, resolve_flow
 from twinlog.config.suggest import expected_instead
-from twinlog.config.survey import Survey, survey
+from twinlog.config.survey import Survey, own_class, survey
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.types import Alias
 
@@ -38,13 +39,19 @@ class Explanation:
 def explain(path: str | Path, key: str) -> list[Explanation]:
     """What `key` comes to in the file at `path`, written as in the file (`topics`, `A->B.topics`, `A.consumer.x`).
 
-    Covers every pair of clusters whose flow the file speaks of, enabled or not. Raises ConfigError for an unknown key
-    and for a file without clusters; other problems of the file do not matter here.
+    Covers every pair of clusters whose flow the file speaks of, enabled or not, and for keys of heartbeats every pair.
+    Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
     """
     found = survey(read_properties(Path(path)), str(path))
     places = Places(found.aliases)
     placed = places.place(Entry(key, "", str(path), 0, ""))
     if placed.key is None:
+        reader = own_class(placed, found)
+        layer = found.top if placed.pair is None else found.flows.get(placed.pair, {})
+        if reader is not None and placed.name in layer:
+            entry = layer[placed.name]
+            flow = "" if placed.pair is None else "->".join(placed.pair)
+            return [Explanation(flow, placed.name, entry.written, f"{entry.place}, read by {reader}")]
         raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(placed, places))])
     if placed.alias is None and placed.pair is None and placed.key.level is Level.PROCESS:
         return [_explained("", key, placed.key, found.top.get(key))]
@@ -58,13 +65,15 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
 def _pairs(found: Survey, places: Places, placed: Placed) -> list[Pair]:
     if placed.pair is not None:
         return [placed.pair]
-    return [pair for pair in places.pairs if pair in found.flows and placed.alias in {None, *pair}]
+    every = "heartbeats." in placed.name
+    return [pair for pair in places.pairs if (every or pair in found.flows) and placed.alias in {None, *pair}]
 
 
 def _of_flow(layers: FlowLayers, placed: Placed, key: Key) -> list[Explanation]:
     flow = f"{layers.source}->{layers.target}"
     return [
-        _explained(flow, prefix + name, key, layer.get(name)) for prefix, name, layer in _layers(layers, placed, key)
+        _explained(flow, prefix + name, key, layer.get(name) or layer.get(OLD_NAMES.get(name, name)))
+        for prefix, name, layer in _layers(layers, placed, key)
     ]
 
 

@@ -8,7 +8,7 @@ from twinlog.config.classes import class_settings, custom_class, try_classes
 from twinlog.config.clients import Clients
 from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
 from twinlog.config.keys import CONNECTOR, WORKER
-from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES
+from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
 from twinlog.settings import (
@@ -56,13 +56,13 @@ def build_flow(
         tasks_max=connector.number("tasks.max"),
         replication_factor=connector.number("replication.factor"),
         topics=connector.items("topics"),
-        topics_exclude=_renamed(connector, "topics.exclude", "topics.blacklist"),
+        topics_exclude=_exclude(connector, "topics.exclude"),
         separator=connector.text("replication.policy.separator"),
         internal_separator_follows=connector.flag("replication.policy.internal.topic.separator.enabled"),
         policy="custom" if custom["replication.policy.class"] else _policy(connector),
         heartbeats_replication_enabled=connector.flag("heartbeats.replication.enabled"),
         refresh_topics_interval_s=_interval(connector, "refresh.topics"),
-        config_properties_exclude=_renamed(connector, "config.properties.exclude", "config.properties.blacklist"),
+        config_properties_exclude=_exclude(connector, "config.properties.exclude"),
         use_defaults_from=cast(Literal["source", "target"], connector.text("use.defaults.from")),
         gap_policy=cast(GapPolicy, connector.text("twinlog.gap.policy")),
         oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
@@ -77,7 +77,7 @@ def build_flow(
         offset_syncs_replication_factor=connector.number("offset-syncs.topic.replication.factor"),
         offset_lag_max=max(0, connector.number("offset.lag.max")),
         groups=connector.items("groups"),
-        groups_exclude=_renamed(connector, "groups.exclude", "groups.blacklist"),
+        groups_exclude=_exclude(connector, "groups.exclude"),
         refresh_groups_interval_s=_interval(connector, "refresh.groups"),
         emit_checkpoints_interval_s=_interval(connector, "emit.checkpoints") if checkpoints else None,
         checkpoints_replication_factor=connector.number("checkpoints.topic.replication.factor"),
@@ -112,9 +112,10 @@ def _interval(connector: Reading, work: str) -> float | None:
     return max(float(seconds), SHORTEST_S) if connector.flag(f"{work}.enabled") and seconds >= 0 else None
 
 
-def _renamed(connector: Reading, name: str, old: str) -> tuple[str, ...]:
+def _exclude(connector: Reading, name: str) -> tuple[str, ...]:
     """The list under its name, or else under the name it had before."""
-    return connector.items(old) if name not in connector.layer and old in connector.layer else connector.items(name)
+    old = OLD_NAMES[name]
+    return connector.items(old if name not in connector.layer and old in connector.layer else name)
 
 
 def _check_aliases(layers: FlowLayers, connector: Reading, problems: Problems) -> None:

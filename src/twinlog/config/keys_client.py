@@ -181,11 +181,15 @@ PRODUCER_KEYS = (
     _producer(
         "max.block.ms", LONG, "9223372036854775807", "Milliseconds to wait for metadata.", effect=LATER, minimum=0
     ),
-    _producer("transactional.id", STRING, None, "Name of the transactions.", effect=LATER),
-    _producer("transaction.timeout.ms", INT, "60000", "Milliseconds one transaction may last.", effect=LATER),
     _producer(
-        "transaction.two.phase.commit.enable", BOOL, "false", "Lets another system finish transactions.", effect=LATER
+        "transaction.timeout.ms",
+        INT,
+        "60000",
+        "Milliseconds after which the target aborts a transaction that nobody ended.",
+        minimum=1,
     ),
+    _write_jvm("transactional.id", STRING, None, "A flow's group, connector and task name its transactions."),
+    _write_jvm("transaction.two.phase.commit.enable", BOOL, "false", "Lets another system finish transactions."),
     _write_jvm("linger.ms", LONG, "5", "Batches arrive ready made; nothing waits for them to fill.", minimum=0),
     _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce without a pool.", minimum=0),
     _write_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),

@@ -26,6 +26,13 @@ CLASS_KEYS = (
 )
 """Keys that may name a Python class."""
 
+OLD_NAMES = {
+    "topics.exclude": "topics.blacklist",
+    "groups.exclude": "groups.blacklist",
+    "config.properties.exclude": "config.properties.blacklist",
+}
+"""Keys with the name they had before Kafka 2.7; it counts where the new name is not written."""
+
 _process = partial(Key, level=Level.PROCESS)
 _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)

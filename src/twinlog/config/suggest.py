@@ -34,6 +34,9 @@ def expected_instead(placed: Placed, places: Places) -> str:
     for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
         if name.endswith(f".{known}"):
             return _alias_instead(name.removesuffix(f".{known}"), known, places)
+    for word, table in CLIENTS.items():
+        if table.find(name) is not None:
+            return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
     return _spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
 
 

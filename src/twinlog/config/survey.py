@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
-from twinlog.config.keys_connector import CLASS_KEYS
+from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
 from twinlog.config.place import Pair, Placed, Places
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
@@ -17,11 +17,7 @@ from twinlog.config.values import ValueRefusedError, parse_value
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.types import Alias
 
-_RENAMED = {
-    "topics.blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "config.properties.blacklist": "config.properties.exclude",
-}
+_RENAMED = {old: name for name, old in OLD_NAMES.items()}
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
@@ -180,9 +176,9 @@ def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey
         if item.key is not None:
             continue
         entry, expected = item.entry, expected_instead(item, places)
-        reader = _own_class(item, found)
+        reader = own_class(item, found)
         if reader is not None:
-            if GUESS in expected:
+            if GUESS in expected and item.pair is not None:
                 found.warnings.append(f"{entry.place}: {entry.key} is left to {reader}; expected {expected}")
         elif forgiven and not item.name.startswith("twinlog."):
             found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
@@ -190,7 +186,7 @@ def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey
             found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, "an unknown key", expected))
 
 
-def _own_class(item: Placed, found: Survey) -> str | None:
+def own_class(item: Placed, found: Survey) -> str | None:
     """The class of the user's that may read the entry: any key of its flow, or `replication.policy.` at top level."""
     keys: tuple[str, ...] = CLASS_KEYS
     layers: tuple[Mapping[str, Entry], ...]
