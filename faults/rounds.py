@@ -76,7 +76,7 @@ class Rounds:
             if not one.complete:
                 return self.done
         pause(SETTLE_S)
-        self._note(count + 1, "the end", "what came late", windows.judge(CAUGHT_UP_S), 0.0)
+        self._note(count + 1, "the end", "what came late", windows.judge(CAUGHT_UP_S, scene.twinlog.require_alive), 0.0)
         return self.done
 
     def _round(self, number: int, chance: random.Random, windows: Windows) -> Round:
@@ -93,14 +93,16 @@ class Rounds:
             healed = time.monotonic()
             pause(chance.uniform(0, 0.5))
         scene.wait_healthy()
-        if not scene.twinlog.alive:
-            if fault != "kill engine":
-                remarks.append("twinlog ended by itself")
-            scene.start_twinlog()
-        judged = windows.judge(CAUGHT_UP_S)
-        if not scene.twinlog.alive:
-            remarks.append("twinlog ended by itself")
-            scene.start_twinlog()
+
+        def watch() -> None:
+            if not scene.twinlog.alive:
+                # Without Spark's JVM it ends; whatever supervises it starts it again.
+                if fault != "kill engine":
+                    remarks.append("twinlog ended by itself")
+                scene.start_twinlog()
+
+        judged = windows.judge(CAUGHT_UP_S, watch)
+        watch()
         return self._note(number, fault, what, judged, time.monotonic() - healed, remarks)
 
     def _note(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.checker import Identity, Verdict, check_partition, identify
@@ -37,10 +37,10 @@ class Windows:
         self._copied: dict[str, dict[int, int]] = {topic: dict.fromkeys(self._partitions, 0) for topic in remotes}
         self._earlier: defaultdict[Place, set[Identity]] = defaultdict(set)
 
-    def judge(self, deadline_s: float) -> tuple[dict[Place, Window], bool]:
+    def judge(self, deadline_s: float, watch: Callable[[], None]) -> tuple[dict[Place, Window], bool]:
         """Wait until the last record of each partition is copied, then judge; False when that did not happen.
 
-        The source must be at rest.
+        The source must be at rest. `watch` is called again and again meanwhile.
         """
         found: dict[Place, Window] = {}
         complete = True
@@ -52,6 +52,7 @@ class Windows:
             def caught_up(
                 topic: str = topic, remote: str = remote, visible: list[Record] = visible, copied: list[Record] = copied
             ) -> bool:
+                watch()
                 copied[:] = consume(self._target, remote, start=self._copied[topic], partitions=self._partitions)
                 there = {(record.partition, identify(record)) for record in copied}
                 return {(record.partition, identify(record)) for record in _last(visible)} <= there
