@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from twinlog.read.codecs import NONE
 from twinlog.types import SourceOffset
 
 
@@ -14,14 +15,15 @@ class CopyRules:
 
     `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep each batch's own;
     `codec_level` is that codec's level, None for Kafka's default. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes and
-    `merge_records` records are merged into batches of up to `merge_batch_bytes`; `merge_below` 0 merges nothing.
+    `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
+    (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
+    `merge_batch_bytes`; `merge_below` 0 merges nothing.
     `oversized` says what to do with a record that cannot fit a batch of its own: stop the partition, or skip it with a
     note.
 
     A broker takes one batch per partition and request, and a request costs about 50 us of CPU here and as much there.
     Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4): up to
-    the two limits it is the cheaper way.
+    these limits it is the cheaper way.
     """
 
     max_batch_bytes: int = 1_048_588
@@ -30,9 +32,15 @@ class CopyRules:
     codec_level: int | None = None
     merge_batch_bytes: int = 524_288
     merge_below: int = 16_384
+    merge_compressed_below: int = 4_096
     merge_records: int = 64
     check_crcs: bool = True
     oversized: Literal["stop", "skip"] = "stop"
+
+
+    def small(self, codec: int) -> int:
+        """Bytes below which a batch of a codec is merged with its neighbours."""
+        return self.merge_below if codec == NONE else min(self.merge_below, self.merge_compressed_below)
 
 
 @dataclass(slots=True)

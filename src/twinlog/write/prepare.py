@@ -107,7 +107,7 @@ class _Preparation:
                 self._flush()
                 self.builder = BatchBuilder(self._codec_for(batch))
             self._take(batch, self.position)
-        elif batch.size >= rules.merge_below or batch.record_count > rules.merge_records:
+        elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
             self._flush()
             self._pass_on(batch)
         elif self._joins(batch):
@@ -188,7 +188,7 @@ class _Preparation:
             self.records,
             batch,
             room=min(self.target - builder.source_bytes, self._room(builder) - builder.size),
-            largest=rules.merge_below,
+            largest=rules.small(batch.codec),
             most=rules.merge_records,
             transactional=transactional,
         )

@@ -13,7 +13,7 @@ from twinlog.write.stamp import stamp
 def refused(codec: str) -> Append:
     """An append of 40 records with a hole in its source offsets, as it was sent."""
     log = SourceLog(100)
-    values = [bytes((number + place * place) % 251 for place in range(200)) for number in range(20)]
+    values = [bytes((number + place * place) % 251 for place in range(120)) for number in range(20)]
     log.batch([New(50 - number, value) for number, value in enumerate(values)], codec=codec, append_time=None)
     log.gap(1_000)
     log.batch([New(90 + number, value) for number, value in enumerate(values)], codec=codec, last_delta=30)
