@@ -6,6 +6,7 @@ Each call raises ClusterError when the cluster does not answer and RefusedError 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
@@ -24,6 +25,14 @@ T = TypeVar("T")
 
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """A cluster's id, as it was formatted, and its brokers as `host:port` of the listener that was asked."""
+
+    cluster_id: str | None
+    brokers: frozenset[str]
 
 
 class ClusterAdmin:
@@ -46,6 +55,15 @@ class ClusterAdmin:
         self.client.close()
         self._loop.net.stop(timeout_ms=1000)
         self._loop.close()
+
+    def identity(self) -> ClusterIdentity:
+        """By what the cluster can be told from others."""
+        return self.call(self._identity)
+
+    async def _identity(self) -> ClusterIdentity:
+        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        brokers = frozenset(f"{broker.host}:{broker.port}" for broker in response.brokers)
+        return ClusterIdentity(response.cluster_id, brokers)
 
     def topics(self) -> dict[TopicName, Topic]:
         """Every topic that this principal may describe."""

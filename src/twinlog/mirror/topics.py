@@ -10,6 +10,8 @@ from twinlog.flows.chosen import config_filter_of
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import progress_topic
 from twinlog.mirror.create import create_topics
+from twinlog.mirror.syncs_topic import create_syncs_topic
+from twinlog.offsets.segments import segments_topic
 from twinlog.plan.changes import Pair
 from twinlog.settings import FlowSettings
 from twinlog.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
@@ -30,7 +32,7 @@ class TopicMirror:
         self._filter = config_filter_of(settings)
 
     def create_own(self) -> None:
-        """Create the topics for positions and progress, as Connect creates its offsets topic.
+        """Create the topics for positions, exact maps, progress and offset syncs, as Connect creates its offsets topic.
 
         Raises RefusedError or ClusterError when they neither exist nor can be created.
         """
@@ -39,6 +41,12 @@ class TopicMirror:
             NewTopic(
                 TopicName(settings.positions_topic),
                 settings.offset_storage_partitions,
+                settings.offset_storage_replication_factor,
+                {"cleanup.policy": "compact"},
+            ),
+            NewTopic(
+                segments_topic(settings.source),
+                1,
                 settings.offset_storage_replication_factor,
                 {"cleanup.policy": "compact"},
             ),
@@ -54,6 +62,7 @@ class TopicMirror:
         if missing:
             for name, refusal in self._create(missing).items():
                 raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
+        create_syncs_topic(settings, self._source, self._target)
 
     def create(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
         """Create the remote topics of `pairs`; returns those that were refused."""

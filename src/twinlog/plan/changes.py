@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from twinlog.flows.topology import Topology
@@ -25,6 +25,14 @@ class Changes:
     pairs: tuple[Pair, ...]
     create: tuple[Pair, ...]
     grow: tuple[Pair, ...]
+
+    def without(self, topics: Collection[TopicName]) -> Changes:
+        """The same but for some source topics."""
+        kept = (
+            tuple(pair for pair in some if pair.source.name not in topics)
+            for some in (self.pairs, self.create, self.grow)
+        )
+        return Changes(*kept)
 
 
 def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:

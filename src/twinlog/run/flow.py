@@ -5,27 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.tail import TopicTail
 from twinlog.metrics.progress import Report, progress_topic
-from twinlog.mirror.topics import TopicMirror
+from twinlog.mirror.checks import check_internal_topics, check_two_clusters
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
-from twinlog.plan.changes import Changes, compare, copyable
 from twinlog.run.jobs import Jobs
 from twinlog.run.leases import Leases
-from twinlog.run.upkeep import begin_heartbeats
+from twinlog.run.mirrored import MirroredTopics
+from twinlog.run.upkeep import begin_heartbeats, begin_keeping_in_step
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
-from twinlog.topics import Topic
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -35,7 +33,6 @@ SAY_AGAIN_S = 10.0
 TICK_S = 0.1
 GROW_AFTER_S = 5.0
 JOBS_STOP_S = 1.0
-DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 
 class State(Enum):
@@ -50,11 +47,19 @@ class FlowRunner:
     """One flow; its thread begins with `start`.
 
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins. With `until_caught_up` the flow
-    is done when every partition has reached the end that it had at the start.
+    is done when every partition has reached the end that it had at the start. `flows` are all flows of the file: some
+    may come in each other's way.
     """
 
     def __init__(
-        self, settings: FlowSettings, *, slots: int, tasks: int, until_caught_up: bool, wake: Callable[[], None]
+        self,
+        settings: FlowSettings,
+        *,
+        slots: int,
+        tasks: int,
+        until_caught_up: bool,
+        wake: Callable[[], None],
+        flows: Sequence[FlowSettings] = (),
     ) -> None:
         self.settings = settings
         self.view = FlowView()
@@ -70,15 +75,10 @@ class FlowRunner:
         self._ends: dict[TopicPartition, int] | None = None
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
-        self._mirror = TopicMirror(settings, self._source, self._target)
         self._positions = PositionStore(settings, self._target)
+        self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
-        self._topology = topology_of(settings)
         self._remote: dict[TopicPartition, TopicPartition] = {}
-        self._topic_ids: dict[TopicName, str | None] = {}
-        self._limits: dict[TopicName, int] = {}
-        self._refused: set[TopicName] = set()
-        self._said_idle = False
         self._stopping = threading.Event()
         self._replan = threading.Event()
         self._jobs = Jobs(settings.name, self.view.note)
@@ -122,6 +122,7 @@ class FlowRunner:
         self._jobs.stop(JOBS_STOP_S)
 
     def close(self) -> None:
+        self._topics.close()
         self._source.close()
         self._target.close()
 
@@ -134,13 +135,18 @@ class FlowRunner:
             begin_heartbeats(self._jobs, self.settings, self._target)
             if not self._insist(self._source.connect, "connect"):
                 return
-            if not (self._insist(self._mirror.create_own, "create its topics") and self._insist(self._refresh, "plan")):
+            if not (
+                self._insist(self._check, "look at both clusters")
+                and self._insist(self._topics.create_own, "create its topics")
+                and self._insist(self._refresh, "plan")
+            ):
                 return
             self._reports.start()
             if self._until and not self._insist(self._note_ends, "read the ends"):
                 return
             self.state = State.RUNNING
             self.ready.set()
+            begin_keeping_in_step(self._jobs, self.settings, self._source, self._target, self._topics)
             self._keep_going()
         except TwinlogError as error:
             self.fail(str(error))
@@ -196,32 +202,14 @@ class FlowRunner:
             elif now >= renew_at:
                 self.leases.renew()
 
+    def _check(self) -> None:
+        check_two_clusters(self.settings, self._source, self._target)
+        check_internal_topics(self.settings, self._source, self._target)
+
     def _refresh(self) -> None:
         """Bring the remote topics up to date and plan anew when there is something else to copy."""
-        source, target = self._source.topics(), self._target.topics()
-        changes = compare(self._topology, source, target)
-        create = [pair for pair in changes.create if pair.remote not in self._refused]
-        refused = {}
-        if create:
-            refused.update(self._mirror.create(create))
-        if changes.grow:
-            refused.update(self._mirror.grow(changes.grow))
-        for name, refusal in refused.items():
-            if name not in self._refused:
-                log.error("%s: remote topic %s: %s", self.settings.name, name, refusal.text)
-                self._refused.add(name)
-        if create or changes.grow:
-            target = self._target.topics()
-        self._say_what_is_missing(changes, source)
-        remote = copyable(changes, target)
-        fresh = {part.topic for part in remote.values()} - set(self._limits)
-        for name, entries in self._target.configs(sorted(fresh)).items():
-            limit = next((entry.value for entry in entries if entry.name == "max.message.bytes"), None)
-            self._limits[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
-        self._topic_ids = {
-            pair.source.name: None if pair.source.topic_id is None else str(pair.source.topic_id)
-            for pair in changes.pairs
-        }
+        self._topics.refresh()
+        remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
             self.view.forget_others(set(remote))
@@ -241,22 +229,8 @@ class FlowRunner:
                 "" if len(slots) == 1 else "s",
             )
 
-    def _say_what_is_missing(self, changes: Changes, source: Mapping[TopicName, Topic]) -> None:
-        """A flow that copies nothing, or not everything, must not look like one that has nothing to do."""
-        if not changes.pairs and not self._said_idle:
-            self._said_idle = True
-            reasons = [f"{name}: {self._topology.refusal(name)}" for name in sorted(source)[:3]]
-            log.warning(
-                "%s: none of the %d topics that can be seen on %s is mirrored%s",
-                self.settings.name,
-                len(source),
-                self.settings.source,
-                f" ({'; '.join(reasons)})" if reasons else "; does the login have DESCRIBE on them?",
-            )
-
     def _note_ends(self) -> None:
-        if self._refused:
-            raise RefusedError(f"these remote topics cannot be created: {', '.join(sorted(self._refused))}")
+        self._topics.require_all()
         committed = self.settings.consumer.isolation_level == "read_committed"
         self._ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
 
@@ -271,8 +245,8 @@ class FlowRunner:
             Grant(
                 source=part,
                 remote=self._remote[part],
-                topic_id=self._topic_ids.get(part.topic),
-                max_batch_bytes=self._limits.get(self._remote[part].topic, DEFAULT_MAX_MESSAGE_BYTES),
+                topic_id=self._topics.topic_id(part.topic),
+                max_batch_bytes=self._topics.limit(self._remote[part].topic),
                 position=positions.get(part),
             )
             for part in partitions

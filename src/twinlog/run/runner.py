@@ -113,6 +113,7 @@ class Runner:
                     tasks=1 if local else slots,
                     until_caught_up=self._options.until_caught_up,
                     wake=self._wake.set,
+                    flows=self._settings,
                 )
             )
         host = "127.0.0.1" if self._engine is None or local else self._engine.host

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from twinlog.checkpoint.bearings import Bearings
 from twinlog.checkpoint.pulse import Pulse
+from twinlog.checkpoint.sync import GroupSync
+from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.mirror.acls import AclSync
+from twinlog.mirror.configs import ConfigSync
+from twinlog.offsets.translator import Translator
 from twinlog.run.jobs import Jobs
+from twinlog.run.mirrored import MirroredTopics
 from twinlog.settings import FlowSettings
 
 
@@ -15,4 +22,55 @@ def begin_heartbeats(jobs: Jobs, settings: FlowSettings, target: ClusterAdmin) -
         Pulse(settings, target).beat,
         settings.emit_heartbeats_interval_s,
         way_out=f"{settings.name}.emit.heartbeats.enabled = false ends them",
+    )
+
+
+def begin_keeping_in_step(
+    jobs: Jobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, topics: MirroredTopics
+) -> None:
+    """The jobs that keep settings and rights of remote topics like those of their source."""
+    configs = ConfigSync(settings, source, target)
+    jobs.begin(
+        "keep the settings of remote topics in step",
+        lambda: configs.run(topics.pairs),
+        settings.sync_topic_configs_interval_s,
+        way_out=f"{settings.name}.sync.topic.configs.enabled = false leaves them as they are",
+    )
+    jobs.begin(
+        "carry ACLs over",
+        AclSync(settings, source, target).run,
+        settings.sync_topic_acls_interval_s,
+        way_out=f"{settings.name}.sync.topic.acls.enabled = false leaves them as they are",
+    )
+
+
+def begin_following_groups(
+    jobs: Jobs,
+    settings: FlowSettings,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    translator: Translator,
+    reverse: FlowSettings | None,
+) -> None:
+    """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
+
+    Both take a last turn when the flow stops: what was copied last is translated too.
+    """
+    if settings.emit_checkpoints_interval_s is None:
+        # Without checkpoints MirrorMaker 2 commits no offsets either.
+        return
+    writer = CheckpointWriter(settings, source, target, Bearings(settings, source, target, translator, reverse))
+    jobs.begin(
+        "write checkpoints",
+        writer.turn,
+        settings.emit_checkpoints_interval_s,
+        way_out=f"{settings.name}.emit.checkpoints.enabled = false ends them",
+        once_more=True,
+    )
+    jobs.begin(
+        "commit offsets of groups on the target",
+        GroupSync(settings, target, writer).turn,
+        settings.sync_group_offsets_interval_s,
+        way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
+        once_more=True,
     )

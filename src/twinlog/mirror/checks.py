@@ -1,0 +1,160 @@
+"""Looks at what is already on the clusters of a flow before it changes anything, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twinlog.errors import RefusedError
+from twinlog.flows.chosen import policy_of
+from twinlog.flows.naming import HEARTBEATS
+from twinlog.flows.topology import Topology
+from twinlog.kafka import faults
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.configs import describe_configs
+from twinlog.settings import FlowSettings
+from twinlog.topics import ConfigEntry, listed
+from twinlog.types import Alias, TopicName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that a flow keeps for itself and that must be compacted; `loss` says what goes missing if it is not."""
+
+    name: TopicName
+    cluster: Alias
+    loss: str
+    fatal: bool = False
+
+
+def compacted_topics(flow: FlowSettings) -> list[InternalTopic]:
+    """The internal topics that a flow uses and that must be compacted."""
+    if not flow.enabled:
+        return [_heartbeats(flow)]
+    found = [
+        InternalTopic(
+            TopicName(flow.positions_topic),
+            flow.target,
+            "stored positions would be deleted with time, and everything would be copied again",
+            fatal=True,
+        )
+    ]
+    if flow.emit_offset_syncs:
+        where = flow.source if flow.offset_syncs_location == "source" else flow.target
+        loss = "offsets of consumers that are far behind could no longer be translated by MirrorMaker 2 and its clients"
+        found.append(InternalTopic(TopicName(flow.offset_syncs_topic), where, loss))
+    if flow.emit_checkpoints_interval_s is not None:
+        name = policy_of(flow).checkpoints_topic(flow.source)
+        found.append(InternalTopic(name, flow.target, "positions of idle groups would be forgotten with time"))
+    if flow.emit_heartbeats_interval_s is not None:
+        found.append(_heartbeats(flow))
+    return found
+
+
+def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """Look at the cleanup policy of the internal topics that exist; changes none.
+
+    As in Connect, positions that are not compacted stop the flow with RefusedError; of the others is only warned.
+    Raises ClusterError when a cluster does not answer.
+    """
+    wanted = compacted_topics(flow)
+    for admin in (source, target):
+        here = [topic for topic in wanted if topic.cluster == admin.alias]
+        if not here:
+            continue
+        found, untold = admin.call(describe_configs, admin.client, [topic.name for topic in here])
+        hidden = [name for name, code in untold.items() if faults.refused(code)]
+        if hidden:
+            error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "checking that it is compacted")
+            log.info("%s: not checked: %s", flow.name, error)
+        for topic in here:
+            policy = _cleanup_policy(found.get(topic.name, ()))
+            if policy in (None, "compact"):
+                continue
+            text = (
+                f"cluster {admin.alias}: topic {topic.name} has cleanup.policy={policy} and must have compact, or "
+                f"{topic.loss}; nothing was changed, repair it with: kafka-configs.sh --bootstrap-server "
+                f"{','.join(admin.client.settings.bootstrap_servers)} --alter --entity-type topics --entity-name "
+                f"{topic.name} --add-config cleanup.policy=compact"
+            )
+            if topic.fatal:
+                raise RefusedError(text)
+            log.warning("%s: %s", flow.name, text)
+
+
+def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """Raise RefusedError when both sides of a flow are one cluster, whatever it is called.
+
+    Clusters that were set up with one id by mistake are told apart by their addresses.
+    """
+    here, there = source.identity(), target.identity()
+    if here.cluster_id is None or here.cluster_id != there.cluster_id:
+        return
+    if here.brokers & there.brokers:
+        raise RefusedError(
+            f"{flow.source} and {flow.target} are the same cluster (id {here.cluster_id}, broker "
+            f"{min(here.brokers & there.brokers)}), which a flow cannot mirror to itself; correct "
+            f"{flow.source}.bootstrap.servers or {flow.target}.bootstrap.servers"
+        )
+    log.warning(
+        "%s: both clusters have the id %s; if they are one cluster, it would mirror itself, and if they are two, each "
+        "should be formatted with an id of its own",
+        flow.name,
+        here.cluster_id,
+    )
+
+
+def misread_topics(
+    topology: Topology, aliases: Iterable[Alias], source: Iterable[TopicName], target: Iterable[TopicName]
+) -> tuple[list[TopicName], list[TopicName]]:
+    """Topics of the source whose names only look as if they had come over a flow.
+
+    First those that are left out for it: they seem to come from the target or from the source itself, and the cluster
+    they are named after has no such topic. Then those that are mirrored all the same, and that clients which read
+    origins from names (`upstream_clusters`, `remote_topics`) misread. `aliases` are all that the file names.
+    """
+    known, there, here = set(aliases), set(target), set(source)
+    left_out, mirrored = [], []
+    for topic in sorted(here):
+        alias, upstream = topology.policy.source_alias(topic), topology.policy.upstream_name(topic)
+        if alias is None or upstream in (None, topic) or topology.policy.is_internal(topic):
+            continue
+        if topology.mirrors(topic):
+            if alias not in known and not topology.policy.is_heartbeats(topic):
+                mirrored.append(topic)
+        elif topology.topics.accepts(topic) and (
+            (alias == topology.target and upstream not in there) or (alias == topology.source and upstream not in here)
+        ):
+            left_out.append(topic)
+    return left_out, mirrored
+
+
+def say_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirrored: Sequence[TopicName]) -> None:
+    """Warn of what `misread_topics` found."""
+    if left_out:
+        log.warning(
+            "%s: not mirrored, because their names say that they are copies, though what they would be copies of does "
+            "not exist: %s; if they are topics of their own, choose another replication.policy.separator",
+            flow.name,
+            listed(left_out),
+        )
+    if mirrored:
+        log.info(
+            "%s: mirrored, though their names look like those of copies from other clusters: %s; clients that look for "
+            "upstream clusters take what stands before the first %r for one",
+            flow.name,
+            listed(mirrored),
+            flow.separator,
+        )
+
+
+def _heartbeats(flow: FlowSettings) -> InternalTopic:
+    return InternalTopic(HEARTBEATS, flow.target, "heartbeats of flows that stand still would be forgotten with time")
+
+
+def _cleanup_policy(entries: Sequence[ConfigEntry]) -> str | None:
+    value = next((entry.value for entry in entries if entry.name == "cleanup.policy"), None)
+    return None if value is None else ",".join(sorted(item.strip() for item in value.split(",")))

@@ -1,0 +1,37 @@
+"""Creates the topic of offset syncs where the flow keeps it; one that exists is taken as it is."""
+
+from __future__ import annotations
+
+import logging
+
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.mirror.create import create_topics
+from twinlog.settings import FlowSettings
+from twinlog.topics import NewTopic
+from twinlog.types import TopicName
+
+log = logging.getLogger(__name__)
+
+
+def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """Create it unless the flow writes no offset syncs; a refusal is only said, for records are copied without them.
+
+    Raises ClusterError when the cluster does not answer.
+    """
+    if not settings.emit_offset_syncs:
+        return
+    holder = source if settings.offset_syncs_location == "source" else target
+    name = TopicName(settings.offset_syncs_topic)
+    if name in holder.topics():
+        return
+    new = NewTopic(name, 1, settings.offset_syncs_replication_factor, {"cleanup.policy": "compact"})
+    for refusal in create_topics(settings.name, holder, [new]).values():
+        log.warning(
+            "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "
+            "its clients cannot translate offsets; with %s.emit.offset-syncs.enabled = false none are written",
+            settings.name,
+            holder.alias,
+            name,
+            refusal.text,
+            settings.name,
+        )

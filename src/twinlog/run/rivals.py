@@ -1,0 +1,165 @@
+"""Keeps flows out of each other's way: no topic in a circle, and no two flows into one remote topic.
+
+Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
+that mirror it would mix their records. Who may write it must not depend on which flow starts first: the one that has
+copied it before, else the one that stands first in the file. Each flow finds that out by itself, also across processes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from twinlog.errors import ClusterError
+from twinlog.flows.circles import circle
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.offsets.store import PositionStore
+from twinlog.plan.changes import Pair
+from twinlog.settings import FlowSettings
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart."""
+    return (
+        flow.target == other.target
+        and flow.source != other.source
+        and other.enabled
+        and not (_tells_sources_apart(flow) and _tells_sources_apart(other))
+    )
+
+
+def _tells_sources_apart(flow: FlowSettings) -> bool:
+    return flow.policy == "default" and flow.policy_class is None
+
+
+def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
+    """Whether of two flows, by their place in the file, the first one may write a topic that both mirror."""
+    return copied if copied != other_copied else flow < other
+
+
+class Rivals:
+    """The other flows of the file, seen from one flow."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        target: ClusterAdmin,
+        positions: PositionStore,
+    ) -> None:
+        self._flow = flow
+        self._topology = topology_of(flow)
+        self._all = [topology_of(other) for other in flows if other.enabled]
+        self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
+        self._target = target
+        self._positions = positions
+        self._rivals = [_Rival(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)]
+        self._circles: dict[TopicName, str | None] = {}
+
+    def refusals(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        """Why the flow must not mirror some source topics, by their names. Raises ClusterError."""
+        found: dict[TopicName, str] = {}
+        for pair in pairs:
+            name = pair.source.name
+            if name not in self._circles:
+                self._circles[name] = self._circle(name)
+            reason = self._circles[name]
+            if reason is not None:
+                found[name] = reason
+        for rival in self._rivals:
+            found.update(self._lost_to(rival, [pair for pair in pairs if pair.source.name not in found]))
+        return found
+
+    def close(self) -> None:
+        for rival in self._rivals:
+            rival.close()
+
+    def _circle(self, topic: TopicName) -> str | None:
+        way = circle(self._topology, topic, self._all)
+        if not way:
+            return None
+        flows = ", ".join(f"{flow.source}->{flow.target}" for flow in way)
+        return f"the flows {flows} would copy it in a circle for ever; let `topics` of one of them leave it out"
+
+    def _lost_to(self, rival: _Rival, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        theirs = rival.sources_of({pair.remote for pair in pairs})
+        contested = [pair for pair in pairs if pair.remote in theirs]
+        if not contested:
+            return {}
+        parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
+        copied = {part.topic for part in self._positions.read(parts)}
+        their_copied = rival.copied()
+        lost = {}
+        for pair in contested:
+            other = theirs[pair.remote]
+            if not first_to_write(
+                self._own_place,
+                rival.place,
+                copied=pair.source.name in copied,
+                other_copied=other in their_copied,
+            ):
+                lost[pair.source.name] = (
+                    f"{rival.name} copies {other} of {rival.source} to the same topic {pair.remote} of "
+                    f"{self._flow.target}, and the records of both would mix; let `topics` of one of the two leave it "
+                    "out, or rename remote topics with the default replication.policy.class"
+                )
+        return lost
+
+
+class _Rival:
+    """A flow that may write to the same remote topics."""
+
+    def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self.place = place
+        self.name = settings.name
+        self.source = settings.source
+        self._settings = settings
+        self._topology: Topology = topology_of(settings)
+        self._admin: ClusterAdmin | None = None
+        self._target = target
+        self._positions = PositionStore(settings, target)
+        self._seen: dict[TopicName, TopicName] = {}
+        self._said = False
+
+    def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
+        """The rival's source topics by remote name, as far as they are among `remotes`.
+
+        While its source does not answer: what was seen before, and what it has copied before.
+        """
+        try:
+            topics = self._ask()
+        except ClusterError as error:
+            if not self._said:
+                self._said = True
+                log.warning("%s: whether it has the same topics cannot be seen now: %s", self.name, error)
+            topics = set(self._seen.values()) or self.copied()
+        else:
+            self._said = False
+        found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
+        self._seen = {remote: topic for remote, topic in found.items() if remote in remotes}
+        return self._seen
+
+    def copied(self) -> set[TopicName]:
+        """Source topics that the rival has stored positions of. Raises ClusterError."""
+        if TopicName(self._settings.positions_topic) not in self._target.topics():
+            return set()
+        return {part.topic for part in self._positions.read_all()}
+
+    def close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+
+    def _ask(self) -> set[TopicName]:
+        if self._admin is None:
+            admin = ClusterAdmin(self._settings.source, self._settings.source_admin.client)
+            try:
+                admin.connect()
+            except BaseException:
+                admin.close()
+                raise
+            self._admin = admin
+        return set(self._admin.topics())
