@@ -51,12 +51,22 @@ class Checkpoint:
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | None:
     """The checkpoint of a record, of whatever version; None for a tombstone and for what is none."""
-    if key is None or value is None:
+    where = decode_checkpoint_key(key)
+    if where is None or value is None:
         return None
-    where, fields = FieldReader(key), FieldReader(value)
+    group, remote = where
+    fields = FieldReader(value)
     try:
-        group, topic, partition = where.string(), where.string(), where.int32()
         fields.int16()
-        return Checkpoint(GroupId(group), TopicName(topic), partition, fields.int64(), fields.int64(), fields.string())
+        return Checkpoint(group, *remote, fields.int64(), fields.int64(), fields.string())
+    except FieldError:
+        return None
+
+
+def decode_checkpoint_key(key: bytes | None) -> tuple[GroupId, TopicPartition] | None:
+    """The group and the remote partition that a record speaks of, a tombstone too; None for what is no checkpoint."""
+    fields = FieldReader(key or b"")
+    try:
+        return GroupId(fields.string()), TopicPartition(TopicName(fields.string()), fields.int32())
     except FieldError:
         return None

@@ -36,27 +36,26 @@ class Journal:
         self._what = what
         self._there = False
 
-    def ensure(self) -> None:
+    def ensure(self, *, look: bool = False) -> bool:
         """Create the topic unless it is there, compacted and with one partition, as MirrorMaker 2 does.
 
-        Raises RefusedError when it neither exists nor can be created, ClusterError when the target does not answer.
+        With `look` also if it was there before: somebody may have deleted it. Returns whether it was created. Raises
+        RefusedError when it neither exists nor can be created, ClusterError when the target does not answer.
         """
-        if self._there:
-            return
+        if self._there and not look:
+            return False
         client = self._target.client
         found = self._target.call(client.refresh, [self.topic])[self.topic]
         if faults.refused(found.error):
             raise client.lacks("WRITE", f"topic {self.topic}", f"writing {self._what}")
-        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            new = NewTopic(self.topic, 1, self._replication_factor, {"cleanup.policy": "compact"})
-            for name, refusal in create_topics(self._flow, self._target, [new]).items():
-                raise RefusedError(f"cluster {self._target.alias}: topic {name} could not be created: {refusal.text}")
+        self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
+        if self._there:
+            return False
+        new = NewTopic(self.topic, 1, self._replication_factor, {"cleanup.policy": "compact"})
+        for name, refusal in create_topics(self._flow, self._target, [new]).items():
+            raise RefusedError(f"cluster {self._target.alias}: topic {name} could not be created: {refusal.text}")
         self._there = True
-
-    def cleanup_policy(self) -> str:
-        """How the topic forgets. Raises RefusedError without DESCRIBE_CONFIGS."""
-        entries = self._target.configs([self.topic]).get(self.topic, [])
-        return next((entry.value or "" for entry in entries if entry.name == "cleanup.policy"), "")
+        return True
 
     def append(self, records: Iterable[tuple[bytes, bytes]], timestamp_ms: int | None = None) -> None:
         """Append (key, value) pairs with one timestamp (None: now), acknowledged by all in-sync replicas.

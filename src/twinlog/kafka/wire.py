@@ -12,7 +12,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kafka.errors import (
@@ -103,6 +103,29 @@ class RawProduce:
         return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
 
 
+class Undecoded:
+    """A response to a question that is asked again and again, to be decoded only when it is another one than before.
+
+    `content` is all of it behind the time that the broker throttled it for.
+    """
+
+    __slots__ = ("_body", "_response_type", "_version", "throttle_time_ms")
+
+    def __init__(self, body: bytes, response_type: Any, version: int) -> None:
+        self._body = body
+        self._response_type = response_type
+        self._version = version
+        (self.throttle_time_ms,) = _INT.unpack_from(body)
+
+    @property
+    def content(self) -> bytes:
+        return self._body[_INT.size :]
+
+    def decode(self) -> Any:
+        """The response as kafka-python reads it."""
+        return self._response_type.decode(memoryview(self._body), version=self._version)
+
+
 class FrameParser(KafkaProtocol):  # type: ignore[misc]
     """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
 
@@ -127,10 +150,13 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
             start = skip_tags(memoryview(data), 4)
         if header.request_api_key == _FETCH:
             return [(correlation_id, read_fetch_response(memoryview(data), start, version))]
+        if header.request_api_key == _OFFSET_FETCH:
+            return [(correlation_id, Undecoded(bytes(memoryview(data)[start:]), response_type, version))]
         return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]
 
 
 _FETCH = 1
+_OFFSET_FETCH = 9
 _API_VERSIONS = 18
 """Its response header is never flexible (KIP-511)."""
 
@@ -150,7 +176,8 @@ class _Frames:
     last_read: float
     last_write: float
 
-    def _prepare_frames(self, limit: int) -> None:
+    def _prepare_frames(self, limit: int, may_send: Callable[[], bool]) -> None:
+        self._may_send = may_send
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._head = b""
         self._frame: bytearray | None = None
@@ -180,7 +207,7 @@ class _Frames:
         self._write_buffer.append(data)
         if self._writing:
             return
-        _, error = self._sock_send()  # type: ignore[attr-defined]
+        _, error = self._sock_send()
         if error is not None:
             # Not from here: the caller is not done with this request yet.
             self._net.call_soon(lambda: self.abort(error=error))  # type: ignore[attr-defined]
@@ -189,6 +216,12 @@ class _Frames:
             self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
         else:
             self.last_write = time.monotonic()
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        # Asked here, because a request may have waited for a connection, and the rest of one for room in the socket.
+        if not self._may_send():
+            return 0, cast(Exception, KafkaConnectionError("not allowed to send any more"))
+        return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
 
     def _receive(self) -> Exception | None:
         """Read what there is; the error that ends the connection, None when it goes on."""
@@ -270,12 +303,14 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
 
-    `failures` keeps why the last connection to each `host:port` failed or was lost.
+    `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is asked before
+    anything is sent; a connection that has something to send when it says no is closed.
     """
 
     def __init__(self, net: Any, **configs: Any) -> None:
         super().__init__(net, **configs)
         self.failures: dict[str, BaseException] = {}
+        self.may_send: Callable[[], bool] = lambda: True
         self._refresh_metadata = self.cluster.refresh_metadata
         self.cluster.refresh_metadata = self._note_refresh
 
@@ -319,7 +354,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             transport = _TlsTransport(self._net, sock, host=node.host, **tls)
         else:
             transport = _PlainTransport(self._net, sock, host=node.host)
-        transport._prepare_frames(self.config["receive_message_max_bytes"])
+        transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send)
         try:
             await transport.handshake()
         except Exception as error:

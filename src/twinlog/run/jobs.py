@@ -24,21 +24,27 @@ REFUSED_S = 10.0
 SAY_AGAIN_S = 60.0
 
 
+Step = Callable[[], str | None] | Callable[[], None]
+
+
 class Job:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
-    `what` completes "cannot ..." in messages, `way_out` says what the operator may do. A step that takes long is
-    followed by a rest as long, so that a job never takes more than half of its thread's time.
+    `what` completes "cannot ..." in messages, `way_out` says what the operator may do. A step raises TwinlogError, or
+    returns what it could not do for some groups or topics while it did the rest. A step that takes long is followed by
+    a rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
+    when it is stopped.
     """
 
     def __init__(
         self,
         flow: str,
         what: str,
-        step: Callable[[], None],
+        step: Step,
         interval_s: float,
         *,
         way_out: str = "",
+        once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
     ) -> None:
         self.what = what
@@ -48,6 +54,7 @@ class Job:
         self._step = step
         self._interval_s = interval_s
         self._way_out = way_out
+        self.once_more = once_more
         self._note = note
         self._said: dict[str, float] = {}
         self._wait_s = RETRY_S[0]
@@ -81,45 +88,51 @@ class Job:
             took_s = time.monotonic() - begun
             if not self._stopping:
                 self._wake.wait(max(rest_s - took_s, min(took_s, rest_s)))
+        if self.once_more:
+            try:
+                self._step()
+            except TwinlogError as error:
+                log.warning("%s: could not %s a last time: %s", self._flow, self.what, error)
 
     def _turn(self) -> float:
         """Take one turn; seconds from its begin to the next."""
         try:
-            self._step()
+            trouble = self._step()
         except TwinlogError as error:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
             if not self._stopping and repr(error) not in self._said:
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
-        if self.trouble is not None:
+        self._wait_s = RETRY_S[0]
+        if trouble is not None:
+            self._say(trouble, logging.WARNING, again=False)
+            self._told(trouble)
+        elif self.trouble is not None:
             log.info("%s: can %s again", self._flow, self.what)
             self._told(None)
             self._said.clear()
-        self._wait_s = RETRY_S[0]
         return self._interval_s
 
     def _failed(self, text: str, *, refused: bool) -> float:
         if self._stopping:
             return 0.0
-        now = time.monotonic()
-        # A refusal is said once; what may pass is said again from time to time as long as it does not.
-        if text not in self._said or (not refused and now - self._said[text] > SAY_AGAIN_S):
-            self._said[text] = now
-            way_out = f"; {self._way_out}" if self._way_out else ""
-            log.log(
-                logging.ERROR if refused else logging.WARNING,
-                "%s: cannot %s, trying again: %s%s",
-                self._flow,
-                self.what,
-                text,
-                way_out,
-            )
+        self._say(text, logging.ERROR if refused else logging.WARNING, again=not refused)
         self._told(text)
         if refused:
             return max(REFUSED_S, self._interval_s)
         wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1])
         return wait_s
+
+    def _say(self, text: str, level: int, *, again: bool) -> None:
+        """Say what is wrong once; with `again` from time to time, because it may pass."""
+        if self._stopping:
+            return
+        now = time.monotonic()
+        if text not in self._said or (again and now - self._said[text] > SAY_AGAIN_S):
+            self._said[text] = now
+            way_out = f"; {self._way_out}" if self._way_out else ""
+            log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
 
     def _told(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -136,26 +149,27 @@ class Jobs:
         self._stopped = False
         self._lock = threading.Lock()
 
-    def begin(self, what: str, step: Callable[[], None], interval_s: float | None, *, way_out: str = "") -> Job | None:
-        """Begin a job; None when it is turned off (`interval_s` None) or after `stop`.
-
-        `what` completes "cannot ..."; `step` raises ClusterError or RefusedError.
-        """
+    def begin(
+        self, what: str, step: Step, interval_s: float | None, *, way_out: str = "", once_more: bool = False
+    ) -> Job | None:
+        """Begin a job as described with Job; None when it is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
             if interval_s is None or self._stopped:
                 return None
-            job = Job(self._flow, what, step, interval_s, way_out=way_out, note=self._note)
+            job = Job(self._flow, what, step, interval_s, way_out=way_out, once_more=once_more, note=self._note)
             self._jobs.append(job)
             job.start()
             return job
 
     def stop(self, timeout_s: float) -> None:
-        """No more turns; waits up to `timeout_s` seconds for those under way."""
+        """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`."""
         with self._lock:
             self._stopped = True
-        for job in self._jobs:
-            job.ask_to_stop()
         deadline = time.monotonic() + timeout_s
-        for job in self._jobs:
+        ending = [job for job in self._jobs if not job.once_more]
+        for job in ending:
+            job.ask_to_stop()
+        for job in [job for job in self._jobs if job.once_more] + ending:
+            job.ask_to_stop()
             if not job.join(max(0.0, deadline - time.monotonic())):
                 log.warning("%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)
