@@ -20,7 +20,7 @@ from twinlog.plan.assignment import assign
 from twinlog.run.jobs import Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
-from twinlog.run.upkeep import begin_heartbeats, begin_keeping_in_step
+from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_keeping_in_step
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
@@ -78,6 +78,8 @@ class FlowRunner:
         self._positions = PositionStore(settings, self._target)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
+        back = (settings.target, settings.source)
+        self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self._stopping = threading.Event()
         self._replan = threading.Event()
@@ -147,6 +149,9 @@ class FlowRunner:
             self.state = State.RUNNING
             self.ready.set()
             begin_keeping_in_step(self._jobs, self.settings, self._source, self._target, self._topics)
+            begin_following_groups(
+                self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
+            )
             self._keep_going()
         except TwinlogError as error:
             self.fail(str(error))
