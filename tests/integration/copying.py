@@ -16,7 +16,9 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.loop import Loop
 from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.store import PositionStore
+from twinlog.offsets.translator import Translator
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant
@@ -154,9 +156,16 @@ class CopyFlow:
         self.positions_topic = settings.positions_topic
         if self.positions_topic not in topics(target):
             create_topic(target, self.positions_topic, POSITION_PARTITIONS, config={"cleanup.policy": "compact"})
+        compacted = {"cleanup.policy": "compact"}
+        for cluster, name in ((target, segments_topic(SOURCE)), (source, settings.offset_syncs_topic)):
+            if name not in topics(cluster):
+                create_topic(cluster, name, config=compacted)
         self._admin = ClusterAdmin(TARGET, settings.target_admin.client)
         self._admin.connect()
+        self._far = ClusterAdmin(SOURCE, settings.source_admin.client)
+        self._far.connect()
         self._store = PositionStore(settings, self._admin)
+        self.translator = Translator(settings, self._far, self._admin, self._store)
         self._running: list[RunningCopier] = []
 
     def remote(self, topic: str) -> str:
@@ -180,6 +189,20 @@ class CopyFlow:
         part = TopicPartition(TopicName(topic), partition)
         return self._store.read([part]).get(part)
 
+    def open(self, **settings: Any) -> RunningCopier:
+        """A copier that copies nothing yet."""
+        running = RunningCopier(flow_settings(self.source, self.target, **settings))
+        self._running.append(running)
+        return running
+
+    def grant(self, partition: TopicPartition) -> Grant:
+        """What a copier needs to go on with a partition that another let go in order."""
+        position = self.stored(*partition)
+        self.translator.read_maps()
+        tip = self.translator.tips([partition]).get(partition)
+        remote = TopicPartition(TopicName(self.remote(partition.topic)), partition.partition)
+        return Grant(partition, remote, None, self._limit(partition.topic), position, settled=True, tip=tip)
+
     def start(self, *names: str, max_batch_bytes: int | None = None, **settings: Any) -> RunningCopier:
         """Begin to copy topics from their stored positions.
 
@@ -190,6 +213,8 @@ class CopyFlow:
         there = topics(self.source)
         parts = [TopicPartition(TopicName(name), number) for name in names for number in range(there[name])]
         stored = self._store.read(parts)
+        self.translator.read_maps()
+        tips = self.translator.tips(parts)
         limits = {name: max_batch_bytes or self._limit(name) for name in names}
         running.grant(
             [
@@ -199,6 +224,7 @@ class CopyFlow:
                     topic_id=None,
                     max_batch_bytes=limits[part.topic],
                     position=stored.get(part),
+                    tip=tips.get(part),
                 )
                 for part in parts
             ]
@@ -224,6 +250,7 @@ class CopyFlow:
         for running in self._running:
             running.crash()
         self._admin.close()
+        self._far.close()
 
     def _limit(self, topic: str) -> int:
         try:

@@ -26,7 +26,7 @@ from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.tail import TopicTail
-from twinlog.offsets.exact import ExactMap, Translated
+from twinlog.offsets.exact import ExactMap, Run, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.offsets.syncs import OffsetSync
@@ -198,18 +198,24 @@ def test_too_little_time_is_no_answer(target_cluster: KafkaCluster, settings: Cl
         assert asked.translate_offsets(alias, "group", PATIENCE_S) == {}
 
 
+def write_segments(here: ClusterAdmin, topic: str, writer: SegmentWriter) -> None:
+    segments = writer.changed()
+    write(here, topic, [(segment.key, segment.value) for segment in segments])
+    writer.stored(segments)
+
+
 def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, here: ClusterAdmin, alias: str) -> None:
     topic = create_topic(target_cluster, segments_topic(Alias(alias)), config=COMPACTED)
     part = TopicPartition(TopicName("orders"), 5)
     tail, maps = TopicTail(here, TopicName(topic)), ExactMaps()
     writer, truth = SegmentWriter(part, 0, 3, complete=True), ExactMap(0, 3, complete=True)
     for number in range(600):
-        writer.copied([(number * 5, 3)], 3 + number * 3)
+        writer.copied([Run(number * 5, 3 + number * 3, 3)])
         truth.copied(number * 5, 3 + number * 3, 3)
         if number % 150 == 0:
-            write(here, topic, [(segment.key, segment.value) for segment in writer.changed()])
+            write_segments(here, topic, writer)
             maps.take((record.key, record.value) for _, record in tail.read())
-    write(here, topic, [(segment.key, segment.value) for segment in writer.changed()])
+    write_segments(here, topic, writer)
     maps.take((record.key, record.value) for _, record in tail.read())
     afresh = ExactMaps()
     afresh.take((record.key, record.value) for _, record in TopicTail(here, TopicName(topic)).read())

@@ -18,8 +18,9 @@ from harness.consume import consume
 from harness.produce import Codec, numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
-from tests.integration.copying import POSITION_PARTITIONS, CopyFlow, flow_settings
+from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow, flow_settings
 from tests.integration.segments import stored_batches
+from twinlog.offsets.segments import segments_topic
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
 ) -> None:
     """The crashed copier's last appends are in the leader's log; no consumer sees them before the follower is back."""
     place_topic(pair, flow_settings(source_cluster, pair).positions_topic, [[1]] * POSITION_PARTITIONS)
+    place_topic(pair, segments_topic(SOURCE), [[1]])
     remote = place_topic(pair, f"north.{topic_name}", [[1, 2]])
     create_topic(source_cluster, topic_name)
     flow = CopyFlow(source_cluster, pair)

@@ -69,6 +69,9 @@ class Loop:
     def signal(self) -> Signal:
         return Signal(self)
 
+    def lock(self) -> Lock:
+        return Lock(self)
+
     def close(self) -> None:
         self.net.close()
 
@@ -118,3 +121,22 @@ class Signal:
         if not woken and waiter in self._waiters:
             self._waiters.remove(waiter)
         return woken
+
+
+class Lock:
+    """Lets one coroutine after the other through; use with `async with`."""
+
+    __slots__ = ("_free", "_held")
+
+    def __init__(self, loop: Loop) -> None:
+        self._held = False
+        self._free = loop.signal()
+
+    async def __aenter__(self) -> None:
+        while self._held:
+            await self._free.wait(0.05)
+        self._held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._held = False
+        self._free.set()

@@ -26,6 +26,17 @@ class Point(NamedTuple):
     slack: int = 0
 
 
+class Run(NamedTuple):
+    """`records` in number, from source offset `source` on are at `target` and after it, none missing on either side.
+
+    None at all says that copying goes on there, and that what was copied in between is not known.
+    """
+
+    source: int
+    target: int
+    records: int
+
+
 class Translated(NamedTuple):
     """An offset on the other cluster; with `exact` False records up to the true one are read again, none is skipped."""
 
@@ -79,13 +90,28 @@ class ExactMap:
         """
         if self.goes_back(source, target):
             self._cut(source, target)
-        if self._slack[-1] or source != self._copied or target != self.next_target:
-            if source > self._copied and target > self.next_target:
-                # Offsets in the source hole belong behind the target hole.
-                self._add(Point(self._copied, target))
-            self._add(Point(source, target))
-        self._copied = self.next_source = source + count
-        self.next_target = target + count
+        self.copied_runs((Run(source, target, count),))
+
+    def copied_runs(self, runs: Iterable[Run]) -> int:
+        """`copied` of each run up to the first that goes back or is empty; returns how many there were."""
+        taken = 0
+        copied, target = self._copied, self.next_target
+        slack = self._slack[-1]
+        next_source = self.next_source
+        for run in runs:
+            if run.source < next_source or run.target < target or not run.records:
+                break
+            if slack or run.source != copied or run.target != target:
+                if run.source > copied and run.target > target:
+                    # Offsets in the source hole belong behind the target hole.
+                    self._add(Point(copied, run.target))
+                self._add(Point(run.source, run.target))
+                slack = 0
+            copied = next_source = run.source + run.records
+            target = run.target + run.records
+            taken += 1
+        self._copied, self.next_source, self.next_target = copied, next_source, target
+        return taken
 
     def goes_back(self, source: int, target: int) -> bool:
         """Whether a copy there would come before one that is known."""
@@ -182,6 +208,22 @@ class ExactMap:
         for column in (self._source, self._target, self._slack):
             del column[:index]
         self.complete = False
+        return True
+
+    def straighten(self, before: int) -> bool:
+        """Leave out points before source offset `before` that say nothing: they continue in step what stands before
+        them. Says whether there were any."""
+        points = self.points()
+        kept = points[:1]
+        for point in points[1:]:
+            last = kept[-1]
+            in_step = point.source - last.source == point.target - last.target
+            if point.source >= before or last.slack or point.slack or not in_step:
+                kept.append(point)
+        if len(kept) == len(points):
+            return False
+        for column, values in zip((self._source, self._target, self._slack), zip(*kept, strict=True), strict=True):
+            column[:] = array("q", values)
         return True
 
     def shrink(self, limit: int) -> bool:

@@ -12,18 +12,21 @@ from twinlog.types import TopicPartition
 MAX_POINTS = 4096
 """Points kept of a partition: about 100 kB of memory, and records of 20 kB together."""
 
+MAX_SEGMENTS = 16
+"""With more of them than that it is worth while to see whether copiers only came and went."""
+
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """A partition's map, which segments are stored, and the newest of them."""
+    """A partition's map, which segments are stored, as (life, start), and the newest of them."""
 
     map: ExactMap
     life: int
     newest: int
-    starts: set[int] = field(default_factory=set)
+    stored: set[tuple[int, int]] = field(default_factory=set)
 
 
 class ExactMaps:
@@ -38,33 +41,32 @@ class ExactMaps:
 
     def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
         """Take records (key, value) of the topic in their order; returns the partitions they speak of."""
-        news: dict[TopicPartition, dict[int, Segment | None]] = {}
+        news: dict[TopicPartition, dict[tuple[int, int], Segment | None]] = {}
         for key, value in records:
             where = decode_segment_key(key)
             if where is None:
                 continue
             segment = decode_segment(key, value)
             if segment is not None or value is None:
-                partition, start = where
-                news.setdefault(partition, {})[start] = segment
+                news.setdefault(where.partition, {})[where.life, where.start] = segment
         for partition, segments in news.items():
-            for start in [start for start, segment in segments.items() if segment is None]:
-                if partition in self._known:
-                    self._known[partition].starts.discard(start)
-            present = [segment for segment in segments.values() if segment is not None]
-            for segment in sorted(present, key=lambda one: (one.life, one.start)):
-                self._add(segment)
+            if partition in self._known:
+                self._known[partition].stored -= {key for key, segment in segments.items() if segment is None}
+            for _, segment in sorted(segments.items(), key=lambda one: one[0]):
+                if segment is not None:
+                    self._add(segment)
         return set(news)
 
     def _add(self, segment: Segment) -> None:
+        key = segment.life, segment.start
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
-            self._known[segment.partition] = _Known(new, segment.life, segment.start, {segment.start})
+            self._known[segment.partition] = _Known(new, segment.life, segment.start, {key})
             return
-        known.starts.add(segment.start)
+        known.stored.add(key)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
-        if (segment.life, segment.start) >= (known.life, known.newest):
+        if key >= (known.life, known.newest):
             first, *rest = segment.points
             known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
             known.life, known.newest = segment.life, segment.start
@@ -86,7 +88,10 @@ class ExactMaps:
     def tip(self, partition: TopicPartition) -> Tip | None:
         """The newest point of a partition, None when there is none."""
         known = self._known.get(partition)
-        return None if known is None else Tip(known.life, *known.map.points(-1)[0])
+        if known is None:
+            return None
+        last = known.map.points(-1)[0]
+        return Tip(known.life, last.source, last.target)
 
     def partitions(self) -> set[TopicPartition]:
         """Those of which something is known."""
@@ -108,17 +113,21 @@ class ExactMaps:
         known = self._known.get(partition)
         if known is None:
             return []
-        trimmed = known.map.trim(min(source_start, known.newest))
-        if not known.map.shrink(max_points) and not trimmed:
+        changed = known.map.trim(min(source_start, known.newest))
+        if changed or len(known.map) > max_points or len(known.stored) > MAX_SEGMENTS:
+            changed |= known.map.straighten(known.newest)
+            changed |= known.map.shrink(max_points)
+        if not changed:
             return []
         old = [point for point in known.map.points() if point.source < known.newest]
         segments = [
             Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
             for at in range(0, len(old), segment_points)
         ]
-        keep = {segment.start for segment in segments}
-        gone = sorted(start for start in known.starts - keep if start < known.newest)
-        known.starts -= set(gone)
-        known.starts |= keep
+        newest = known.life, known.newest
+        keep = {(segment.life, segment.start) for segment in segments}
+        gone = sorted(key for key in known.stored - keep if key < newest)
+        known.stored -= set(gone)
+        known.stored |= keep
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
-        return records + [(segment_key(partition, start), None) for start in gone]
+        return records + [(segment_key(partition, start, life), None) for life, start in gone]

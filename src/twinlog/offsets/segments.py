@@ -1,16 +1,18 @@
 """Segments: the exact map of a partition as records of a compacted topic on the target, a few hundred points a record.
 
-A point is where source and target offsets part, so a partition without holes is one small record for its whole life.
-While copies go on in step nothing is written: the end of the last point is what the stored position says.
+A point is where source and target offsets part, so a partition without holes is one small record for each time that a
+copier took it. While copies go on in step nothing is written: the end of the last point is what the stored position
+says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from twinlog.offsets.exact import ExactMap, Point
+from twinlog.offsets.exact import ExactMap, Point, Run
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.offsets.positions import Position
 from twinlog.read.varint import encode_varint, read_varint
@@ -18,7 +20,12 @@ from twinlog.types import Alias, TopicName, TopicPartition
 
 VERSION = 0
 SEGMENT_POINTS = 256
+MAX_RUNS = 512
+"""At most so many holes are noted of what one position stands for; where there are more, groups of them are joined."""
+
 _COMPLETE = 1
+_ONE_BYTE = 64
+"""Smaller numbers are one byte as a varint, and most steps are."""
 
 
 def segments_topic(source: Alias) -> TopicName:
@@ -26,18 +33,27 @@ def segments_topic(source: Alias) -> TopicName:
     return TopicName(f"mm2-twinlog-offsets.{source}.internal")
 
 
-def segment_key(source: TopicPartition, start: int) -> bytes:
-    """The record key: STRING source topic, INT32 partition, INT64 source offset of the segment's first point."""
-    return string(source.topic) + INT32.pack(source.partition) + INT64.pack(start)
+def segment_key(source: TopicPartition, start: int, life: int) -> bytes:
+    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32 life."""
+    return string(source.topic) + INT32.pack(source.partition) + INT64.pack(start) + INT32.pack(life)
 
 
-def decode_segment_key(key: bytes | None) -> tuple[TopicPartition, int] | None:
-    """Source partition and first source offset of a segment's key; None when it is none."""
+class SegmentKey(NamedTuple):
+    """Which segment of which source partition."""
+
+    partition: TopicPartition
+    start: int
+    life: int
+
+
+def decode_segment_key(key: bytes | None) -> SegmentKey | None:
+    """What a segment's key says; None when it is none."""
     if key is None:
         return None
     fields = FieldReader(key)
     try:
-        return TopicPartition(TopicName(fields.string()), fields.int32()), fields.int64()
+        partition = TopicPartition(TopicName(fields.string()), fields.int32())
+        return SegmentKey(partition, fields.int64(), fields.int32())
     except FieldError:
         return None
 
@@ -46,9 +62,11 @@ def decode_segment_key(key: bytes | None) -> tuple[TopicPartition, int] | None:
 class Segment:
     """Consecutive points of one partition, at least one.
 
-    `life` grows whenever one side went back: a segment ends what segments of earlier lives say about its first source
-    offset, its first target offset and all after them. Within a life, segments follow each other by source offset.
-    `complete` says that copying began with this segment (see `ExactMap`).
+    `life` grows with each copier that takes the partition, and whenever one side went back or a segment may have been
+    lost on its way. So no two copiers ever write under one key, and a segment that arrives late says nothing new. A
+    segment ends what those of earlier lives say about its first source offset, its first target offset and all after
+    them. Within a life, segments follow each other by source offset. `complete` says that copying began with this
+    segment (see `ExactMap`).
     """
 
     partition: TopicPartition
@@ -63,21 +81,25 @@ class Segment:
 
     @property
     def key(self) -> bytes:
-        return segment_key(self.partition, self.start)
+        return segment_key(self.partition, self.start, self.life)
 
     @property
     def value(self) -> bytes:
-        """INT16 version, INT16 flags (1 complete), INT32 life, INT64 first target offset, then varints: the first
-        slack, and of each further point its source step, target step and slack."""
-        head = INT16.pack(VERSION) + INT16.pack(_COMPLETE * self.complete) + INT32.pack(self.life)
-        before = self.points[0]
-        parts = [head, INT64.pack(before.target), encode_varint(before.slack)]
-        for point in self.points[1:]:
-            parts.append(encode_varint(point.source - before.source))
-            parts.append(encode_varint(point.target - before.target))
-            parts.append(encode_varint(point.slack))
-            before = point
-        return b"".join(parts)
+        """INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first slack, and of
+        each further point its source step, target step and slack."""
+        head = INT16.pack(VERSION) + INT16.pack(_COMPLETE * self.complete) + INT64.pack(self.points[0].target)
+        return head + encode_varint(self.points[0].slack) + _encode_steps(self.points)
+
+
+def _encode_steps(points: Sequence[Point]) -> bytes:
+    steps = [
+        number
+        for before, point in pairwise(points)
+        for number in (point.source - before.source, point.target - before.target, point.slack)
+    ]
+    if not steps or (max(steps) < _ONE_BYTE and min(steps) >= 0):
+        return bytes([step << 1 for step in steps])
+    return b"".join(map(encode_varint, steps))
 
 
 def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
@@ -85,10 +107,10 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
     where = decode_segment_key(key)
     if where is None or value is None:
         return None
-    partition, source = where
+    source = where.start
     fields = FieldReader(value)
     try:
-        version, flags, life, target = fields.int16(), fields.int16(), fields.int32(), fields.int64()
+        version, flags, target = fields.int16(), fields.int16(), fields.int64()
         if version != VERSION:
             return None
         rest = fields.rest()
@@ -103,7 +125,7 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
             points.append(Point(source, target, slack))
     except (FieldError, IndexError):
         return None
-    return Segment(partition, life, bool(flags & _COMPLETE), tuple(points))
+    return Segment(where.partition, where.life, bool(flags & _COMPLETE), tuple(points))
 
 
 class Tip(NamedTuple):
@@ -112,26 +134,17 @@ class Tip(NamedTuple):
     life: int
     source: int
     target: int
-    slack: int = 0
 
     def before(self, next_source: int, next_target: int) -> bool:
-        """Whether what comes next there comes behind this point, on both sides."""
+        """Whether what is copied next there comes behind this point, on both sides."""
         return self.source <= next_source and self.target <= next_target
-
-    def leads_to(self, next_source: int, next_target: int) -> bool:
-        """Whether everything from this point up to there was copied in step, if the point is the last before it."""
-        return not self.slack and next_source - self.source == next_target - self.target >= 0
 
 
 class SegmentWriter:
-    """The newest segment of one partition while a task copies it.
-
-    It begins at the offsets the next record has on both sides, with the `life` of the newest stored segment, or the
-    next one when it begins before that segment's last point; `take_over` finds both. With `known` its first point
-    follows from what is stored and is written with the next one only.
+    """The newest segments of one partition while a task copies it; `take_over` makes one.
 
     Order matters, because a map is never to be older than the position it ends at: first note the position, then take
-    `changed` and write it, and write the noted position when that is acknowledged.
+    `changed` and write it, and write the noted position with the `life` when that is acknowledged.
     """
 
     def __init__(
@@ -142,16 +155,18 @@ class SegmentWriter:
         *,
         life: int = 0,
         complete: bool = False,
-        known: bool = False,
         segment_points: int = SEGMENT_POINTS,
     ) -> None:
         self._partition = partition
         self._segment_points = segment_points
         self._life = life
         self._map = ExactMap(next_source, next_target, complete=complete)
-        self._written = int(known)
-        """How many points of this segment were handed out."""
+        self._written = 0
+        """How many points of the newest segment were handed out."""
+        self._handed: Segment | None = None
+        """It as it was handed out, while it is not known to be stored."""
         self._full: list[Segment] = []
+        """Segments before it that are not known to be stored."""
 
     @classmethod
     def take_over(
@@ -162,28 +177,25 @@ class SegmentWriter:
         tip: Tip | None,
         *,
         complete: bool,
+        life: int = 0,
         segment_points: int = SEGMENT_POINTS,
     ) -> SegmentWriter:
-        """The writer of a task that copies on from `position`.
+        """The writer of a copier that goes on from `position`.
 
         `stored` is the position and `tip` the point that whoever copied before has left, None when there is none.
         Behind them records may have arrived of which nothing was noted. `complete` is for a partition that was never
-        copied.
+        copied, `life` the least that the first segment's must be.
         """
         assert position.next_target is not None
         now = position.next_source, position.next_target
-        life = 0 if tip is None else tip.life
         begin = None
-        if stored is not None and stored.next_target is not None and (tip is None or stored.life == life):
+        if stored is not None and stored.next_target is not None and (tip is None or stored.life == tip.life):
             begin = stored.next_source, stored.next_target
         if tip is not None and (begin is None or not tip.before(*begin)):
             # A crash between the two, or another program has stored the position.
             begin = (tip.source, tip.target) if tip.before(*now) else None
-        if begin is None:
-            life += tip is not None
-            return cls(partition, *now, life=life, complete=complete, segment_points=segment_points)
-        known = tip is not None and tip.leads_to(*begin)
-        new = cls(partition, *begin, life=life, known=known, segment_points=segment_points)
+        life = life if tip is None else max(life, tip.life + 1)
+        new = cls(partition, *(begin or now), life=life, complete=complete, segment_points=segment_points)
         new.jumped(*now)
         return new
 
@@ -197,14 +209,26 @@ class SegmentWriter:
         """The offsets the next record has on both sides, as far as is known."""
         return self._map.next_source, self._map.next_target
 
-    def copied(self, spans: Sequence[tuple[int, int]], base_offset: int) -> None:
-        """An append arrived: runs of (first source offset, count), the first record at target offset `base_offset`."""
-        for source, count in spans:
-            if self._map.goes_back(source, base_offset):
-                self._begin(source, base_offset, life=self._life + 1)
-            self._map.copied(source, base_offset, count)
+    def copied(self, runs: Sequence[Run]) -> None:
+        """Runs of records were copied, in this order. Of more than `MAX_RUNS` at once not each is noted."""
+        at = 0
+        if len(runs) > MAX_RUNS and all(
+            run.source >= before.source and run.target >= before.target for before, run in pairwise(runs)
+        ):
+            step = -(-len(runs) // (MAX_RUNS // 2))
+            for run in runs[step::step]:
+                self.jumped(run.source, run.target)
+            at = len(runs) - 1 - (len(runs) - 1) % step
+        while at < len(runs):
+            if not runs[at].records:
+                self.jumped(runs[at].source, runs[at].target)
+                at += 1
+                continue
+            if self._map.goes_back(runs[at].source, runs[at].target):
+                self._begin(runs[at].source, runs[at].target, life=self._life + 1)
+            # A run makes two points at most.
+            at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
             self._split()
-            base_offset += count
 
     def passed(self, next_source: int) -> None:
         """Everything before `next_source` was read, and nothing of it copied since the last append."""
@@ -223,12 +247,28 @@ class SegmentWriter:
         self._begin(self._map.next_source, self._map.next_target, life=self._life)
 
     def changed(self) -> list[Segment]:
-        """Segments to write now, in order; empty while copies go on in step."""
-        found, self._full = self._full, []
+        """Segments to write now, in order; empty while copies go on in step. Then call `stored` or `not_stored`."""
         if len(self._map) != self._written:
-            found.append(self._segment())
             self._written = len(self._map)
-        return found
+            self._handed = self._segment()
+        return self._full + ([] if self._handed is None else [self._handed])
+
+    def stored(self, segments: Sequence[Segment]) -> None:
+        """What `changed` gave is stored."""
+        done = set(map(id, segments))
+        self._full = [segment for segment in self._full if id(segment) not in done]
+        if id(self._handed) in done:
+            self._handed = None
+
+    def not_stored(self) -> None:
+        """What `changed` gave is perhaps stored, perhaps not, or will be yet: all of it comes again, in new lives, so
+        that what arrives late does not take the place of what is newer."""
+        oldest = min([segment.life for segment in self._full], default=self._life)
+        grown = self._life - oldest + 1
+        self._life += grown
+        self._full = [replace(segment, life=segment.life + grown) for segment in self._full]
+        self._handed = None
+        self._written = 0
 
     def _segment(self) -> Segment:
         return Segment(self._partition, self._life, self._map.complete, tuple(self._map.points()))
@@ -240,6 +280,9 @@ class SegmentWriter:
     def _begin(self, next_source: int, next_target: int, *, life: int) -> None:
         if len(self._map) != self._written:
             self._full.append(self._segment())
+        elif self._handed is not None:
+            self._full.append(self._handed)
         self._life = life
         self._map = ExactMap(next_source, next_target)
         self._written = 0
+        self._handed = None

@@ -56,20 +56,30 @@ class Translator:
         Raises ClusterError when a cluster does not answer, RefusedError without READ on one of the topics.
         """
         with self._refreshing:
-            # In this order: a position that is newer than the map would end it too far.
-            positions = self._positions.read_all()
-            segments = [(record.key, record.value) for _, record in self._segments.read()]
+            self._read_maps()
             # Where maps answer exactly, syncs are not needed.
-            needed, self._need_syncs = self._need_syncs, False
-            found = [decode_offset_sync(record.key, record.value) for _, record in self._syncs.read()] if needed else []
-            with self._lock:
-                self._maps.take(segments)
-                for partition, position in positions.items():
-                    if position.next_target is not None:
-                        self._maps.reach(partition, position.next_source, position.next_target, life=position.life)
-                for sync in found:
-                    if sync is not None:
-                        self._add(sync)
+            if self._need_syncs:
+                found = [decode_offset_sync(record.key, record.value) for _, record in self._syncs.read()]
+                with self._lock:
+                    self._need_syncs = False
+                    for sync in found:
+                        if sync is not None:
+                            self._add(sync)
+
+    def read_maps(self) -> None:
+        """`refresh` without the offset syncs; asks nothing of the source."""
+        with self._refreshing:
+            self._read_maps()
+
+    def _read_maps(self) -> None:
+        # In this order: a position that is newer than the map would end it too far.
+        positions = self._positions.read_all()
+        segments = [(record.key, record.value) for _, record in self._segments.read()]
+        with self._lock:
+            self._maps.take(segments)
+            for partition, position in positions.items():
+                if position.next_target is not None:
+                    self._maps.reach(partition, position.next_source, position.next_target, life=position.life)
 
     def _add(self, sync: OffsetSync) -> None:
         newest = self._mirror.newest(sync.source)
@@ -89,7 +99,8 @@ class Translator:
             found = None if known is None else known.to_target(offset)
             if found is not None and found.exact:
                 return Translation(found.offset, True)
-            self._need_syncs = True
+            # Beyond the end of a map, those read before tell whether another program went on.
+            self._need_syncs |= found is None
             by_syncs = self._mirror.translate(partition, offset)
             if by_syncs == UNTRANSLATABLE:
                 by_syncs = None
@@ -108,7 +119,7 @@ class Translator:
             found = None if known is None else known.to_source(offset)
             if found is not None and found.exact:
                 return Translation(found.offset, True)
-            self._need_syncs = True
+            self._need_syncs |= found is None
             by_syncs = self._mirror.translate_back(partition, offset)
             newest = self._mirror.newest(partition)
             ahead = newest is not None and known is not None and newest.downstream >= known.next_target

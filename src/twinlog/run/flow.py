@@ -24,6 +24,7 @@ from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_k
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
+from twinlog.task.wire import VALID_S
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class FlowRunner:
 
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins. With `until_caught_up` the flow
     is done when every partition has reached the end that it had at the start. `flows` are all flows of the file: some
-    may come in each other's way.
+    may come in each other's way. Nothing is appended any more once `proven_s()` says 0 seconds, see `Election`.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class FlowRunner:
         until_caught_up: bool,
         wake: Callable[[], None],
         flows: Sequence[FlowSettings] = (),
+        proven_s: Callable[[], float] = lambda: VALID_S,
     ) -> None:
         self.settings = settings
         self.view = FlowView()
@@ -121,6 +123,15 @@ class FlowRunner:
         self.ready.set()
         if not self.leases.stop(timeout_s):
             log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
+        self._jobs.stop(JOBS_STOP_S)
+
+    def abandon(self) -> None:
+        """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
+        if not self.ended:
+            self.state = State.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        self.leases.abandon()
         self._jobs.stop(JOBS_STOP_S)
 
     def close(self) -> None:
@@ -246,6 +257,9 @@ class FlowRunner:
         positions: dict[TopicPartition, Position] = {}
         if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
             return []
+        if not self._insist(self.translator.read_maps, "read where records were copied to"):
+            return []
+        tips = self.translator.tips(partitions)
         return [
             Grant(
                 source=part,
@@ -253,6 +267,7 @@ class FlowRunner:
                 topic_id=self._topics.topic_id(part.topic),
                 max_batch_bytes=self._topics.limit(self._remote[part].topic),
                 position=positions.get(part),
+                tip=tips.get(part),
             )
             for part in partitions
             if part in self._remote

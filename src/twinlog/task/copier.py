@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -23,8 +25,10 @@ from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.inspect import SourceInspector
+from twinlog.task.maps import MapWriter
 from twinlog.task.partition import Hooks, PartitionCopy
 from twinlog.task.resolve import Resolver
+from twinlog.task.syncs import SyncWriter
 from twinlog.task.transactional import LentId, Transactions
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
@@ -108,6 +112,12 @@ class Copier:
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
         self._inspector = SourceInspector(self.source, settings, listener.event)
+        self._maps = MapWriter(loop, self.target, settings)
+        self._storing = loop.lock()
+        self._syncs: SyncWriter | None = None
+        if settings.emit_offset_syncs:
+            holder = self.source if settings.offset_syncs_location == "source" else self.target
+            self._syncs = SyncWriter(loop, holder, settings, self._gather, listener.event)
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
         if settings.exactly_once == "enabled":
@@ -118,6 +128,7 @@ class Copier:
                 self.partitions,
                 self._appender,
                 lend=lend or self._own_id,
+                mark=self._store_maps,
                 lost=self._lost,
                 event=listener.event,
             )
@@ -139,11 +150,13 @@ class Copier:
         await self.insist(self.target.connect)
         if self.transactions is None:
             self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
-            self.loop.start(self._store_positions)
+            self.loop.start(self._keep_storing)
         else:
             await self.insist(self.transactions.start)
         self._reader.start()
         self._appender.start(self._wanted)
+        if self._syncs is not None:
+            self.loop.start(self._syncs.run)
 
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
@@ -194,10 +207,11 @@ class Copier:
         while waiting() and not self.stopped:
             try:
                 found = await self._resolver.resolve(waiting())
+                for grant in waiting():
+                    if grant.source in found:
+                        self._maps.begin(grant, found[grant.source])
                 if self.transactions is None:
-                    await self.positions.write(
-                        {part: pos for part, pos in found.items() if pos.next_target is not None}
-                    )
+                    found = await self._store(partial(dict, found))
             except RefusedError as error:
                 self._listener.failed(None, error)
                 return
@@ -256,12 +270,16 @@ class Copier:
         """
         partitions = list(partitions)
         for partition in partitions:
-            self._waiting.pop(partition, None)
+            if self._waiting.pop(partition, None) is not None:
+                self._maps.forget(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
         settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
+        if self._syncs is not None:
+            await self._syncs.flush(part.source for part in leaving)
         for part in leaving:
+            self._maps.forget(part.source)
             if part.source in settled:
                 self.unsettled.discard(part.source)
             else:
@@ -282,8 +300,11 @@ class Copier:
         deadline = time.monotonic() + DRAIN_S
         while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
+        self._gather()
+        for part in leaving:
+            self._maps.close(part.source)
         try:
-            await self.positions.write({part.source: part.acknowledged for part in leaving})
+            await self._store_positions(leaving)
         except TwinlogError as error:
             self._listener.event("positions", f"positions could not be stored at the end: {error}")
         return {part.source for part in leaving if part.queue.idle}
@@ -292,6 +313,10 @@ class Copier:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""
         assert self.transactions is not None
         if await self.transactions.commit(leaving, DRAIN_S):
+            for part in leaving:
+                self._maps.close(part.source)
+            with suppress(ClusterError):
+                await self._store_maps({part.source: part.committed for part in leaving})
             return {part.source for part in leaving}
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
@@ -309,23 +334,51 @@ class Copier:
             part.queue.stopped = True
         self._reader.stop()
         self._appender.stop()
+        if self._syncs is not None:
+            self._syncs.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self._moved.set()
         self.source.close()
         self.target.close()
 
-    async def _store_positions(self) -> None:
+    async def _keep_storing(self) -> None:
         interval_s = self.settings.position_interval_ms / 1000
         while not self.stopped:
             await self.loop.sleep(interval_s)
             try:
-                await self.positions.write({part.source: part.acknowledged for part in self.partitions.values()})
+                await self._store_positions(list(self.partitions.values()))
             except RefusedError as error:
                 self._lost(error)
                 return
             except ClusterError:
                 continue
+
+    async def _store_positions(self, parts: Sequence[PartitionCopy]) -> None:
+        stored = await self._store(lambda: {part.source: part.acknowledged for part in parts})
+        for part in parts:
+            if part.source in stored:
+                part.mark(stored[part.source].life)
+
+    async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
+        """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
+        async with self._storing:
+            marked = await self._store_maps(positions())
+            await self.positions.write(marked)
+            return marked
+
+    async def _store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        self._gather()
+        return await self._maps.write(positions)
+
+    def _gather(self) -> None:
+        """Tell what was acknowledged to those who note where it was copied to."""
+        for part in self.partitions.values():
+            runs = part.runs.take()
+            if runs:
+                self._maps.copied(part.source, runs)
+                if self._syncs is not None:
+                    self._syncs.copied(part.source, runs)
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)

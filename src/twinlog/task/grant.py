@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import Tip
 from twinlog.types import TopicName, TopicPartition
 
 
@@ -15,7 +16,7 @@ class Grant:
 
     `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
     `max.message.bytes`. `settled` says that whoever copied it before let go with all its appends answered; otherwise
-    what was on its way may yet arrive.
+    what was on its way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
     """
 
     source: TopicPartition
@@ -24,6 +25,7 @@ class Grant:
     max_batch_bytes: int
     position: Position | None
     settled: bool = False
+    tip: Tip | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,6 +40,7 @@ class Grant:
             max_batch_bytes=value["max_batch_bytes"],
             position=None if position is None else Position(**position),
             settled=value["settled"],
+            tip=None if value["tip"] is None else Tip(*value["tip"]),
         )
 
 

@@ -13,6 +13,7 @@ from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.offsets.positions import Position
+from twinlog.offsets.runs import CopiedRuns
 from twinlog.task.grant import Grant
 from twinlog.types import TopicPartition
 from twinlog.write.appender import NO_ANSWER
@@ -78,6 +79,8 @@ class PartitionCopy:
         self.committed = position
         """Up to here no crash takes anything back: behind `acknowledged` while a transaction is open."""
         self.account = Account()
+        self.runs = CopiedRuns()
+        """What was acknowledged since somebody took it."""
         self.foreign = 0
         self.high_watermark = -1
         self.end = -1
@@ -119,6 +122,8 @@ class PartitionCopy:
         """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
         if position.topic_id is not None:
             self.topic_id = uuid.UUID(position.topic_id)
+        if position.next_target is not None and position.next_target != self.acknowledged.next_target:
+            self.runs.jumped(position.next_source, position.next_target)
         self.acknowledged = position
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
@@ -211,6 +216,7 @@ class PartitionCopy:
             )
         self.trouble = None
         self._leeway = False
+        self.runs.add(append.spans, base_offset)
         self.acknowledged = replace(
             self.acknowledged,
             next_source=append.next_source_offset,
@@ -253,7 +259,12 @@ class PartitionCopy:
         for append, size, base_offset in uncommitted:
             self._copied(append, size, base_offset)
         self.committed = position
-        self.acknowledged = replace(self.acknowledged, next_target=position.next_target)
+        self.acknowledged = replace(self.acknowledged, next_target=position.next_target, life=position.life)
+
+    def mark(self, life: int) -> None:
+        """The exact map of this partition is in another life."""
+        if self.acknowledged.life != life:
+            self.acknowledged = replace(self.acknowledged, life=life)
 
     def roll_back(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""

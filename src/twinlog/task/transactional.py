@@ -54,7 +54,8 @@ class Transactions:
     """The transactions of one copier; all methods run on the loop's thread.
 
     `partitions` are those of the copier, looked at anew each time. `lend()` gives a transactional id with a fresh
-    producer epoch. `lost(error)` hears of what the flow stops on, `event(kind, text)` of aborts.
+    producer epoch. `mark(positions)` stores the maps that end at positions and returns these as they are to be stored.
+    `lost(error)` hears of what the flow stops on, `event(kind, text)` of aborts.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Transactions:
         appender: TargetAppender,
         *,
         lend: Callable[[], Coroutine[Any, Any, LentId]],
+        mark: Callable[[Mapping[TopicPartition, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
         lost: Callable[[TwinlogError], None],
         event: Callable[[str, str], None],
     ) -> None:
@@ -78,6 +80,7 @@ class Transactions:
         self._partitions = partitions
         self._appender = appender
         self._lend = lend
+        self._mark = mark
         self._lost = lost
         self._event = event
         self._wake = loop.signal()
@@ -211,6 +214,7 @@ class Transactions:
         changed = self._changed()
         positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
         if positions:
+            positions = await self._insist(lambda: self._mark(positions))
             await self._store(positions)
         if self._members or self._log_members:
             # From here on only the coordinator can tell how it ends.

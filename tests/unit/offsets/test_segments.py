@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlog.offsets.exact import Point, Translated
+from twinlog.offsets.exact import Point, Run, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
+from twinlog.offsets.runs import CopiedRuns
 from twinlog.offsets.segments import (
     SEGMENT_POINTS,
     Segment,
@@ -25,16 +26,31 @@ def records(segments: Iterable[Segment]) -> list[StoredRecord]:
     return [(segment.key, segment.value) for segment in segments]
 
 
+def runs(spans: Iterable[tuple[int, int]], base_offset: int) -> list[Run]:
+    """An append as its copier notes it."""
+    noted = CopiedRuns()
+    noted.add(spans, base_offset)
+    return noted.take()
+
+
+def written(writer: SegmentWriter) -> list[Segment]:
+    """What is written now, and stored."""
+    segments = writer.changed()
+    writer.stored(segments)
+    assert writer.changed() == []
+    return segments
+
+
 def test_the_topic_is_internal_by_its_name() -> None:
     assert segments_topic(Alias("east")) == "mm2-twinlog-offsets.east.internal"
 
 
 def test_bytes_of_a_segment() -> None:
     segment = Segment(PART, 2, True, (Point(100, 90), Point(164, 91, 3)))
-    assert segment.key.hex(" ") == "00 06 6f 72 64 65 72 73 00 00 00 03 00 00 00 00 00 00 00 64"
-    assert segment.value.hex(" ") == "00 00 00 01 00 00 00 02 00 00 00 00 00 00 00 5a 00 80 01 02 06"
+    assert segment.key.hex(" ") == "00 06 6f 72 64 65 72 73 00 00 00 03 00 00 00 00 00 00 00 64 00 00 00 02"
+    assert segment.value.hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 5a 00 80 01 02 06"
     assert decode_segment(segment.key, segment.value) == segment
-    assert decode_segment_key(segment.key) == (PART, 100)
+    assert decode_segment_key(segment.key) == (PART, 100, 2)
 
 
 def test_what_is_no_segment_is_passed_over() -> None:
@@ -51,27 +67,27 @@ def test_what_is_no_segment_is_passed_over() -> None:
 
 def test_copies_in_step_write_one_record_for_ever() -> None:
     writer = SegmentWriter(PART, 0, 0, complete=True)
-    assert [segment.points for segment in writer.changed()] == [(Point(0, 0),)]
+    assert [segment.points for segment in written(writer)] == [(Point(0, 0),)]
     for number in range(1000):
-        writer.copied([(number * 10, 10)], number * 10)
-        assert writer.changed() == []
+        writer.copied(runs([(number * 10, 10)], number * 10))
+        assert written(writer) == []
     assert writer.end == (10_000, 10_000)
 
 
 def test_a_hole_is_written_once() -> None:
     writer = SegmentWriter(PART, 0, 0)
-    writer.copied([(0, 10), (12, 10)], 0)
-    assert [segment.points for segment in writer.changed()] == [(Point(0, 0), Point(12, 10))]
-    writer.copied([(22, 10)], 20)
+    writer.copied(runs([(0, 10), (12, 10)], 0))
+    assert [segment.points for segment in written(writer)] == [(Point(0, 0), Point(12, 10))]
+    writer.copied(runs([(22, 10)], 20))
     writer.passed(40)
-    assert writer.changed() == []
+    assert written(writer) == []
 
 
 def test_a_full_segment_is_followed_by_the_next() -> None:
     writer = SegmentWriter(PART, 0, 0, complete=True)
     for number in range(SEGMENT_POINTS * 2):
-        writer.copied([(number * 2, 1)], number)
-    segments = writer.changed()
+        writer.copied(runs([(number * 2, 1)], number))
+    segments = written(writer)
     assert [segment.complete for segment in segments] == [True, *[False] * (len(segments) - 1)]
     assert all(len(segment.points) <= SEGMENT_POINTS for segment in segments)
     assert max(len(segment.value) for segment in segments) < 1000
@@ -87,16 +103,15 @@ def test_a_full_segment_is_followed_by_the_next() -> None:
 def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     maps = ExactMaps()
     first = SegmentWriter(PART, 0, 0, complete=True)
-    first.copied([(0, 10)], 0)
-    maps.take(records(first.changed()))
+    first.copied(runs([(0, 10)], 0))
+    maps.take(records(written(first)))
     maps.reach(PART, 10, 10, life=0)
     end = Position(10, 10)
     second = SegmentWriter.take_over(PART, end, end, maps.tip(PART), complete=False)
-    # In step with what is stored, so there is nothing to store yet.
-    assert second.changed() == []
-    second.copied([(15, 10)], 10)
-    maps.take(records(second.changed()))
-    maps.reach(PART, 25, 20, life=0)
+    assert [(segment.start, segment.life) for segment in written(second)] == [(10, 1)]
+    second.copied(runs([(15, 10)], 10))
+    maps.take(records(written(second)))
+    maps.reach(PART, 25, 20, life=1)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
@@ -105,10 +120,10 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
 def test_a_life_ends_with_what_went_back() -> None:
     maps = ExactMaps()
     writer = SegmentWriter(PART, 0, 0, complete=True)
-    writer.copied([(0, 10), (20, 10), (40, 10)], 0)
-    maps.take(records(writer.changed()))
-    writer.copied([(5, 3)], 30)
-    segments = writer.changed()
+    writer.copied(runs([(0, 10), (20, 10), (40, 10)], 0))
+    maps.take(records(written(writer)))
+    writer.copied(runs([(5, 3)], 30))
+    segments = written(writer)
     assert [segment.life for segment in segments] == [1]
     maps.take(records(segments))
     maps.reach(PART, *writer.end, life=writer.life)
@@ -117,16 +132,17 @@ def test_a_life_ends_with_what_went_back() -> None:
     assert known.points() == [Point(0, 0), Point(5, 30)]
     assert [known.to_target(offset) for offset in (4, 5, 8)] == [Translated(at, True) for at in (4, 30, 33)]
     tip = maps.tip(PART)
-    for position, life in [(Position(8, 33, life=1), 1), (Position(4, 33, life=1), 2), (Position(8, 29, life=1), 2)]:
-        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).life == life
+    assert tip is not None
+    for position in [Position(8, 33, life=1), Position(4, 33, life=1), Position(8, 29, life=1)]:
+        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).life == 2
 
 
 def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
     maps = ExactMaps()
     writer = SegmentWriter(PART, 0, 0, complete=True)
-    writer.copied([(0, 1000)], 0)
+    writer.copied(runs([(0, 1000)], 0))
     writer.close()
-    maps.take(records(writer.changed()))
+    maps.take(records(written(writer)))
     # No position of ours to end at: MirrorMaker 2 has written its own since.
     known = maps.map(PART)
     assert known is not None
@@ -137,7 +153,7 @@ def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
 def test_partitions_are_kept_apart() -> None:
     maps = ExactMaps()
     taken = maps.take(
-        [*records(SegmentWriter(PART, 0, 0).changed()), *records(SegmentWriter(OTHER, 5, 7).changed()), (b"?", b"!")]
+        [*records(written(SegmentWriter(PART, 0, 0))), *records(written(SegmentWriter(OTHER, 5, 7))), (b"?", b"!")]
     )
     assert taken == {PART, OTHER}
     one, other = maps.map(PART), maps.map(OTHER)
@@ -153,8 +169,8 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     maps, writer = ExactMaps(), SegmentWriter(PART, 0, 0, complete=True)
     topic: dict[bytes, bytes | None] = {}
     for number in range(6000):
-        writer.copied([(number * 2, 1)], number)
-        stored = records(writer.changed())
+        writer.copied(runs([(number * 2, 1)], number))
+        stored = records(written(writer))
         topic.update(stored)
         maps.take(stored)
     maps.reach(PART, *writer.end, life=writer.life)

@@ -1,0 +1,47 @@
+"""What a copier notes of acknowledged appends: runs of records that were copied in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.offsets.exact import Run
+
+
+class CopiedRuns:
+    """Runs of one partition since they were last taken; appends that continue a run cost next to nothing."""
+
+    __slots__ = ("_count", "_next_source", "_next_target", "_runs", "_source", "_target")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._source = self._target = self._count = 0
+        self._next_source = self._next_target = -1
+
+    def add(self, spans: Iterable[tuple[int, int]], base_offset: int) -> None:
+        """An append arrived: (first source offset, count) of its runs, its first record at target `base_offset`."""
+        for source, count in spans:
+            if source == self._next_source and base_offset == self._next_target:
+                self._count += count
+            else:
+                if self._count:
+                    self._runs.append(Run(self._source, self._target, self._count))
+                self._source, self._target, self._count = source, base_offset, count
+            self._next_source = source + count
+            self._next_target = base_offset = base_offset + count
+
+    def jumped(self, next_source: int, next_target: int) -> None:
+        """Copying goes on here; what arrived in between was not noted. That is a run of no records."""
+        self._flush()
+        self._runs.append(Run(next_source, next_target, 0))
+
+    def take(self) -> list[Run]:
+        """The runs since the last call, in the order of copying."""
+        self._flush()
+        runs, self._runs = self._runs, []
+        return runs
+
+    def _flush(self) -> None:
+        if self._count:
+            self._runs.append(Run(self._source, self._target, self._count))
+            self._count = 0
+            self._next_source = -1
