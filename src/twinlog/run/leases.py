@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from twinlog.errors import TwinlogError
 from twinlog.plan.assignment import Slots
+from twinlog.run.fencing import TransactionalIds
 from twinlog.task.grant import Grant, partition_from_json
 from twinlog.task.wire import DEAD_S, VALID_S, Line
 from twinlog.types import TopicPartition
@@ -60,7 +62,8 @@ class Leases:
     """The leases of one flow.
 
     `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
-    `event(kind, text)` pass on what copiers say.
+    `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
+    `proven_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
     """
 
     def __init__(
@@ -69,8 +72,12 @@ class Leases:
         grants: Callable[[Sequence[TopicPartition]], list[Grant]],
         failed: Callable[[str, str], None],
         event: Callable[[str, str], None],
+        ids: TransactionalIds | None = None,
+        proven_s: Callable[[], float] = lambda: VALID_S,
     ) -> None:
         self.flow = flow
+        self._proven_s = proven_s
+        self._ids = ids
         self._grants = grants
         self._failed = failed
         self._event = event
@@ -123,6 +130,7 @@ class Leases:
     def serve(self, line: Line, name: str) -> None:
         """Talk to one copier until its line ends; called on a thread of its own."""
         session = Session(line, name)
+        in_order = False
         with self._changed:
             self._sessions.add(session)
         try:
@@ -134,12 +142,16 @@ class Leases:
                         log.warning("%s: copier %s is silent, its partitions are given to another", self.flow, name)
                         return
                 if not self._take(session, line.receive()):
+                    in_order = True
                     return
         except (OSError, EOFError):
             return
         finally:
             session.close()
             line.close()
+            # Before anybody can be given what it held.
+            if self._ids is not None:
+                self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._changed:
                 self._sessions.discard(session)
                 self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
@@ -152,13 +164,15 @@ class Leases:
         kind = message["type"]
         session.last_beat = time.monotonic()
         if kind == "beat":
-            session.send({"type": "beat", "at": message["at"]})
+            session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._proven_s())})
         elif kind == "claim":
             try:
                 self._claims.submit(self._claim, session, message["lease"])
             except RuntimeError:
                 # Stopped meanwhile.
                 session.send({"type": "stop"})
+        elif kind == "id":
+            threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
         elif kind == "released":
             with self._changed:
                 released = session.held & {partition_from_json(part) for part in message["partitions"]}
@@ -173,6 +187,20 @@ class Leases:
         elif kind == "bye":
             return False
         return True
+
+    def _lend(self, session: Session) -> None:
+        assert self._ids is not None
+        try:
+            lent = self._ids.lend(session.name)
+        except TwinlogError as error:
+            self._failed(type(error).__name__, str(error))
+            return
+        with self._changed:
+            gone = session not in self._sessions
+        if gone:
+            self._ids.lose(session.name)
+        elif lent is not None:
+            session.send({"type": "id", "name": lent.transactional_id, "producer": list(lent.producer)})
 
     def _claim(self, session: Session, lease: int) -> None:
         try:
@@ -235,6 +263,8 @@ class Leases:
             for other in slow:
                 log.warning("%s: copier %s does not let go, it is cut off", self.flow, other.name)
                 other.close()
+                if self._ids is not None:
+                    self._ids.lose(other.name)
             # A copier ends with its line. One that does not hear of that stops when its last beat is too old.
             until = max(other.last_beat for other in slow) + VALID_S
             self._changed.wait_for(lambda: session.closed, max(0.0, until - time.monotonic()))
@@ -259,6 +289,16 @@ class Leases:
             done = self._changed.wait_for(lambda: not self._sessions, timeout_s)
         self._claims.shutdown(wait=False)
         return done
+
+    def abandon(self) -> None:
+        """Cut every copier off at once: another process may run the flow, so nothing may be stored at the end."""
+        with self._changed:
+            self._stopping = True
+            sessions = list(self._sessions)
+            self._changed.notify_all()
+        for session in sessions:
+            session.close()
+        self._claims.shutdown(wait=False)
 
     @property
     def unclaimed(self) -> bool:

@@ -16,11 +16,13 @@ from typing import Any
 
 from twinlog.errors import DriverLostError, TwinlogError
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.transactions import ProducerEpoch
 from twinlog.settings import FlowSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant, partition_from_json
 from twinlog.task.reporter import Reporter
-from twinlog.task.wire import BEAT_S, VALID_S, DriverAddress, Line
+from twinlog.task.transactional import LentId
+from twinlog.task.wire import BEAT_S, DriverAddress, Line
 from twinlog.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -52,11 +54,13 @@ class CopierHost:
         self._lease_over = threading.Condition()
         self._claimed_until = time.monotonic() + GRACE_S
         self._in_lease = False
-        self._valid_until = time.monotonic() + VALID_S
+        self._valid_until = 0.0
         self._leaving = False
         self._stopping = False
         listener = Listener(failed=self._failed, event=self._event)
-        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed)
+        self._lent: list[LentId] = []
+        self._lending = self._loop.signal()
+        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed, self._borrow)
         self.reporter = Reporter(self._copier, self.name)
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
         self._thread.start()
@@ -140,7 +144,7 @@ class CopierHost:
     def _take(self, message: dict[str, Any], started: Any) -> None:
         kind = message["type"]
         if kind == "beat":
-            self._valid_until = max(self._valid_until, message["at"] + VALID_S)
+            self._valid_until = max(self._valid_until, message["at"] + message["valid_s"])
         elif kind == "grant":
             if not self._leaving:
                 accepted = self._copier.accept(Grant.from_json(grant) for grant in message["grants"])
@@ -153,8 +157,19 @@ class CopierHost:
                     self._in_lease = False
                     self._claimed_until = time.monotonic() + GRACE_S
                     self._lease_over.notify_all()
+        elif kind == "id":
+            self._lent.append(LentId(message["name"], ProducerEpoch(*message["producer"])))
+            self._lending.set()
         elif kind == "stop":
             self._loop.start(self._leave)
+
+    async def _borrow(self) -> LentId:
+        """A transactional id of the driver's; the line breaks when there is none to come."""
+        self._lent.clear()
+        self._send({"type": "id"})
+        while not self._lent:
+            await self._lending.wait()
+        return self._lent[-1]
 
     async def _grant(self, accepted: list[Grant], started: Any) -> None:
         await started
@@ -163,6 +178,10 @@ class CopierHost:
     async def _release(self, partitions: list[TopicPartition]) -> None:
         await self._copier.release(partitions)
         unsettled = self._copier.unsettled.intersection(partitions)
+        if unsettled and self._copier.transactions is not None:
+            # What is open must be aborted before anybody else copies this; the driver does that for a lost copier.
+            self._line.shut()
+            return
         await self.reporter.publish()
         self._send(
             {
