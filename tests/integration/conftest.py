@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 TARGET_USERS = {**USERS, "connect": "connect2-secret", "mirrormaker": "mirrormaker2-secret"}
 # Quotas are means over two seconds instead of ten.
 QUICK_QUOTAS = {"quota.window.num": "3"}
+# A transaction that is open too long is aborted within half a second, not ten.
+QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Source and target, started side by side. Tests keep apart by topic and group names."""
     source = KafkaCluster("source", heap="384m", config=QUICK_QUOTAS)
-    target = KafkaCluster("target", heap="384m", users=TARGET_USERS, config=QUICK_QUOTAS)
+    target = KafkaCluster("target", heap="384m", users=TARGET_USERS, config={**QUICK_QUOTAS, **QUICK_TIMEOUTS})
     try:
         source.start_async()
         target.start_async()

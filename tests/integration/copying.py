@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,13 +13,14 @@ from confluent_kafka import KafkaException
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.loop import Loop
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
+from twinlog.run.fencing import TransactionalIds
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant
@@ -146,6 +148,16 @@ class RunningCopier:
         self._loop.close()
 
 
+def _insist(step: Callable[[], None], what: str) -> bool:
+    def done() -> bool:
+        with suppress(ClusterError):
+            step()
+            return True
+        return False
+
+    return wait_for(done, DEADLINE_S, what)
+
+
 class CopyFlow:
     """Starts copiers for topics, with positions and limits looked up as the driver does it; ends them with `close`."""
 
@@ -188,6 +200,11 @@ class CopyFlow:
         """The stored position of a source partition."""
         part = TopicPartition(TopicName(topic), partition)
         return self._store.read([part]).get(part)
+
+    def take_over(self) -> None:
+        """Fence copiers that crashed, as a driver does it first."""
+        ids = TransactionalIds(flow_settings(self.source, self.target), self._admin, _insist)
+        _insist(lambda: ids.take_over(1), "fence earlier copiers")
 
     def open(self, **settings: Any) -> RunningCopier:
         """A copier that copies nothing yet."""

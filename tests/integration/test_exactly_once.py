@@ -1,0 +1,229 @@
+"""Copies in transactions: a reader of committed records finds each one once, whatever happens to the copiers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from harness.checker import Load, require_clean
+from harness.consume import Record, consume
+from harness.produce import numbered, produce
+from harness.topics import offsets
+from harness.wait import wait_for
+from tests.integration.copying import CopyFlow, RunningCopier
+from tests.integration.segments import stored_batches
+from twinlog.errors import FencedError, RecordTooLargeError
+from twinlog.offsets.positions import Position
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 4
+COMMITTED = {"isolation_level": "read_committed"}
+EXACTLY: Mapping[str, Any] = {"exactly_once": "enabled", "consumer": COMMITTED}
+DRIVER_S = 7.0
+"""About as long as a driver waits before it gives a silent copier's partitions away."""
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def committed(running: RunningCopier, topic: str, partition: int = 0) -> Position:
+    return running.copier.partitions[TopicPartition(TopicName(topic), partition)].settled
+
+
+def wait_until_committed(flow: CopyFlow, running: RunningCopier, topic: str, partition: int = 0) -> Position:
+    """Wait until everything that a source partition holds now is committed on the target."""
+    end = offsets(flow.source, topic, partition)[1]
+
+    def reached() -> bool:
+        return bool(running.heard.failures) or committed(running, topic, partition).next_source >= end
+
+    wait_for(reached, 30, f"{topic}-{partition} is committed up to {end}", every_s=0.005)
+    assert running.heard.failures == []
+    return committed(running, topic, partition)
+
+
+def test_records_and_positions_arrive_together(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name, 2)
+    produce(flow.source, topic_name, numbered(100))
+    running = flow.copy(topic_name, **EXACTLY)
+    assert running.heard.events == []
+    require_same(flow, topic_name, remote)
+    assert {batch.transactional for batch in stored_batches(flow.target, remote)} == {True}
+    # The marker of the transaction counts: that is where the next record will stand.
+    stored, other = flow.stored(topic_name, 0), flow.stored(topic_name, 1)
+    assert stored is not None
+    assert other is not None
+    assert (stored.next_source, stored.next_target) == (100, offsets(flow.target, remote)[1])
+    assert (other.next_source, other.next_target) == (0, 0)
+
+
+def require_same(flow: CopyFlow, topic: str, remote: str) -> None:
+    assert values(consume(flow.target, remote)) == values(consume(flow.source, topic))
+
+
+def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name)
+    running = flow.start(topic_name, **EXACTLY)
+    took = []
+    for number in range(20):
+        produce(flow.source, topic_name, numbered(1, start=number))
+        before = time.monotonic()
+        wait_until_committed(flow, running, topic_name)
+        took.append(time.monotonic() - before)
+    assert sorted(took)[10] < 0.25
+    end = offsets(flow.target, flow.positions_topic)[1]
+    time.sleep(1.2)  # two times as long as positions wait to be stored
+    assert offsets(flow.target, flow.positions_topic)[1] == end
+    running.release()
+    require_same(flow, topic_name, remote)
+
+
+def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    moments = random.Random(seed)
+    remote = flow.create(topic_name, PARTITIONS)
+    with Load(flow.source, topic_name, PARTITIONS, rate=4000, codec="lz4"):
+        for _ in range(10):
+            running = flow.start(topic_name, **EXACTLY)
+            time.sleep(moments.uniform(0.05, 0.6))
+            assert running.heard.failures == []
+            running.crash()
+    running = flow.copy(topic_name, **EXACTLY)
+    assert running.heard.events == []
+    require_clean(flow.source, topic_name, flow.target, remote)
+    # Something was aborted, or the crashes came at the wrong moments and show nothing.
+    whole = consume(flow.target, remote, isolation="read_uncommitted")
+    assert len(whole) > len(consume(flow.target, remote))
+
+
+def test_a_zombie_is_fenced_and_ends(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name, PARTITIONS)
+    with Load(flow.source, topic_name, PARTITIONS, rate=2000):
+        zombie = flow.start(topic_name, **EXACTLY)
+        wait_until_committed(flow, zombie, topic_name)
+        heir = flow.start(topic_name, **EXACTLY)
+        _, error = zombie.wait_for_failure()
+        wait_until_committed(flow, heir, topic_name)
+    assert isinstance(error, FencedError)
+    assert "north-mm2-MirrorSourceConnector-0" in str(error)
+    assert "north->south" in str(error)
+    assert len(zombie.events("fenced")) == 1
+    flow.wait_until_caught_up(heir, topic_name)
+    heir.release()
+    assert heir.heard.failures == []
+    assert heir.heard.events == []
+    require_clean(flow.source, topic_name, flow.target, remote)
+
+
+def test_partitions_move_between_copiers_under_load(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name, PARTITIONS)
+    first, second = TopicPartition(TopicName(topic_name), 0), TopicPartition(TopicName(topic_name), 1)
+    with Load(flow.source, topic_name, PARTITIONS, rate=3000):
+        running = flow.start(topic_name, **EXACTLY)
+        other = flow.open(**EXACTLY, worker_group_id="another")
+        for _ in range(4):
+            for partition in (first, second):
+                position = running.let_go(partition)
+                assert flow.stored(*partition) == position
+                other.grant([flow.grant(partition)])
+            time.sleep(0.15)
+            for partition in (first, second):
+                position = other.let_go(partition)
+                assert flow.stored(*partition) == position
+                running.grant([flow.grant(partition)])
+            time.sleep(0.15)
+    flow.wait_until_caught_up(running, topic_name)
+    running.release()
+    assert running.heard.failures == other.heard.failures == []
+    assert running.heard.events == other.heard.events == []
+    require_clean(flow.source, topic_name, flow.target, remote)
+
+
+def test_a_transaction_that_took_too_long_is_done_again(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name)
+    settings = {**EXACTLY, "producer": {"transaction_timeout_ms": 1000}, "transaction_interval_ms": 60_000}
+    with Load(flow.source, topic_name, 1, rate=500):
+        running = flow.start(topic_name, transaction_boundary="interval", **settings)
+        text = running.wait_for_event("transaction")
+    assert "was open for" in text
+    running.crash()
+    running = flow.copy(topic_name, **EXACTLY)
+    require_clean(flow.source, topic_name, flow.target, remote)
+
+
+def test_aborted_and_open_source_transactions_stay_behind(copy_flow: CopyFlow, topic_name: str, new_name: Any) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name)
+    for number in range(6):
+        produce(
+            flow.source,
+            topic_name,
+            numbered(20, start=20 * number),
+            transactional_id=new_name("tx"),
+            abort=number % 2 == 1,
+        )
+    running = flow.start(topic_name, **EXACTLY)
+    # The last marker holds no record; the position passes over it all the same.
+    wait_until_committed(flow, running, topic_name)
+    running.release()
+    expected = [b"%d" % number for start in (0, 40, 80) for number in range(start, start + 20)]
+    assert values(consume(flow.target, remote)) == expected
+    assert values(consume(flow.target, remote, isolation="read_uncommitted")) == expected
+
+
+@pytest.mark.parametrize("policy", ["skip", "stop"])
+def test_an_oversized_record(copy_flow: CopyFlow, topic_name: str, policy: str) -> None:
+    flow = copy_flow
+    remote = flow.create(topic_name, 2, remote_config={"max.message.bytes": "20000"})
+    produce(flow.source, topic_name, numbered(10, size=500))
+    produce(flow.source, topic_name, numbered(1, start=10, size=50_000))
+    produce(flow.source, topic_name, numbered(10, start=11, size=500))
+    produce(flow.source, topic_name, numbered(10), partition=1)
+    # The copier believes in a higher limit, so that the target has to refuse.
+    running = flow.start(topic_name, max_batch_bytes=1_000_000, oversized_record_policy=policy, **EXACTLY)
+    if policy == "stop":
+        _, error = running.wait_for_failure()
+        assert isinstance(error, RecordTooLargeError)
+        running.release()
+        stored = flow.stored(topic_name)
+        assert stored is not None
+        assert stored.next_source <= 10
+        arrived = consume(flow.target, remote, partitions=[0])
+        assert len(arrived) == stored.next_source
+        return
+    wait_until_committed(flow, running, topic_name, 0)
+    wait_until_committed(flow, running, topic_name, 1)
+    running.release()
+    there = [value[:2].rstrip(b".") for value in values(consume(flow.target, remote, partitions=[0])) if value]
+    assert there == [b"%d" % number for number in range(21) if number != 10]
+
+
+def test_switched_on_and_off_again(copy_flow: CopyFlow, topic_name: str) -> None:
+    """Each mode goes on where the other crashed: behind its position, and behind what arrived after that."""
+    flow = copy_flow
+    remote = flow.create(topic_name, PARTITIONS)
+    with Load(flow.source, topic_name, PARTITIONS, rate=3000):
+        for mode in ("disabled", "preparing", "enabled", "disabled", "enabled", "preparing"):
+            flow.take_over()
+            running = flow.start(topic_name, exactly_once=mode, consumer=COMMITTED, position_interval_ms=2000)
+            time.sleep(0.5)
+            running.crash()
+    flow.take_over()
+    running = flow.copy(topic_name, consumer=COMMITTED)
+    assert running.events("foreign") == []
+    require_clean(flow.source, topic_name, flow.target, remote)
