@@ -95,7 +95,7 @@ def move_leaders(scene: Scene, chance: random.Random) -> str:
             admin.alter_partition_reassignments(wanted)
             # Partitions whose preferred replica leads already answer with an error that says so.
             admin.elect_leaders(
-                "PREFERRED", {topic: list(range(PARTITIONS)) for topic in scene.remotes.values()}, raise_errors=False
+                0, {topic: list(range(PARTITIONS)) for topic in scene.remotes.values()}, raise_errors=False
             )
             pause(chance.uniform(0, 0.5))
     finally:
