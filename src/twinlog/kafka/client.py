@@ -73,13 +73,10 @@ class ClusterClient:
 
     def __post_init__(self) -> None:
         options = connection_options(self.settings)
-        self._control = FrameManager(self.loop.net, receive_message_max_bytes=MAX_FRAME_BYTES, **options)
-        self._data = FrameManager(
-            self.loop.net,
-            receive_message_max_bytes=MAX_FRAME_BYTES,
-            max_in_flight_requests_per_connection=64,
-            **options,
-        )
+        # With one more in flight kafka-python refuses a request at once.
+        limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
+        self._control = FrameManager(self.loop.net, **limits, **options)
+        self._data = FrameManager(self.loop.net, **limits, **options)
         for manager in (self._control, self._data):
             # Metadata is asked for here, by name; the managers must never create a topic by asking.
             manager.cluster.config["allow_auto_create_topics"] = False

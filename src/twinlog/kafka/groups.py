@@ -26,6 +26,9 @@ T = TypeVar("T")
 CHUNK = 100
 """Groups per question."""
 
+AT_ONCE = 32
+"""Requests in flight, of the 64 that a connection may have."""
+
 _TIMEOUT_S = 15.0
 _FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
 _SEVERAL_COORDINATORS, _SEVERAL_GROUPS = 4, 8
@@ -163,16 +166,18 @@ class GroupAdmin:
         )
 
     async def _ask_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
-        """Send all at once; the brokers answer each connection's in turn. Raises the first error."""
+        """Send many at once; a broker answers those of a connection in turn. Raises the first error."""
         loop = self._client.loop
+        answers: list[Any] = []
         try:
-            return await loop.gather(
-                [loop.spawn(self._client.ask, request, node, _TIMEOUT_S) for node, request in requests]
-            )
+            for some in _portions(requests, AT_ONCE):
+                asked = [loop.spawn(self._client.ask, request, node, _TIMEOUT_S) for node, request in some]
+                answers += await loop.gather(asked)
         except TwinlogError:
             # A coordinator that does not answer may be one no more.
             self._nodes.clear()
             raise
+        return answers
 
     def _trouble(self, what: str, code: int) -> ClusterError:
         return ClusterError(f"cluster {self._client.alias}: {what}: {faults.explain(code)}")

@@ -1,0 +1,92 @@
+"""Real consumer groups: members that read, commit and go, with either group protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal
+
+from confluent_kafka import Consumer, KafkaException, Message
+
+from harness.cluster import ClientConfig, KafkaCluster
+
+Protocol = Literal["classic", "consumer"]
+PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
+DEADLINE_S = 30.0
+
+
+class Member:
+    """One member of a group; it commits only when told. Use as a context manager, which leaves the group."""
+
+    def __init__(self, cluster: KafkaCluster, group: str, topics: Sequence[str], protocol: Protocol) -> None:
+        settings: ClientConfig = {
+            **cluster.client_config(),
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "topic.metadata.refresh.interval.ms": 500,
+        }
+        if protocol == "classic":
+            settings["session.timeout.ms"] = 6000
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe(list(topics))
+
+    def __enter__(self) -> Member:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def read(self, count: int) -> list[bytes]:
+        """The values of the next `count` records."""
+        found: list[bytes] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(found)} of {count} records within {DEADLINE_S:.0f} s")
+            found += [value for message in [self._consumer.poll(0.2)] if (value := _value(message)) is not None]
+        return found
+
+    def read_on(self, quiet_s: float = 1.5) -> list[bytes]:
+        """The values of all further records, until none came for `quiet_s` seconds; it must be assigned already."""
+        found: list[bytes] = []
+        last = time.monotonic()
+        while time.monotonic() - last < quiet_s:
+            value = _value(self._consumer.poll(0.2))
+            if value is not None:
+                found.append(value)
+                last = time.monotonic()
+        return found
+
+    def join(self) -> None:
+        """Wait until it has partitions."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not self._consumer.assignment():
+            if time.monotonic() > deadline:
+                raise TimeoutError("no partitions were assigned")
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                raise AssertionError("it read a record while it joined: nothing may be left in its topics")
+
+    def commit(self) -> float:
+        """Commit what was read; the time of it."""
+        self._consumer.commit(asynchronous=False)
+        return time.monotonic()
+
+    def beat(self) -> None:
+        """Serve the group's protocol; a member that does nothing is thrown out."""
+        self._consumer.poll(0)
+
+
+def _value(message: Message | None) -> bytes | None:
+    if message is None:
+        return None
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+    return message.value() or b""

@@ -1,0 +1,129 @@
+"""Groups of a real cluster, many at a time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.groups import Committed, commit_offsets, group_offsets
+from harness.produce import numbered, produce
+from harness.topics import create_topic
+from harness.wait import wait_for
+from tests.integration.consuming import PROTOCOLS, Member, Protocol
+from twinlog.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.groups import GroupAdmin
+from twinlog.settings import ClientSettings
+from twinlog.types import GroupId, TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+GROUPS = 1000
+UNKNOWN_TOPIC, UNKNOWN_MEMBER = 3, 25
+
+
+@pytest.fixture
+def admin(source_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
+    admin = ClusterAdmin("east", ClientSettings((source_cluster.bootstrap,)))
+    try:
+        admin.connect()
+        yield admin
+    finally:
+        admin.close()
+
+
+@pytest.fixture
+def topic(source_cluster: KafkaCluster, new_name: Callable[[str], str]) -> str:
+    return create_topic(source_cluster, new_name("groups"), 3)
+
+
+def some_offsets(topic: str, *offsets: int) -> GroupOffsets:
+    return {
+        TopicPartition(TopicName(topic), part): CommittedOffset(offset, "größe") for part, offset in enumerate(offsets)
+    }
+
+
+def commit_soon(admin: ClusterAdmin, groups: GroupAdmin, offsets: dict[GroupId, GroupOffsets]) -> None:
+    """Commit; the first group of a cluster has no coordinator at once."""
+    wait_for(lambda: not admin.call(groups.commit, offsets), 30, "the offsets are committed")
+
+
+@pytest.mark.parametrize("several", [True, False], ids=["many groups a request", "one group a request"])
+def test_what_is_committed_is_read_by_others_and_read_back(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str, several: bool
+) -> None:
+    groups = GroupAdmin(admin.client, several=several)
+    names = [GroupId(f"{topic}-{number}") for number in range(3)]
+    offsets = {name: some_offsets(topic, 5, 0, 7 + number) for number, name in enumerate(names)}
+    commit_soon(admin, groups, offsets)
+    assert group_offsets(source_cluster, names) == {
+        name: {(where.topic, where.partition): Committed(*what) for where, what in offsets[name].items()}
+        for name in names
+    }
+    nobody = GroupId(f"{topic}-nobody")
+    assert admin.call(groups.offsets, [*names, nobody]) == ({**offsets, nobody: {}}, {})
+
+
+def test_groups_that_committed_nothing_new_keep_their_values(admin: ClusterAdmin, topic: str) -> None:
+    groups = GroupAdmin(admin.client)
+    name = GroupId(topic)
+    commit_soon(admin, groups, {name: some_offsets(topic, 1)})
+    first, _ = admin.call(groups.offsets, [name])
+    again, _ = admin.call(groups.offsets, [name])
+    assert again[name] is first[name]
+    commit_soon(admin, groups, {name: some_offsets(topic, 2)})
+    assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_states_of_groups_and_who_may_not_be_committed_for(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str, protocol: Protocol
+) -> None:
+    groups = GroupAdmin(admin.client)
+    name = GroupId(topic)
+    produce(source_cluster, topic, numbered(3))
+    with Member(source_cluster, name, [topic], protocol) as member:
+        member.read(3)
+        member.commit()
+        there = admin.call(groups.listed)[name]
+        assert there == Group(name, "consumer", "Stable", there.kind)
+        assert there.kind.lower() == protocol
+        assert there.commits
+        assert not there.empty
+        parts = set(some_offsets(topic, 2))
+        assert admin.call(groups.commit, {name: some_offsets(topic, 2)}) == {name: dict.fromkeys(parts, UNKNOWN_MEMBER)}
+    wait_for(lambda: admin.call(groups.listed)[name].empty, 20, "the member has left")
+    assert admin.call(groups.commit, {name: some_offsets(topic, 2)}) == {}
+    assert admin.call(groups.offsets, [name])[0][name][TopicPartition(TopicName(topic), 0)].offset == 2
+
+
+def test_each_partition_has_its_own_result(admin: ClusterAdmin, topic: str) -> None:
+    groups = GroupAdmin(admin.client)
+    name = GroupId(topic)
+    commit_soon(admin, groups, {name: some_offsets(topic, 1)})
+    elsewhere = some_offsets(f"{topic}-not-there", 4)
+    refused = admin.call(groups.commit, {name: {**some_offsets(topic, 2), **elsewhere}})
+    assert refused == {name: dict.fromkeys(elsewhere, UNKNOWN_TOPIC)}
+    assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
+
+
+def test_a_thousand_groups_take_seconds(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str, new_name: Callable[[str], str]
+) -> None:
+    groups = GroupAdmin(admin.client)
+    commit_offsets(source_cluster, {topic: {(topic, 0): 1}})
+    names = [GroupId(f"{topic}-{number}") for number in range(GROUPS)]
+    offsets = {name: some_offsets(topic, 1, 2, number) for number, name in enumerate(names)}
+    begun = time.monotonic()
+    assert admin.call(groups.commit, offsets) == {}
+    committed = time.monotonic()
+    assert admin.call(groups.offsets, names) == (offsets, {})
+    read = time.monotonic()
+    assert set(names) <= set(admin.call(groups.listed))
+    assert committed - begun < 10
+    assert read - committed < 3
+    log.info("%d groups: committed in %.2f s, read in %.2f s", GROUPS, committed - begun, read - committed)
