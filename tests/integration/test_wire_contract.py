@@ -27,6 +27,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_response import read_fetch_response
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.selector import LeanSelector
+from twinlog.kafka.transport import PlainTransport, TlsTransport
 from twinlog.settings import ClientSettings
 from twinlog.types import TopicName
 
@@ -69,11 +70,11 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
         (wire.FrameConnection, KafkaConnection, "connection_made"),
         (wire.FrameParser, KafkaProtocol, "send_request"),
         (wire.FrameParser, KafkaProtocol, "receive_bytes"),
-        (wire._PlainTransport, KafkaTCPTransport, "resume_reading"),
-        (wire._PlainTransport, KafkaTCPTransport, "pause_reading"),
-        (wire._PlainTransport, KafkaTCPTransport, "write"),
-        (wire._TlsTransport, KafkaSSLTransport, "resume_reading"),
-        (wire._TlsTransport, KafkaSSLTransport, "write"),
+        (PlainTransport, KafkaTCPTransport, "resume_reading"),
+        (PlainTransport, KafkaTCPTransport, "pause_reading"),
+        (PlainTransport, KafkaTCPTransport, "write"),
+        (TlsTransport, KafkaSSLTransport, "resume_reading"),
+        (TlsTransport, KafkaSSLTransport, "write"),
         (LeanSelector, NetworkSelector, "register_event"),
         (LeanSelector, NetworkSelector, "unregister_event"),
         (LeanSelector, NetworkSelector, "_poll_once"),
@@ -107,7 +108,7 @@ def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) 
     for connection in connections:
         assert type(connection) is wire.FrameConnection
         assert type(connection.parser) is wire.FrameParser
-        assert type(connection.transport) is wire._PlainTransport
+        assert type(connection.transport) is PlainTransport
         assert connection.transport._frame is None
         assert connection.transport._limit == 256 << 20
 

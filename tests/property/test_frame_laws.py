@@ -16,7 +16,8 @@ from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.protocol.producer import ProduceRequest
 
 from twinlog.kafka.loop import Loop
-from twinlog.kafka.wire import PRODUCE_VERSION, SCRATCH_BYTES, FrameParser, RawProduce, _PlainTransport
+from twinlog.kafka.transport import SCRATCH_BYTES, PlainTransport
+from twinlog.kafka.wire import PRODUCE_VERSION, FrameParser, RawProduce
 
 LIMIT = 200_000
 
@@ -88,8 +89,8 @@ class Road:
         near, self.far = socket.socketpair()
         near.setblocking(False)
         self.receiver = Receiver()
-        self.transport = _PlainTransport(net, near, host="here")
-        self.transport._prepare_frames(LIMIT)
+        self.transport = PlainTransport(net, near, host="here")
+        self.transport._prepare_frames(LIMIT, lambda: True)
         self.transport._protocol = self.receiver
 
     def send(self, data: bytes) -> Exception | None:

@@ -1,0 +1,149 @@
+"""Connections that read frames instead of chunks, and send at once what the socket takes.
+
+A response is received straight into one writable buffer of its size; those of kafka-python read 4 KiB at a time.
+"""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from kafka.errors import KafkaConnectionError, KafkaProtocolError
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+SCRATCH_BYTES = 64 << 10
+"""Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
+
+_INT = struct.Struct(">i")
+
+
+class _Frames:
+    """Mixed into a transport: reads frames instead of chunks."""
+
+    _net: Any
+    _sock: Any
+    _protocol: Any
+    _read: bool
+    _write: bool
+    _writing: bool
+    _closed: bool
+    _write_buffer: Any
+    _write_task: Any
+    last_read: float
+    last_write: float
+
+    def _prepare_frames(self, limit: int, may_send: Callable[[], bool]) -> None:
+        self._may_send = may_send
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._head = b""
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._limit = limit
+
+    def resume_reading(self) -> None:
+        if not self._read:
+            self._read = True
+            self._net.watch(self._sock, self._readable)
+
+    def pause_reading(self) -> None:
+        if self._read:
+            self._read = False
+            self._net.unregister_event(self._sock, selectors.EVENT_READ)
+
+    def _readable(self) -> None:
+        if self._read and not self._closed:
+            error = self._receive()
+            if error is not None:
+                self.abort(error=error)  # type: ignore[attr-defined]
+
+    def write(self, data: bytes) -> None:
+        """Send at once what the socket takes; the rest goes when it takes more."""
+        if not self._write or self._closed:
+            raise RuntimeError("Transport closed for writes")
+        self._write_buffer.append(data)
+        if self._writing:
+            return
+        _, error = self._sock_send()
+        if error is not None:
+            # Not from here: the caller is not done with this request yet.
+            self._net.call_soon(lambda: self.abort(error=error))  # type: ignore[attr-defined]
+        elif self._write_buffer:
+            self._writing = True
+            self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
+        else:
+            self.last_write = time.monotonic()
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        # Asked here, because a request may have waited for a connection, and the rest of one for room in the socket.
+        if not self._may_send():
+            return 0, cast(Exception, KafkaConnectionError("not allowed to send any more"))
+        return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
+
+    def _receive(self) -> Exception | None:
+        """Read what there is; the error that ends the connection, None when it goes on."""
+        fresh = True
+        while True:
+            frame = self._frame
+            try:
+                if frame is None:
+                    received = self._sock.recv_into(self._scratch)
+                else:
+                    received = self._sock.recv_into(memoryview(frame)[self._filled :])
+            except (BlockingIOError, InterruptedError):
+                return None
+            except OSError as error:
+                if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                    return None
+                return cast(Exception, KafkaConnectionError(error)) if fresh else None
+            if not received:
+                # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
+                return cast(Exception, KafkaConnectionError("socket disconnected")) if fresh else None
+            fresh = False
+            self.last_read = time.monotonic()
+            try:
+                if frame is None:
+                    self._take(self._scratch[:received])
+                else:
+                    self._filled += received
+                    if self._filled == len(frame):
+                        self._deliver(frame)
+            except KafkaProtocolError as error:
+                return cast(Exception, error)
+            if self._closed:
+                return None
+
+    def _take(self, data: memoryview) -> None:
+        position, end = 0, len(data)
+        while position < end:
+            need = 4 - len(self._head)
+            self._head += bytes(data[position : position + need])
+            position += need
+            if len(self._head) < 4:
+                return
+            (size,) = _INT.unpack(self._head)
+            if not 0 <= size <= self._limit:
+                raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
+            frame = bytearray(size)
+            have = min(size, end - position)
+            frame[:have] = data[position : position + have]
+            position += have
+            self._frame, self._filled = frame, have
+            if have == size:
+                self._deliver(frame)
+
+    def _deliver(self, frame: bytearray) -> None:
+        self._frame, self._head = None, b""
+        protocol = self._protocol
+        if protocol is not None:
+            protocol.data_received(frame)
+
+
+class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
+    pass
+
+
+class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
+    pass
