@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit bench faults build lock clean
+.PHONY: help demo test check unit bench faults drill build lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench: .venv/.ready ## side by side with MirrorMaker 2
 
 faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes
 	@$(PYTHON) -m faults $(ARGS)
+
+drill: .venv/.ready ## kill the source under twinlog and under MirrorMaker 2: what do its groups skip and repeat?
+	@$(PYTHON) -m faults.drill $(ARGS)
 
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation

@@ -223,6 +223,12 @@ class Load:
             raise HarnessError(f"load on {self.topic}: {left} records not written; {self._errors[:3]}")
         return self.total
 
+    def abandon(self) -> None:
+        """End the load without waiting for a cluster that is gone."""
+        self._stopping.set()
+        self._thread.join()
+        self._producer.purge()
+
     def __enter__(self) -> Load:
         return self.start()
 

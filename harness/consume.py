@@ -87,7 +87,7 @@ def _to_the_end(consumer: Consumer, topic: str, open_ends: set[int], deadline_s:
         for message in consumer.consume(num_messages=10_000, timeout=0.1):
             error = message.error()
             if error is None:
-                records.append(_record(message))
+                records.append(to_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 open_ends.discard(int(message.partition() or 0))
             elif not error.retriable():
@@ -95,7 +95,8 @@ def _to_the_end(consumer: Consumer, topic: str, open_ends: set[int], deadline_s:
     return records
 
 
-def _record(message: Message) -> Record:
+def to_record(message: Message) -> Record:
+    """The same record without its client."""
     kind, timestamp = message.timestamp()
     return Record(
         topic=str(message.topic()),
