@@ -17,6 +17,7 @@ RECORDERS: dict[str, list[str]] = {
     "Formats": [],
     "Translations": [],
     "Clients": [],
+    "Flows": [],
 }
 
 

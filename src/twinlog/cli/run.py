@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
-from twinlog.cli.live import LiveTable, LogLines
+from twinlog.cli.foreground import Outcome, end_process, print_problems, run_flows
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
+EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
 
@@ -64,37 +60,10 @@ def run(
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(f"problem: {problem}", err=True)
-        typer.echo("nothing was started and no cluster was contacted", err=True)
+        print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
-    table = sys.stderr.isatty()
-    _log_to_stderr(table)
-    for warning in config.warnings:
-        logging.getLogger("twinlog").warning("%s", warning)
-
-    from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-
-    runner = Runner(config.flows, RunOptions(master, settings, until is Until.CAUGHT_UP))
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)
-        runner.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    display = LiveTable(runner) if table else LogLines(runner)
-    try:
-        code = runner.run(started=lambda _: display.start())
-    except Exception as error:
-        logging.getLogger("twinlog").error("twinlog ends: %s", error)
-        code = 1
-    finally:
-        display.stop()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Spark's and Kafka's threads have nothing left to do; waiting for them could take longer than a clean stop may.
-    os._exit(code)
+    outcome = run_flows(config, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP)
+    end_process(0 if outcome is Outcome.ENDED else EXIT_FAILED)
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:
@@ -114,22 +83,3 @@ def _spark_settings(pairs: list[str]) -> dict[str, str]:
             )
         settings[key.strip()] = value.strip()
     return settings
-
-
-def _log_to_stderr(table: bool) -> None:
-    handler: logging.Handler
-    if table:
-        from rich.logging import RichHandler  # noqa: PLC0415
-
-        from twinlog.cli.live import console  # noqa: PLC0415
-
-        handler = RichHandler(console=console, show_path=False, markup=False)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-    else:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("twinlog").setLevel(logging.INFO)
-    # Lost connections are retried and reported by the flow they belong to.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -59,13 +59,41 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 
 ## What differs from MirrorMaker 2
 
-- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on.
+- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on, and
+  so does `connect-mirror-maker`, which reads files as MirrorMaker 2 does, except for keys that begin `twinlog.`.
 - A comment behind a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
 - A `${...}` reference to something missing is an error as soon as a flow needs its value.
-- Only MirrorMaker 2's own classes for naming and filtering can be named: classes of your own cannot be loaded here.
+- Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of
+  groups have shorter defaults, because only what differs is written. What a file says counts. Where MirrorMaker 2 takes
+  an interval of 0 to mean never to pause, twinlog pauses for a tenth of a second.
 - Regular expressions are Java's. What Python cannot express is refused: classes inside classes, `&&`, Unicode classes
   such as `\\p{L}`, and the flags `x`, `u` and `U`.
 - Batches keep the codec of the source unless `producer.compression.type` names one.
+
+## Flows and heartbeats
+
+A flow copies when `A->B.enabled = true` stands in the file. As in MirrorMaker 2, every other ordered pair of clusters
+still has heartbeats, unless `emit.heartbeats.enabled = false` at top level or for the pair: with n clusters, n·(n-1)
+pairs write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror. For
+that each cluster needs its `bootstrap.servers`. `--clusters` leaves only pairs whose target it names; where no enabled
+flow leads, heartbeats alone are written, with a warning. A file in which no flow at all is enabled is refused, because
+somebody forgot one, unless it also says `emit.heartbeats.enabled`.
+
+## Settings that exclude each other
+
+- `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 would not copy.
+- `emit.offset-syncs.enabled = false` means no checkpoints and no offsets of groups either, as in MirrorMaker 2; so does
+  `emit.checkpoints.enabled = false`. What was asked for and is off for such a reason is told in a warning.
+- `A->B.exactly.once.support = required` is an error unless `B.exactly.once.source.support = enabled` and
+  `A.consumer.isolation.level = read_committed`. Without the latter exactly-once copying is warned of, because records
+  of aborted transactions are copied too.
+- `A->B.transaction.boundary = connector` is an error, in MirrorMaker 2 too.
+
+## Classes of your own
+
+`replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take
+MirrorMaker 2's class names for what is built in, or [a Python class](custom-classes.md) as `package.module:Class`. Java
+classes, transforms and a forwarding admin class of your own cannot be loaded, and are refused.
 
 ## How to read the tables
 
@@ -100,6 +128,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
     ),
 )
 
+_OWN = ", or `package.module:Class`"
 _EFFECTS = {Effect.WORKS: "**works**", Effect.LATER: "later", Effect.JVM: "Java"}
 
 
@@ -128,7 +157,7 @@ def _accepted(key: Key) -> str:
     if key.choices:
         return ", ".join(f"`{choice}`" for choice in key.choices)
     if key.accepted_classes:
-        return ", ".join(f"`{name}`" for name in key.accepted_classes)
+        return ", ".join(f"`{name}`" for name in key.accepted_classes) + (_OWN if key.custom else "")
     if key.form is not None:
         return key.form.value
     parts = []

@@ -1,0 +1,93 @@
+"""Runs the flows of a configuration in this process: its log, its display, and the signals that end it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from twinlog.cli.live import LiveTable, LogLines
+from twinlog.config import MirrorConfig
+from twinlog.errors import ConfigError
+
+
+class Outcome(Enum):
+    """How a run ended: told to or done; with a flow that failed; or at once, because it could not run."""
+
+    ENDED = "ended"
+    FAILED = "failed"
+    BROKEN = "broken"
+
+
+def print_problems(error: ConfigError) -> None:
+    """Every problem of a file, on stderr."""
+    for problem in error.problems:
+        typer.echo(f"problem: {problem}", err=True)
+    typer.echo("nothing was started and no cluster was contacted", err=True)
+
+
+def run_flows(
+    config: MirrorConfig,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    until_caught_up: bool = False,
+    warnings: Sequence[str] = (),
+) -> Outcome:
+    """Run the flows until SIGTERM, SIGINT or their end. `warnings` are said before those of the file."""
+    table = sys.stderr.isatty()
+    _log_to_stderr(table)
+    for warning in (*warnings, *config.warnings):
+        logging.getLogger("twinlog").warning("%s", warning)
+
+    from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+
+    runner = Runner(config.flows, RunOptions(master, conf or {}, until_caught_up))
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)
+        runner.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    display = LiveTable(runner) if table else LogLines(runner)
+    try:
+        return Outcome.FAILED if runner.run(started=lambda _: display.start()) else Outcome.ENDED
+    except Exception as error:
+        logging.getLogger("twinlog").error("twinlog ends: %s", error)
+        return Outcome.BROKEN
+    finally:
+        display.stop()
+
+
+def end_process(code: int) -> NoReturn:
+    """End now: Spark's and Kafka's threads have nothing left to do, and waiting for them could take long."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _log_to_stderr(table: bool) -> None:
+    handler: logging.Handler
+    if table:
+        from rich.logging import RichHandler  # noqa: PLC0415
+
+        from twinlog.cli.live import console  # noqa: PLC0415
+
+        handler = RichHandler(console=console, show_path=False, markup=False)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("twinlog").setLevel(logging.INFO)
+    # Lost connections are retried and reported by the flow they belong to.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    logging.getLogger("py4j").setLevel(logging.ERROR)

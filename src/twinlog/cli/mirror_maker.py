@@ -1,0 +1,134 @@
+"""`connect-mirror-maker`: twinlog under the name, the arguments and the exit codes of MirrorMaker 2's own script.
+
+Kafka's connect-mirror-maker.sh, kafka-run-class.sh and class MirrorMaker are the model, so that unit files and
+containers run as they are. A key that nobody knows is a warning here, because MirrorMaker 2 ignores it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+
+from twinlog.cli.foreground import Outcome, end_process, print_problems, run_flows
+from twinlog.config import load
+from twinlog.errors import ConfigError
+
+PROGRAM = "connect-mirror-maker"
+EXIT_USAGE = 1
+EXIT_ARGUMENTS = 255
+EXIT_ERROR = 2
+EXIT_START = 3
+DEFAULT_EXTRA_ARGS = "-name mirrorMaker"
+
+JAVA_VARIABLES = (
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_OPTS",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_LOG4J_OPTS",
+    "KAFKA_DEBUG",
+    "JMX_PORT",
+)
+"""What Kafka's scripts read from the environment for the sake of a Java process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a command line asks for; `clusters` is None for all."""
+
+    file: Path
+    clusters: tuple[str, ...] | None
+    daemon: bool
+    log_name: str
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_ARGUMENTS, f"{self.prog}: error: {message}\n")
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments:
+    """The meaning of a command line. Exits with 1 if it is empty, with 255 if it is wrong, with 0 after `--help`."""
+    if not arguments:
+        sys.stderr.write(f"USAGE: {PROGRAM} [-daemon] mm2.properties\n")
+        raise SystemExit(EXIT_USAGE)
+    parser = _Parser(PROGRAM, allow_abbrev=False, description="Runs the flows of a MirrorMaker 2 file with twinlog.")
+    parser.add_argument(
+        "-daemon",
+        action="store_true",
+        help="Only as the first argument: go on in the background, and log to mirrorMaker.out in $LOG_DIR or ./logs.",
+    )
+    parser.add_argument(
+        "--clusters", nargs="+", metavar="CLUSTER", help="Run only flows whose target is one of these clusters."
+    )
+    parser.add_argument("file", metavar="mm2.properties", type=Path, help="MirrorMaker 2's configuration file.")
+    found = parser.parse_args(arguments)
+    if found.daemon and (arguments[0] != "-daemon" or arguments.count("-daemon") > 1):
+        parser.error("unrecognized arguments: '-daemon' must be the first")
+    if not os.access(found.file, os.R_OK) or found.file.is_dir():
+        parser.error(f"argument mm2.properties: cannot read file: '{found.file}'")
+    # Kafka's script hands these to the one that starts Java.
+    extra = shlex.split(environment.get("EXTRA_ARGS", DEFAULT_EXTRA_ARGS))
+    name = next((value for word, value in pairwise(extra) if word == "-name"), "mirrorMaker")
+    clusters = None if found.clusters is None else tuple(found.clusters)
+    return Arguments(found.file, clusters, found.daemon or "-daemon" in extra, name)
+
+
+def java_warnings(environment: Mapping[str, str]) -> list[str]:
+    """One sentence if the environment speaks to a Java process, nothing otherwise."""
+    found = [name for name in JAVA_VARIABLES if environment.get(name)]
+    if not found:
+        return []
+    text = f"{', '.join(found)}: meant for a Java process of Kafka; nothing here reads it"
+    if "java.security.auth.login.config" in environment.get("KAFKA_OPTS", ""):
+        text += ", and no login file either: write sasl.jaas.config into the properties"
+    return [text]
+
+
+def detach(arguments: Arguments, environment: Mapping[str, str]) -> Path:
+    """Start the same in a session of its own, without a terminal; returns the file it logs to."""
+    folder = Path(environment.get("LOG_DIR") or "logs")
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{arguments.log_name}.out"
+    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", str(arguments.file)]
+    if arguments.clusters is not None:
+        command += ["--clusters", *arguments.clusters]
+    with log.open("wb") as output:
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**environment, "EXTRA_ARGS": ""},
+        )
+    return log
+
+
+def main() -> None:
+    """The console script's entry."""
+    arguments = parse(sys.argv[1:], os.environ)
+    try:
+        config = load(arguments.file, arguments.clusters, unknown_keys="warn")
+    except ConfigError as error:
+        print_problems(error)
+        raise SystemExit(EXIT_ERROR) from None
+    if arguments.daemon:
+        detach(arguments, os.environ)
+        return
+    outcome = run_flows(config, warnings=java_warnings(os.environ))
+    end_process({Outcome.ENDED: 0, Outcome.BROKEN: EXIT_START, Outcome.FAILED: EXIT_ERROR}[outcome])
+
+
+if __name__ == "__main__":
+    main()

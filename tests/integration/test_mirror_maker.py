@@ -1,0 +1,119 @@
+"""`connect-mirror-maker` in place of MirrorMaker 2: the command line of a unit file, its environment, its signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.mirror_process import flow_properties
+
+SCRIPT = (sys.executable, "-m", "twinlog.cli.mirror_maker")
+COPY_S = 120.0
+STOP_S = 8.0
+
+
+@pytest.fixture
+def children() -> Iterator[list[psutil.Process]]:
+    """Processes that a test detached; each leads a group of its own."""
+    started: list[psutil.Process] = []
+    yield started
+    for process in started:
+        if process.is_running():
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def detached(file: Path) -> psutil.Process:
+    """The process that runs with this file and has no terminal any more."""
+
+    def find() -> psutil.Process | None:
+        for process in psutil.process_iter(["cmdline"]):
+            if str(file) in (process.info["cmdline"] or ()) and os.getsid(process.pid) == process.pid:
+                return process
+        return None
+
+    found = wait_for(find, 20.0, "the detached process is there")
+    assert found is not None
+    return found
+
+
+def test_as_a_daemon_it_copies_and_ends_at_sigterm(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    new_name: Callable[[str], str],
+    tmp_path: Path,
+    children: list[psutil.Process],
+) -> None:
+    left, right = clusters
+    here, there, topic = new_name("here"), new_name("there"), new_name("t")
+    create_topic(left, topic)
+    produce(left, topic, numbered(500))
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = {here}, {there}\n"
+        + flow_properties(f"{here}->{there}", left, right, {"topics": topic})
+        + f"{there}->{here}.enabled = true\nemit.heartbeat.enabled = true\nemit.heartbeats.enabled = false\n"
+    )
+    logs = tmp_path / "logs"
+    environment = {**os.environ, "LOG_DIR": str(logs), "KAFKA_HEAP_OPTS": "-Xms256M -Xmx2G"}
+    command = [*SCRIPT, "-daemon", str(file), "--clusters", there]
+    started = subprocess.run(command, env=environment, timeout=30, check=False, capture_output=True, text=True)
+    assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
+    process = detached(file)
+    children.append(process)
+    remote = f"{here}.{topic}"
+
+    def copied() -> bool:
+        assert process.is_running(), log()
+        return remote in topics(right) and offsets(right, remote, 0)[1] >= 500
+
+    def log() -> str:
+        return (logs / "mirrorMaker.out").read_text("utf-8", "replace")
+
+    wait_for(copied, COPY_S, "the records are copied")
+    process.terminate()
+    process.wait(STOP_S)
+    assert [record.value for record in consume(right, remote)] == [record.value for record in numbered(500)]
+    said = log()
+    assert said.count("KAFKA_HEAP_OPTS: meant for a Java process of Kafka") == 1
+    assert "emit.heartbeat.enabled: an unknown key, ignored" in said
+    assert "did you mean emit.heartbeats.enabled?" in said
+    assert "Traceback" not in said
+    # The way back was enabled too, but its target was not asked for.
+    assert not [name for name in topics(left) if name.startswith(f"{there}.")]
+
+
+def test_where_no_flow_leads_it_writes_heartbeats(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    left, right = clusters
+    here, there = new_name("here"), new_name("there")
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = {here}, {there}\nheartbeats.topic.replication.factor = 1\n"
+        + flow_properties(f"{here}->{there}", left, right, {})
+    )
+    child = Child("connect-mirror-maker", [*SCRIPT, str(file), "--clusters", here], tmp_path / "log")
+    child.start()
+    try:
+        wait_for(lambda: _beats(left, there, here), 30.0, "heartbeats of the way back are there")
+        psutil.Process(child.pid).send_signal(signal.SIGTERM)
+        assert child.wait(STOP_S) == 0
+    finally:
+        child.kill()
+
+
+def _beats(cluster: KafkaCluster, source: str, target: str) -> bool:
+    key = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in (source, target))
+    return "heartbeats" in topics(cluster) and any(record.key == key for record in consume(cluster, "heartbeats"))

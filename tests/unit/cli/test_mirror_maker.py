@@ -1,0 +1,102 @@
+"""`connect-mirror-maker` takes MirrorMaker 2's arguments and ends with its exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from twinlog.cli.mirror_maker import Arguments, java_warnings, parse
+
+FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "clusters", "daemon"),
+    [
+        ("FILE", None, False),
+        ("FILE --clusters a", ("a",), False),
+        ("FILE --clusters a b c", ("a", "b", "c"), False),
+        ("-daemon FILE", None, True),
+        ("-daemon FILE --clusters a b", ("a", "b"), True),
+    ],
+)
+def test_what_is_accepted(file: Path, words: str, clusters: tuple[str, ...] | None, daemon: bool) -> None:
+    found = parse(words.replace("FILE", str(file)).split(), {})
+    assert found == Arguments(file, clusters, daemon, "mirrorMaker")
+
+
+def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
+    assert parse([str(file)], {"EXTRA_ARGS": "-name west -loggc"}).log_name == "west"
+    assert parse([str(file)], {"EXTRA_ARGS": "-daemon -name west"}).daemon
+    assert parse([str(file)], {"EXTRA_ARGS": ""}) == Arguments(file, None, False, "mirrorMaker")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 1, "USAGE: connect-mirror-maker [-daemon] mm2.properties"),
+        (["-daemon"], 255, "the following arguments are required: mm2.properties"),
+        (["--clusters", "a", "FILE"], 255, "the following arguments are required: mm2.properties"),
+        (["FILE", "other"], 255, "unrecognized arguments: other"),
+        (["FILE", "--cluster", "a"], 255, "unrecognized arguments: --cluster a"),
+        (["FILE", "--clusters"], 255, "expected at least one argument"),
+        (["FILE", "-daemon"], 255, "'-daemon' must be the first"),
+        (["-name", "x", "FILE"], 255, "unrecognized arguments: -name"),
+        (["no-such-file"], 255, "cannot read file: 'no-such-file'"),
+        (["."], 255, "cannot read file: '.'"),
+    ],
+)
+def test_what_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str], words: Sequence[str], code: int, said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse([word.replace("FILE", str(file)) for word in words], {})
+    assert caught.value.code == code
+    assert said in capsys.readouterr().err
+
+
+def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(["--help"], {})
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("-daemon", "--clusters CLUSTER [CLUSTER ...]", "mm2.properties"))
+
+
+def test_java_options_are_told_of_once() -> None:
+    assert java_warnings({"KAFKA_HEAP_OPTS": "", "PATH": "/bin"}) == []
+    (told,) = java_warnings({"KAFKA_HEAP_OPTS": "-Xmx2G", "KAFKA_OPTS": "-Dx=y"})
+    assert told == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; nothing here reads it"
+    (told,) = java_warnings({"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"})
+    assert told.endswith("write sasl.jaas.config into the properties")
+
+
+def ended(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", *words]
+    environment = {**os.environ, "LOG_DIR": str(folder / "logs")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def test_a_wrong_file_ends_with_2_before_anything_starts(file: Path) -> None:
+    file.write_text(FILE + "tasks.max = 0\nnobody.knows = 1\n")
+    for words in ([str(file)], ["-daemon", str(file)]):
+        found = ended(*words, folder=file.parent)
+        assert found.returncode == 2
+        assert f"problem: {file}:5: tasks.max" in found.stderr
+        assert "nobody.knows" not in found.stderr
+        assert "nothing was started" in found.stderr
+    found = ended(str(file), "--clusters", "c", folder=file.parent)
+    assert (found.returncode, "--clusters: 'c'" in found.stderr) == (2, True)
+    assert not (file.parent / "logs").exists()
