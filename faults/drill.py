@@ -10,11 +10,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from faults.scene import COMMAND
 from harness.checker import Identity, Load, identify
@@ -75,7 +76,7 @@ class Drill:
 
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
-    """The file for both systems but for its first line; intervals of one second, the shortest that MirrorMaker 2 can be told."""
+    """The file for both systems but for its first line, with the shortest intervals that MirrorMaker 2 takes."""
     lines = {
         f"{HERE}.bootstrap.servers": source.bootstrap,
         f"{THERE}.bootstrap.servers": target.bootstrap,
@@ -107,6 +108,7 @@ class Reader:
         self.last_at = time.monotonic()
         """When the last record came."""
         self._at_most = at_most
+        self._asked: deque[int] = deque()
         self._consumer = Consumer(
             {
                 **cluster.client_config(),
@@ -114,6 +116,7 @@ class Reader:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 6000,
+                "on_commit": self._answered,
             }
         )
         self._consumer.subscribe([topic])
@@ -147,19 +150,22 @@ class Reader:
                 self._commit()
                 commit_at = time.monotonic() + COMMIT_EVERY_S
             if not room:
-                self._stopping.wait(COMMIT_EVERY_S)
+                # Answers to commits come with a poll, and no record may come with them.
+                self._consumer.pause(self._consumer.assignment())
+                self._consumer.poll(COMMIT_EVERY_S)
         self._consumer.close()
 
     def _commit(self) -> None:
         count = len(self.processed)
-        if count == self.committed:
-            return
-        try:
-            self._consumer.commit(asynchronous=False)
-        except KafkaException:
-            # The cluster is gone, or the group is being dealt anew; the next one counts.
-            return
-        self.committed = count
+        if count > max(self.committed, *self._asked, 0):
+            self._asked.append(count)
+            self._consumer.commit(asynchronous=True)
+
+    def _answered(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        """Called in the order of the commits."""
+        count = self._asked.popleft()
+        if error is None and all(place.error is None for place in places):
+            self.committed = count
 
 
 def run_drill(source: KafkaCluster, target: KafkaCluster, require_alive: Callable[[], None]) -> Drill:
