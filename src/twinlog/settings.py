@@ -140,6 +140,7 @@ class FlowSettings:
     `requested` where the target can, `required` or not at all, `never` sends all of a topic.
     `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
     `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
+    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one.
     """
 
     source: Alias
@@ -187,6 +188,7 @@ class FlowSettings:
     transaction_interval_ms: int = 100
     transaction_boundary: TransactionBoundary = "poll"
     worker_group_id: str | None = None
+    earlier_positions_topic: str | None = None
     policy_class: CustomClass | None = None
     topic_filter_class: CustomClass | None = None
     group_filter_class: CustomClass | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from itertools import permutations
 from pathlib import Path
 
 import javaproperties
@@ -142,6 +143,45 @@ def test_security_goes_from_client_to_cluster_to_top(
     found = resolve_flow(survey(parse_properties(text, "f"), "f"), Alias("A"), Alias("B")).consumer.get(name)
     expected = next((value for value in (side, client, cluster, top, flow) if value is not None), None)
     assert (None if found is None else int(found.value)) == expected
+
+
+FLAGS = st.one_of(st.none(), st.sampled_from(["true", "false"]))
+PAIRS = list(permutations("ABC", 2))
+
+
+@given(
+    st.lists(FLAGS, min_size=6, max_size=6),
+    st.lists(FLAGS, min_size=6, max_size=6),
+    FLAGS,
+    st.sets(st.sampled_from("ABC")),
+)
+@settings(deadline=None)
+def test_a_pair_runs_when_it_copies_or_has_heartbeats(
+    enabled: list[str | None], beats: list[str | None], top: str | None, targets: set[str]
+) -> None:
+    """The rule of MirrorMakerConfig.clusterPairs and of `--clusters`, for any file that enables a flow."""
+    lines = {f"{alias}.bootstrap.servers": f"{alias.lower()}:1" for alias in "ABC"}
+    lines |= {"emit.heartbeats.enabled": top} if top else {}
+    for (source, target), copies, beat in zip(PAIRS, enabled, beats, strict=True):
+        lines |= {f"{source}->{target}.enabled": copies} if copies else {}
+        lines |= {f"{source}->{target}.emit.heartbeats.enabled": beat} if beat else {}
+    text = "clusters = A, B, C\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
+    expected = {
+        f"{source}->{target}": copies == "true"
+        for (source, target), copies, beat in zip(PAIRS, enabled, beats, strict=True)
+        if (not targets or target in targets) and (copies == "true" or (beat or top or "true") == "true")
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "mm2.properties")
+        file.write_text(text)
+        try:
+            flows = load(file, sorted(targets) or None).flows
+        except ConfigError:
+            # Nothing runs, or nothing is enabled and nobody asked for heartbeats.
+            assert not expected or ("true" not in enabled and not top and not any(beats))
+            return
+    assert {flow.name: flow.enabled for flow in flows} == expected
+    assert [flow.enabled for flow in flows] == sorted((flow.enabled for flow in flows), reverse=True)
 
 
 def _loaded(text: str) -> FlowSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,13 @@ import typer
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.errors import ConfigError
-from twinlog.settings import FlowSettings
+from twinlog.settings import CustomClass, ExactlyOnce, FlowSettings
+
+_WRITES: Mapping[ExactlyOnce, str] = {
+    "disabled": "without transactions",
+    "preparing": "without transactions, ready for processes that use them",
+    "enabled": "in transactions, together with positions",
+}
 
 
 def check(
@@ -50,16 +57,40 @@ def check(
 
 def summary(flow: FlowSettings) -> list[str]:
     """A few lines that say what `flow`, which is enabled, does, for people."""
-    renamed = "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
-    every = flow.refresh_topics_interval_s
+    translated = _every("translated", flow.emit_checkpoints_interval_s)
+    committed = _every(f"committed on {flow.target}", flow.sync_group_offsets_interval_s)
     return [
         f"flow {flow.name}",
         f"  from       {', '.join(flow.consumer.client.bootstrap_servers)}",
         f"  to         {', '.join(flow.producer.client.bootstrap_servers)}",
-        f"  topics     {', '.join(flow.topics) or '(none)'}; they {renamed}",
-        f"  except     {', '.join(flow.topics_exclude) or '(none)'}",
-        f"  new topics {'not looked for' if every is None else f'looked for every {every:g} s'}",
+        f"  topics     {_chosen(flow.topics, flow.topic_filter_class)}; they {_renamed(flow)}",
+        f"  except     {_left_out(flow.topics_exclude, flow.topic_filter_class)}",
+        f"  new topics {_every('looked for', flow.refresh_topics_interval_s)}",
+        f"  settings   {_every('kept in step', flow.sync_topic_configs_interval_s)}",
+        f"  ACLs       {_every('kept in step', flow.sync_topic_acls_interval_s)}",
+        f"  groups     {_chosen(flow.groups, flow.group_filter_class)}",
+        f"  except     {_left_out(flow.groups_exclude, flow.group_filter_class)}",
+        f"  offsets    {translated}; {committed}",
         f"  tasks      at most {flow.tasks_max}",
         f"  positions  in {flow.positions_topic} on {flow.target}",
+        f"  writes     {_WRITES[flow.exactly_once]}",
         f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
     ]
+
+
+def _renamed(flow: FlowSettings) -> str:
+    if flow.policy_class is not None:
+        return f"are called as {flow.policy_class.path} says"
+    return "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
+
+
+def _every(work: str, seconds: float | None) -> str:
+    return f"not {work}" if seconds is None else f"{work} every {seconds:g} s"
+
+
+def _chosen(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else f"those that {own.path} accepts"
+
+
+def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else "all others"

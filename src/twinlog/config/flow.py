@@ -45,6 +45,8 @@ def build_flow(
         check_offset_syncs(connector)
         check_exactly_once(connector, worker, consumer.isolation_level, layers.source, layers.target, warnings)
         checkpoints, commits = translates_offsets(connector, f"{layers.source}->{layers.target}", warnings)
+    # As Connect's ConnectorOffsetBackingStore: the flow's own topic first, then the one that all flows share.
+    own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
     custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
     flow = FlowSettings(
         source=layers.source,
@@ -68,7 +70,10 @@ def build_flow(
         oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
         lease_seconds=connector.number("twinlog.lease.seconds"),
         position_interval_ms=connector.number("twinlog.position.interval.ms"),
-        offset_storage_topic=connector.text("offsets.storage.topic") or worker.text("offset.storage.topic") or None,
+        offset_storage_topic=own_positions or shared_positions or None,
+        earlier_positions_topic=(shared_positions or f"mm2-offsets.{layers.source}.internal")
+        if own_positions
+        else None,
         offset_storage_partitions=worker.number("offset.storage.partitions"),
         offset_storage_replication_factor=worker.number("offset.storage.replication.factor"),
         enabled=enabled,

@@ -337,7 +337,7 @@ ONE_FLOW_KEYS = (
         "offsets.storage.topic",
         STRING,
         None,
-        "Topic for this flow's positions; wins over `offset.storage.topic` of the target.",
+        "Topic for this flow's positions; those it lacks are taken from `offset.storage.topic` of the target.",
         form=Form.TOPIC,
     ),
     _one_flow(

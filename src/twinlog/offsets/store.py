@@ -1,4 +1,8 @@
-"""What the positions topic says, read on the driver: the last position of each source partition."""
+"""What the positions topic says, read on the driver: the last position of each source partition.
+
+A flow with a topic of its own takes what that lacks from the topic that it shared before (Connect class
+ConnectorOffsetBackingStore), so that it goes on where it stood.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,10 @@ class PositionStore:
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
         self._tail = TopicTail(target, TopicName(settings.positions_topic), committed=True)
+        earlier = settings.earlier_positions_topic
+        self._earlier: TopicTail | None = None
+        if earlier not in (None, settings.positions_topic):
+            self._earlier = TopicTail(target, TopicName(earlier), committed=True, optional=True)
         self._positions: dict[TopicPartition, Position] = {}
         self._lock = threading.Lock()
 
@@ -34,7 +42,14 @@ class PositionStore:
             return dict(self._positions)
 
     def _update(self) -> None:
-        for _, record in self._tail.read():
+        if self._earlier is not None:
+            self._take(self._earlier)
+            # Nobody writes positions of this flow there any more.
+            self._earlier = None
+        self._take(self._tail)
+
+    def _take(self, tail: TopicTail) -> None:
+        for _, record in tail.read():
             if record.key is None:
                 continue
             headers = tuple((name, value or b"") for name, value in record.headers)

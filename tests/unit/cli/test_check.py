@@ -36,14 +36,41 @@ def test_a_good_file(app: typer.Typer, tmp_path: Path) -> None:
         "  topics     x.*, y; they become a.<topic>",
         "  except     mm2.*\\.internal, .*\\.replica, __.*",
         "  new topics looked for every 5 s",
+        "  settings   kept in step every 30 s",
+        "  ACLs       kept in step every 30 s",
+        "  groups     .*",
+        "  except     console-consumer-.*, connect-.*, __.*",
+        "  offsets    translated every 1 s; not committed on b",
         "  tasks      at most 1",
         "  positions  in mm2-offsets.a.internal on b",
+        "  writes     without transactions",
         "  on a gap   stop; on a record too large: stop",
         "not enabled, heartbeats only",
         "  b->a",
     ]
     assert result.stderr.startswith("warning: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_is_off_or_of_ones_own(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_filters_of_check.py").write_text("class F:\n    def accepts(self, name): return True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (
+        "topic.filter.class = own_filters_of_check:F\ngroup.filter.class = own_filters_of_check:F\n"
+        "emit.checkpoints.enabled = false\nsync.topic.acls.enabled = false\nrefresh.topics.interval.seconds = -1\n"
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    )
+    lines = CliRunner().invoke(app, [write(tmp_path, BASE + text)]).stdout.splitlines()
+    assert lines[3:11] == [
+        "  topics     those that own_filters_of_check:F accepts; they keep their names",
+        "  except     all others",
+        "  new topics not looked for",
+        "  settings   kept in step every 30 s",
+        "  ACLs       not kept in step",
+        "  groups     those that own_filters_of_check:F accepts",
+        "  except     all others",
+        "  offsets    not translated; not committed on b",
+    ]
 
 
 def test_every_problem_is_printed(app: typer.Typer, tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ def read(folder: Path, text: str) -> MirrorConfig:
         ("b.producer.transaction.timeout.ms = 9000\n", "producer.transaction_timeout_ms", 9000),
         ("b.offset.storage.topic = all\n", "positions_topic", "all"),
         ("b.offset.storage.topic = all\na->b.offsets.storage.topic = mine\n", "positions_topic", "mine"),
+        ("", "earlier_positions_topic", None),
+        ("b.offset.storage.topic = all\n", "earlier_positions_topic", None),
+        ("a->b.offsets.storage.topic = mine\n", "earlier_positions_topic", "mm2-offsets.a.internal"),
+        ("b.offset.storage.topic = all\na->b.offsets.storage.topic = mine\n", "earlier_positions_topic", "all"),
         ("heartbeats.replication.enabled = false\n", "heartbeats_replication_enabled", False),
     ],
 )
