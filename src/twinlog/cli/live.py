@@ -13,8 +13,8 @@ from rich.table import Table
 from twinlog.run.view import Summary
 
 if TYPE_CHECKING:
-    from twinlog.run.flow import FlowRunner
     from twinlog.run.runner import Runner
+    from twinlog.run.seat import Seat
 
 log = logging.getLogger("twinlog")
 console = Console(stderr=True)
@@ -81,6 +81,7 @@ class LiveTable:
         for flow in self._runner.flows:
             seen = flow.view.summary()
             state = flow.state.value if not seen.trouble or flow.ended else f"{flow.state.value}: {seen.trouble}"
+            state = flow.waits or state
             table.add_row(
                 flow.settings.name,
                 state if flow.reason is None else f"{state}: {flow.reason}",
@@ -110,7 +111,9 @@ def eta(seen: Summary) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _line(flow: FlowRunner) -> str:
+def _line(flow: Seat) -> str:
+    if flow.waits is not None:
+        return f"{flow.settings.name}: {flow.waits}"
     seen = flow.view.summary()
     lag = "unknown" if seen.lag < 0 else f"{seen.lag}"
     text = (

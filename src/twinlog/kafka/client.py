@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,7 @@ class ClusterClient:
     _control: Any = field(init=False)
     _data: Any = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
+    _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
 
     def __post_init__(self) -> None:
@@ -80,6 +81,11 @@ class ClusterClient:
         for manager in (self._control, self._data):
             # Metadata is asked for here, by name; the managers must never create a topic by asking.
             manager.cluster.config["allow_auto_create_topics"] = False
+
+    def append_only_while(self, allowed: Callable[[], bool]) -> None:
+        """Append nothing while `allowed()` is false, whatever waits already to be sent."""
+        self._allowed = allowed
+        self._data.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
@@ -151,6 +157,8 @@ class ClusterClient:
         the open transaction which the batches are part of. Returns {(topic, partition): (error code, offset of the
         first record)}.
         """
+        if not self._allowed():
+            raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one appends nothing")
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         response = await (self.ask if control else self.send)(request, node, timeout_s + 5)
         return {

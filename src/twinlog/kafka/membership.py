@@ -79,7 +79,7 @@ class Membership:
         self.group = group
         self.session_s = SESSION_S
         self.generation: Generation | None = None
-        """None before the first join, and once the coordinator has said that this is no member any more."""
+        """None before the first `enter`, and once the coordinator has said that this is no member any more."""
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
@@ -88,7 +88,7 @@ class Membership:
     async def join(self, metadata: bytes) -> Generation:
         """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
 
-        `sync` must follow.
+        `enter` and `sync` must follow.
         """
         while True:
             response = await self._call(
@@ -115,8 +115,11 @@ class Membership:
                 break
         self._member_id = response.member_id
         members = {member.member_id: bytes(member.metadata) for member in response.members}
-        self.generation = Generation(response.generation_id, response.member_id, response.leader, members)
-        return self.generation
+        return Generation(response.generation_id, response.member_id, response.leader, members)
+
+    def enter(self, generation: Generation) -> None:
+        """Be a member of what `join` returned."""
+        self.generation = generation
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes | None:
         """The leader gives each member something (by member id), the others wait for it; returns this member's.

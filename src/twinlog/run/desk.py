@@ -24,9 +24,10 @@ LONG_POLL_S = 0.4
 class Desk:
     """Accepts lines from copiers and planners and passes each to its flow's `Leases`."""
 
-    def __init__(self, host: str, flows: Mapping[str, Leases]) -> None:
+    def __init__(self, host: str, flows: Mapping[str, Leases] | None = None) -> None:
         secret = secrets.token_bytes(32)
-        self._flows = flows
+        self.flows: dict[str, Leases] = dict(flows or {})
+        """The leases of each flow that this process runs, by the flow's name; they come and go."""
         self._listener = Listener((host, 0), backlog=128)
         port = self._listener.address[1]
         self.address = DriverAddress(host, int(port), secret)
@@ -49,7 +50,7 @@ class Desk:
             # On this thread, so that a caller who says nothing keeps nobody else waiting.
             line.challenge(self.address.secret)
             first = line.receive()
-            leases = self._flows.get(first.get("flow", ""))
+            leases = self.flows.get(first.get("flow", ""))
             if leases is None:
                 line.close()
             elif first["type"] == "hello":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.run.jobs import Jobs
@@ -13,13 +14,14 @@ log = logging.getLogger(__name__)
 
 
 class IdleFlow:
-    """Starts and stops with the process; needs no Spark, and nobody waits for it to catch up."""
+    """Needs no Spark, and nobody waits for it to catch up; it writes as long as `allowed()` says so."""
 
-    def __init__(self, settings: FlowSettings) -> None:
+    def __init__(self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True) -> None:
         self.settings = settings
         self.trouble: str | None = None
         """Why the last heartbeat was not written; None when it was."""
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._target.client.append_only_while(allowed)
         self._jobs = Jobs(settings.name, self._note)
 
     def start(self) -> None:

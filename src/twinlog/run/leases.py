@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 RELEASE_S = 4.0
 """A copier that does not let go within this time is cut off; it may not append any more by then, see `VALID_S`."""
 
+DROP_S = 1.0
+"""A copier that was told to drop everything is cut off after this time."""
+
 
 class Session:
     """The driver's end of one copier.
@@ -291,11 +294,16 @@ class Leases:
         return done
 
     def abandon(self) -> None:
-        """Cut every copier off at once: another process may run the flow, so nothing may be stored at the end."""
+        """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
         with self._changed:
             self._stopping = True
             sessions = list(self._sessions)
             self._changed.notify_all()
+        for session in sessions:
+            session.send({"type": "drop"})
+        with self._changed:
+            self._changed.wait_for(lambda: not self._sessions, DROP_S)
+            sessions = list(self._sessions)
         for session in sessions:
             session.close()
         self._claims.shutdown(wait=False)

@@ -10,30 +10,20 @@ from dataclasses import dataclass, field
 
 from twinlog.run.desk import Desk
 from twinlog.run.flow import FlowRunner, State
-from twinlog.run.idle import IdleFlow
+from twinlog.run.rehearsal import rehearse
+from twinlog.run.seat import IdleSeat, Seat
 from twinlog.settings import FlowSettings
-from twinlog.spark.query import FlowQuery
 from twinlog.spark.session import SparkEngine, local_master
 
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
-COPIERS_STOP_S = 2.5
-IDLE_STOP_S = 0.5
 TICK_S = 0.2
 EXECUTORS_S = 15.0
 """How long a start waits for the first executor of a cluster."""
 
 SLOTS_EVERY_S = 1.0
 SAY_AGAIN_S = 60.0
-RESTART_S = (1.0, 30.0)
-"""First and longest wait before a query that ended by itself is started again."""
-
-STUCK_S = 15.0
-"""A query whose lease no copier took up for so long is started again: a task hangs in a stopped or lost worker."""
-
-FIRST_LEASE_S = 90.0
-"""The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +39,20 @@ class Runner:
     """Owns the flows, the desk and Spark. `run` blocks; `stop` may be called from a signal handler.
 
     `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; nobody waits for these.
+    Each is run by one process: of those that were started with the same file the others stand by.
     """
 
     def __init__(self, flows: Sequence[FlowSettings], options: RunOptions) -> None:
         self._options = options
         self._settings = [flow for flow in flows if flow.enabled]
-        self.idle = [IdleFlow(flow) for flow in flows if not flow.enabled]
         self._wake = threading.Event()
+        self.idle = [IdleSeat(flow, self._wake.set) for flow in flows if not flow.enabled]
+        self.flows: list[Seat] = []
         self._stop_asked = threading.Event()
         self._engine: SparkEngine | None = None
         self._engine_error: Exception | None = None
-        self.flows: list[FlowRunner] = []
         self.web_url: str | None = None
+        self._rehearsed = False
         self._slots_at = 0.0
         self._said_at = float("-inf")
 
@@ -81,61 +73,87 @@ class Runner:
                 return self._copy(started)
             started(self)
             # Nothing is to be copied, so there is nothing to catch up with either.
-            if not self._options.until_caught_up:
-                self._stop_asked.wait()
+            while not (self._options.until_caught_up or self._stop_asked.is_set()):
+                self._attend_idle()
             return 0
         finally:
-            for idle in self.idle:
-                idle.stop(IDLE_STOP_S)
-                idle.close()
+            _all_at_once([idle.stop for idle in self.idle])
 
     def _copy(self, started: Callable[[Runner], None]) -> int:
         """Run the flows that copy, with Spark."""
         master = self._options.master
         local = master is None or master.startswith("local")
         wanted = sum(flow.tasks_max for flow in self._settings)
-        # Spark takes seconds to start: meanwhile the flows look at their clusters.
+        # Spark takes seconds to start: meanwhile the flows find out who runs them and look at their clusters.
         starter = threading.Thread(
             target=self._start_engine, args=(master or local_master(wanted),), name="spark", daemon=True
         )
         starter.start()
-        if not local:
-            starter.join()
-        if self._engine_error is not None:
-            raise self._engine_error
-        share = self._share(wanted)
-        for settings in self._settings:
-            slots = share if not local else settings.tasks_max
-            self.flows.append(
-                FlowRunner(
-                    settings,
-                    slots=slots,
-                    tasks=1 if local else slots,
-                    until_caught_up=self._options.until_caught_up,
-                    wake=self._wake.set,
-                    flows=self._settings,
-                )
-            )
-        host = "127.0.0.1" if self._engine is None or local else self._engine.host
-        desk = Desk(host, {flow.settings.name: flow.leases for flow in self.flows})
-        for flow in self.flows:
-            flow.start()
-        started(self)
-        queries = [_SupervisedQuery(flow) for flow in self.flows]
+        self.flows = [self._seat(settings, local) for settings in self._settings]
+        desk: Desk | None = None
         try:
+            for seat in self.flows:
+                seat.start()
+            if not local:
+                starter.join()
+            if self._engine_error is not None:
+                raise self._engine_error
+            share = self._share(wanted)
+            for seat in self.flows:
+                seat.use_slots(seat.settings.tasks_max if local else share)
+            desk = Desk("127.0.0.1" if self._engine is None or local else self._engine.host)
+            started(self)
             while not self._finished():
                 if self._engine_error is not None:
                     raise self._engine_error
                 if self._engine is not None:
                     self.web_url = self._engine.web_url
                     self._follow_slots(self._engine)
-                    for query in queries:
-                        query.watch(self._engine, desk)
-                self._wake.wait(TICK_S)
-                self._wake.clear()
+                    self._rehearse(self._engine, desk)
+                for seat in self.flows:
+                    seat.attend(self._engine, desk)
+                self._attend_idle()
         finally:
             self._shut_down(desk, starter)
-        return 1 if any(flow.state is State.FAILED for flow in self.flows) else 0
+        return 1 if any(seat.state is State.FAILED for seat in self.flows) else 0
+
+    def _rehearse(self, engine: SparkEngine, desk: Desk) -> None:
+        """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
+        if self._rehearsed or not any(seat.stands_by for seat in self.flows):
+            return
+        self._rehearsed = True
+        if all(seat.flow is None for seat in self.flows):
+            threading.Thread(target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True).start()
+
+    def _rehearse_once(self, engine: SparkEngine, desk: Desk) -> None:
+        try:
+            rehearse(engine, desk)
+        except Exception as error:
+            # As when Spark ends meanwhile; taking over then only takes longer.
+            log.debug("the rehearsal came to nothing: %r", error)
+        else:
+            log.info("Spark is warm, this process is ready to take over")
+
+    def _seat(self, settings: FlowSettings, local: bool) -> Seat:
+        def build(slots: int, proven_s: Callable[[], float]) -> FlowRunner:
+            return FlowRunner(
+                settings,
+                slots=slots,
+                tasks=1 if local else slots,
+                until_caught_up=self._options.until_caught_up,
+                wake=self._wake.set,
+                flows=self._settings,
+                proven_s=proven_s,
+            )
+
+        return Seat(settings, build, until_caught_up=self._options.until_caught_up, wake=self._wake.set)
+
+    def _attend_idle(self) -> None:
+        """Look after the flows that are not enabled, and wait for the next moment."""
+        for idle in self.idle:
+            idle.attend()
+        self._wake.wait(TICK_S)
+        self._wake.clear()
 
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
@@ -186,69 +204,26 @@ class Runner:
         self._wake.set()
 
     def _finished(self) -> bool:
-        return self._stop_asked.is_set() or all(flow.ended for flow in self.flows)
+        return self._stop_asked.is_set() or all(seat.ended for seat in self.flows)
 
-    def _shut_down(self, desk: Desk, starter: threading.Thread) -> None:
+    def _shut_down(self, desk: Desk | None, starter: threading.Thread) -> None:
         deadline = time.monotonic() + STOP_S
-        stops = [threading.Thread(target=flow.stop, args=(COPIERS_STOP_S,)) for flow in self.flows]
-        for stop in stops:
-            stop.start()
-        for stop in stops:
-            stop.join()
+        _all_at_once([seat.stop for seat in self.flows])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
-        desk.close()
+        if desk is not None:
+            desk.close()
         if self._engine is None:
             starter.join(max(0.1, deadline - time.monotonic() - 1.0))
         if self._engine is not None:
             self._engine.stop(max(0.5, deadline - time.monotonic()))
-        for flow in self.flows:
-            flow.close()
+        for seat in self.flows:
+            seat.close()
 
 
-class _SupervisedQuery:
-    """Starts a flow's query, and again when it ends by itself: Spark does not."""
-
-    def __init__(self, flow: FlowRunner) -> None:
-        self._flow = flow
-        self._query: FlowQuery | None = None
-        self._not_before = 0.0
-        self._wait_s = RESTART_S[0]
-        self._patience_s = FIRST_LEASE_S
-        self._idle_since = time.monotonic()
-
-    def watch(self, engine: SparkEngine, desk: Desk) -> None:
-        """Look after the query; called every moment on the runner's thread."""
-        now = time.monotonic()
-        flow = self._flow
-        if flow.ended:
-            self._end()
-            return
-        if not flow.ready.is_set():
-            return
-        if self._query is None:
-            if now >= self._not_before:
-                self._query = engine.query(flow.settings, desk.address)
-                self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
-            return
-        if not flow.leases.unclaimed:
-            self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
-        if self._query.alive and now - self._idle_since < self._patience_s:
-            return
-        fault = self._query.fault() or "no task takes up its lease"
-        log.warning("%s: the query is started again in %.0f s: %s", flow.settings.name, self._wait_s, _brief(fault))
-        self._end()
-        self._not_before = now + self._wait_s
-        self._wait_s = min(2 * self._wait_s, RESTART_S[1])
-
-    def _end(self) -> None:
-        query, self._query = self._query, None
-        if query is not None:
-            self._flow.leases.disband()
-            query.stop()
-
-
-def _brief(text: str) -> str:
-    """The telling line of a Java or Python stack trace."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("twinlog.", "kafka.")) or "Error:" in line]
-    return (errors or lines or ["unknown"])[-1 if errors else 0][:500]
+def _all_at_once(steps: Sequence[Callable[[], None]]) -> None:
+    """Do steps side by side and wait for all."""
+    threads = [threading.Thread(target=step, daemon=True) for step in steps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -79,6 +79,7 @@ class Copier:
         self.partitions: dict[TopicPartition, PartitionCopy] = {}
         self.source = ClusterClient(loop, settings.source, settings.consumer.client)
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
+        self.target.append_only_while(allowed)
         self.positions = PositionWriter(loop, self.target, settings)
         self.stopped = False
         self.unsettled: set[TopicPartition] = set()

@@ -162,6 +162,8 @@ class CopierHost:
             self._lending.set()
         elif kind == "stop":
             self._loop.start(self._leave)
+        elif kind == "drop":
+            self._drop()
 
     async def _borrow(self) -> LentId:
         """A transactional id of the driver's; the line breaks when there is none to come."""
@@ -200,6 +202,16 @@ class CopierHost:
             self._in_lease = False
             self._lease_over.notify_all()
         await self._release(self._copier.granted)
+        self._stopping = True
+        self._send({"type": "bye"})
+
+    def _drop(self) -> None:
+        """End at once: another process may run the flow, so nothing more may be written, positions included."""
+        self._valid_until = 0.0
+        with self._lease_over:
+            self._leaving = True
+            self._in_lease = False
+            self._lease_over.notify_all()
         self._stopping = True
         self._send({"type": "bye"})
 

@@ -1,0 +1,219 @@
+"""A flow's place in this process: empty while another process runs the flow, taken when this one is elected."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from twinlog.run.desk import Desk
+from twinlog.run.election import Election, Standing
+from twinlog.run.flow import FlowRunner, State
+from twinlog.run.idle import IdleFlow
+from twinlog.run.query import SupervisedQuery
+from twinlog.run.view import FlowView
+from twinlog.settings import FlowSettings
+from twinlog.spark.session import SparkEngine
+
+log = logging.getLogger(__name__)
+
+COPIERS_STOP_S = 2.5
+"""How long a clean stop waits for copiers to let go."""
+
+IDLE_STOP_S = 0.5
+LEAVE_S = 0.5
+"""How long a clean stop waits for the coordinator to hear of it."""
+
+
+class Builder(Protocol):
+    """Makes the runner of a flow; it may append as long as `proven_s()` says, in seconds."""
+
+    def __call__(self, slots: int, proven_s: Callable[[], float]) -> FlowRunner: ...
+
+
+class Seat:
+    """One flow that copies. `attend` is called every moment; the rest may be read by other threads.
+
+    With `until_caught_up` a flow that another process runs already ends here at once, with a reason.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        build: Builder,
+        *,
+        until_caught_up: bool,
+        wake: Callable[[], None],
+    ) -> None:
+        self.settings = settings
+        self.flow: FlowRunner | None = None
+        """The flow while this process runs it."""
+        self._election = Election(settings, wake)
+        self._build = build
+        self._until = until_caught_up
+        self._slots = settings.tasks_max
+        self._term = 0
+        self._failure: str | None = None
+        self._nothing = FlowView()
+        self._query: SupervisedQuery | None = None
+        self._clearing: threading.Thread | None = None
+        self._cut_off = False
+
+    def start(self) -> None:
+        """Begin to find out who runs the flow."""
+        self._election.start()
+
+    def use_slots(self, slots: int) -> None:
+        """Plan for another number of tasks: Spark's executors came or went."""
+        self._slots = slots
+        if self.flow is not None:
+            self.flow.use_slots(slots)
+
+    def attend(self, engine: SparkEngine | None, desk: Desk) -> None:
+        """Take the seat when elected, leave it when not any more, and look after what runs on it."""
+        if self._clearing is not None:
+            if self._clearing.is_alive():
+                return
+            self._clearing, self._cut_off = None, False
+        if self._failure is not None:
+            return
+        if self.flow is None:
+            self._sit_down(desk)
+        elif self.flow.state is State.FAILED:
+            # Another process may have better luck, as when a fault is this machine's.
+            self._fail(self.flow.reason or "")
+            self._clear(desk, orderly=True)
+        elif self._election.term != self._term and not self.flow.ended:
+            log.warning("%s: what this process still copies is cut off", self.settings.name)
+            self._clear(desk, orderly=False)
+        elif engine is not None and self._query is not None:
+            self._query.watch(engine, desk)
+
+    def _sit_down(self, desk: Desk) -> None:
+        election = self._election
+        if election.standing is Standing.LEADING:
+            self._term = election.term
+            self.flow = self._build(self._slots, election.proven_s)
+            desk.flows[self.settings.name] = self.flow.leases
+            self._query = SupervisedQuery(self.flow)
+            self.flow.start()
+        elif election.standing is Standing.REFUSED:
+            self._fail(election.reason or "")
+            log.error("%s: FAILED: %s", self.settings.name, self._failure)
+        elif election.standing is Standing.STANDBY and self._until:
+            self._fail(f"{election.leadership} runs this flow already, so it cannot be said here when it has caught up")
+            log.error("%s: FAILED: %s", self.settings.name, self._failure)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+
+    def _clear(self, desk: Desk, *, orderly: bool) -> None:
+        """Empty the seat, on a thread of its own: other flows must not wait for that."""
+        flow, query = self.flow, self._query
+        assert flow is not None
+        desk.flows.pop(self.settings.name, None)
+
+        def clear() -> None:
+            if orderly:
+                flow.stop(COPIERS_STOP_S)
+            else:
+                flow.abandon()
+            if query is not None:
+                query.end()
+            if orderly:
+                self._election.stop(LEAVE_S)
+            else:
+                self.flow = None
+            flow.close()
+
+        self._query = None
+        self._cut_off = not orderly
+        self._clearing = threading.Thread(target=clear, name=f"clearing {self.settings.name}", daemon=True)
+        self._clearing.start()
+
+    def stop(self) -> None:
+        """End in order what runs here, then leave the flow to others."""
+        if self._clearing is not None:
+            self._clearing.join(COPIERS_STOP_S)
+        flow = self.flow
+        if flow is not None and self._query is not None:
+            flow.stop(COPIERS_STOP_S)
+        self._election.stop(LEAVE_S)
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        if self.flow is not None and self._clearing is None:
+            self.flow.close()
+
+    # What a table or a log line shows.
+
+    @property
+    def view(self) -> FlowView:
+        return self._nothing if self.flow is None else self.flow.view
+
+    @property
+    def state(self) -> State:
+        if self._failure is not None:
+            return State.FAILED
+        return State.STARTING if self.flow is None or self._cut_off else self.flow.state
+
+    @property
+    def reason(self) -> str | None:
+        return self._failure if self.flow is None else self.flow.reason
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (State.STARTING, State.RUNNING)
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether another process, of twinlog or of MirrorMaker 2, runs the flow."""
+        return self._election.standing in (Standing.STANDBY, Standing.WAITING)
+
+    @property
+    def waits(self) -> str | None:
+        """Why nothing runs here yet, None when something does or did."""
+        return self._election.text if self.flow is None and self._failure is None else None
+
+
+class IdleSeat:
+    """The same for a flow that is not enabled: one process writes its heartbeats."""
+
+    def __init__(self, settings: FlowSettings, wake: Callable[[], None]) -> None:
+        self.settings = settings
+        self._election = Election(settings, wake)
+        self._term = 0
+        self._flow: IdleFlow | None = None
+
+    def start(self) -> None:
+        """Begin to find out who writes the heartbeats."""
+        self._election.start()
+
+    def attend(self) -> None:
+        """Begin to write when elected, and end when not any more; called every moment."""
+        election = self._election
+        if self._flow is not None and election.term != self._term:
+            self._end()
+        if self._flow is None and election.standing is Standing.LEADING:
+            self._term = election.term
+            self._flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
+            self._flow.start()
+
+    def stop(self) -> None:
+        """End what runs here and leave it to others."""
+        self._end()
+        self._election.stop(LEAVE_S)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no heartbeat was written lately; None when one was, or when another process writes them."""
+        if self._flow is None:
+            return self._election.reason
+        return self._flow.trouble
+
+    def _end(self) -> None:
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.stop(IDLE_STOP_S)
+            flow.close()

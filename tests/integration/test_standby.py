@@ -1,0 +1,114 @@
+"""Several `twinlog run` of one file: one runs a flow, the others stand by, whatever becomes of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from harness.checker import Arrivals, Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.running import RunTwinlog
+
+TAKE_OVER_S = 10.0
+"""Six of them are the session that has to end; a machine with other work gets some more in the assertions."""
+
+HAND_OVER_S = 3.0
+BUSY_S = 5.0
+START_S = 120.0
+STILL_S = 0.5
+"""So long nothing has arrived when a process has stopped; under steady load something arrives every few ms."""
+
+PARTITIONS = 2
+
+
+def everything(process: MirrorProcess) -> list[psutil.Process]:
+    """The driver, Spark and its Python workers."""
+    return [psutil.Process(process.pid), *process.descendants()]
+
+
+def send(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for one in processes:
+        one.send_signal(number)
+
+
+def pause_after(target: KafkaCluster, remote: str, act: Callable[[], None]) -> float:
+    """Seconds for which nothing arrived, from when something was done until records came again."""
+    with Arrivals(target, remote, PARTITIONS) as arrivals:
+        act()
+        wait_for(lambda: arrivals.longest_pause_s > STILL_S, 5, "nothing arrives any more")
+        before = arrivals.count
+        wait_for(lambda: arrivals.count > before, 40, "records arrive again")
+        return arrivals.longest_pause_s
+
+
+def leads(process: MirrorProcess, times: int = 1) -> None:
+    process.wait_for_line(r"left->right: this process .* runs the flow", START_S, times=times)
+
+
+def stands_by(process: MirrorProcess, leader: int, times: int = 1) -> None:
+    process.wait_for_line(rf"left->right: standing by for \S+-{leader} \(since ", START_S, times=times)
+
+
+@pytest.mark.timeout(400)
+def test_another_process_takes_over_at_every_end(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str
+) -> None:
+    left, right = clusters
+    remote = f"left.{topic_name}"
+    create_topic(left, topic_name, PARTITIONS)
+    file = flow_properties("left->right", left, right, {"topics": topic_name})
+    with Load(left, topic_name, PARTITIONS, rate=2000, size=500) as load:
+        first = run_twinlog("left, right", file)
+        leads(first)
+        second = run_twinlog("left, right", f"{file}left->right.tasks.max = 2\nleft.consumer.fetch.min.bytes = 2\n")
+        stands_by(second, first.pid)
+        # The later start is told what differs; the other process says it too.
+        warning = second.wait_for_line("the settings of this process differ from those of")
+        assert f"-{first.pid}, which runs the flow: left.consumer.fetch.min.bytes, tasks.max;" in warning
+        first.wait_for_line(rf"-{second.pid} stands by with other settings than this process: .*, tasks\.max$")
+        second.wait_for_line(
+            rf"standing by for \S+-{first.pid} .* its left\.consumer\.fetch\.min\.bytes, tasks\.max differ"
+        )
+        wait_for(lambda: offsets(right, remote, 0)[1] > 0, START_S, "the first process copies")
+
+        second.wait_for_line("ready to take over")
+
+        frozen = everything(first)
+        frozen_s = pause_after(right, remote, lambda: send(frozen, signal.SIGSTOP))
+        leads(second)
+        send(frozen, signal.SIGCONT)
+        first.wait_for_line("this process was silent for too long")
+        stands_by(first, second.pid)
+
+        killed_s = pause_after(right, remote, second.kill)
+        leads(first, times=2)
+
+        second.restart()
+        stands_by(second, first.pid)
+        second.wait_for_line("ready to take over")
+        ended_s = pause_after(right, remote, lambda: psutil.Process(first.pid).terminate())
+        assert first.wait(10) == 0, first.log
+        leads(second)
+    total = load.total
+    wait_for(
+        lambda: sum(offsets(right, remote, part)[1] for part in range(PARTITIONS)) >= total, 60, "everything is copied"
+    )
+    assert second.terminate() == 0
+    assert require_clean(left, topic_name, right, remote) == total
+    # Shown by -s: what an operator sees of each.
+    sys.stdout.write(
+        f"nothing arrived after SIGSTOP {frozen_s:.1f} s, SIGKILL {killed_s:.1f} s, SIGTERM {ended_s:.1f} s\n"
+    )
+    assert frozen_s < TAKE_OVER_S + BUSY_S
+    assert killed_s < TAKE_OVER_S + BUSY_S
+    assert ended_s < HAND_OVER_S + BUSY_S
+    assert "Traceback" not in first.log + second.log
+    assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
