@@ -9,6 +9,7 @@ import typer
 from twinlog import __version__
 from twinlog.cli.check import check
 from twinlog.cli.run import run
+from twinlog.cli.translate import translate
 from twinlog.cli.warm_up import warm_up
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 _CLUSTERS = {"allow_extra_args": True}
 app.command(context_settings=_CLUSTERS)(run)
 app.command()(check)
+app.command()(translate)
 app.command("warm-up")(warm_up)
 
 

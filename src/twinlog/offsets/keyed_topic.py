@@ -33,14 +33,15 @@ class KeyedTopic:
         self._timeout_s = timeout_s
         self._purpose = purpose
 
-    async def append(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Append (key, value) pairs in order; returns once all in-sync replicas have them.
+    async def append(self, records: Sequence[tuple[bytes, bytes | None]], *, at_once: bool = False) -> None:
+        """Append (key, value) pairs in order, with `at_once` in one batch; returns once all in-sync replicas have them.
 
         Raises ClusterError when not all could be appended now, RefusedError without WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
         now = int(time.time() * 1000)
-        for portion in _portions([record_body(key, value) for key, value in records]):
+        bodies = [record_body(key, value) for key, value in records]
+        for portion in [bodies] if at_once else _portions(bodies):
             await self._append(own_batch((now, body) for body in portion))
             self.appended += len(portion)
 

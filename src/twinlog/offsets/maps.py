@@ -9,8 +9,8 @@ from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.segments import SEGMENT_POINTS, Segment, Tip, decode_segment, decode_segment_key, segment_key
 from twinlog.types import TopicPartition
 
-MAX_POINTS = 4096
-"""Points kept of a partition: about 100 kB of memory, and records of 20 kB together."""
+MAX_POINTS = 65_536
+"""Points kept of a partition, at most: 1.5 MB of memory, and records of less than 600 kB together."""
 
 MAX_SEGMENTS = 16
 """With more of them than that it is worth while to see whether copiers only came and went."""
@@ -93,9 +93,17 @@ class ExactMaps:
         last = known.map.points(-1)[0]
         return Tip(known.life, last.source, last.target)
 
-    def partitions(self) -> set[TopicPartition]:
-        """Those of which something is known."""
-        return set(self._known)
+    def __len__(self) -> int:
+        """Of how many partitions something is known."""
+        return len(self._known)
+
+    def untidy(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
+        """Partitions for which `tidy` may have something to do."""
+        return [
+            partition
+            for partition, known in self._known.items()
+            if len(known.stored) > MAX_SEGMENTS or len(known.map) > max_points
+        ]
 
     def tidy(
         self,
@@ -105,10 +113,11 @@ class ExactMaps:
         max_points: int = MAX_POINTS,
         segment_points: int = SEGMENT_POINTS,
     ) -> list[StoredRecord]:
-        """Forget what lies before the source's first offset and make what is old coarser, here and in the topic.
+        """Forget what lies before the source's first offset and make what is old coarser.
 
-        Returns the records to write, empty when there is nothing to do; they must be written as one batch, because half
-        of them would make a wrong map. The newest segment is left to the task that writes it.
+        Returns the records that do the same in the topic, empty when there is nothing to do; they must be written as
+        one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
+        that writes it.
         """
         known = self._known.get(partition)
         if known is None:
@@ -127,7 +136,5 @@ class ExactMaps:
         newest = known.life, known.newest
         keep = {(segment.life, segment.start) for segment in segments}
         gone = sorted(key for key in known.stored - keep if key < newest)
-        known.stored -= set(gone)
-        known.stored |= keep
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
         return records + [(segment_key(partition, start, life), None) for life, start in gone]

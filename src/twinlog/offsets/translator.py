@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Literal, NamedTuple
 
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.tail import TopicTail
-from twinlog.offsets.maps import ExactMaps
+from twinlog.offsets.keyed_topic import KeyedTopic
+from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.segments import Tip, segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
+
+ALL_POINTS = 2_000_000
+"""Points kept of all partitions together: about 50 MB."""
+
+LEAST_POINTS = 1024
+TIMEOUT_S = 15.0
 
 
 class Translation(NamedTuple):
@@ -40,7 +48,9 @@ class Translator:
         self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, positions: PositionStore | None = None
     ) -> None:
         here = source if settings.offset_syncs_location == "source" else target
+        self._target = target
         self._positions = positions or PositionStore(settings, target)
+        self._own = KeyedTopic(target.client, segments_topic(settings.source), TIMEOUT_S, "joining maps of old offsets")
         self._segments = TopicTail(target, segments_topic(settings.source), optional=True)
         self._syncs = TopicTail(here, TopicName(settings.offset_syncs_topic), optional=True)
         self._maps = ExactMaps()
@@ -125,6 +135,33 @@ class Translator:
             ahead = newest is not None and known is not None and newest.downstream >= known.next_target
             first = None if known is None else known.points(0, 1)[0].source
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+
+    def untidy(self) -> list[TopicPartition]:
+        """Source partitions that `tidy` is to be called for."""
+        with self._lock:
+            return self._maps.untidy(self._max_points())
+
+    def tidy(self, source_starts: Mapping[TopicPartition, int]) -> int:
+        """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
+
+        Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic of maps.
+        """
+        changed = 0
+        for partition, start in source_starts.items():
+            with self._lock:
+                records = self._maps.tidy(partition, source_start=start, max_points=self._max_points())
+            if records:
+                self._target.call(partial(self._own.append, records, at_once=True))
+                changed += 1
+        return changed
+
+    def _max_points(self) -> int:
+        return max(LEAST_POINTS, min(MAX_POINTS, ALL_POINTS // max(1, len(self._maps))))
+
+    def knows(self, partition: TopicPartition) -> bool:
+        """Whether anything is known of a source partition."""
+        with self._lock:
+            return self._maps.map(partition) is not None or self._mirror.newest(partition) is not None
 
     def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
         """The newest stored point of each partition that has one, as of the last `refresh`."""

@@ -20,7 +20,7 @@ from twinlog.plan.assignment import assign
 from twinlog.run.jobs import Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
-from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_keeping_in_step
+from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_keeping_in_step, begin_tidying
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
@@ -163,6 +163,7 @@ class FlowRunner:
             begin_following_groups(
                 self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
             )
+            begin_tidying(self._jobs, self._source, self.translator)
             self._keep_going()
         except TwinlogError as error:
             self.fail(str(error))

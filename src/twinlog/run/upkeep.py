@@ -14,6 +14,8 @@ from twinlog.run.jobs import Jobs
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.settings import FlowSettings
 
+TIDY_S = 300.0
+
 
 def begin_heartbeats(jobs: Jobs, settings: FlowSettings, target: ClusterAdmin) -> None:
     """The one job that a flow also has when it is not enabled."""
@@ -74,3 +76,15 @@ def begin_following_groups(
         way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
         once_more=True,
     )
+
+
+def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> None:
+    """The job that keeps exact maps and their topic small."""
+
+    def tidy() -> None:
+        translator.read_maps()
+        untidy = translator.untidy()
+        if untidy:
+            translator.tidy(source.offsets(untidy, latest=False))
+
+    jobs.begin("join maps of old offsets", tidy, TIDY_S)

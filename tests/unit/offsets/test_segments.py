@@ -175,9 +175,10 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
         maps.take(stored)
     maps.reach(PART, *writer.end, life=writer.life)
     newest = max(key for key, value in topic.items() if value is not None)
-    changes = maps.tidy(PART, source_start=1000)
+    changes = maps.tidy(PART, source_start=1000, max_points=4096)
     assert newest not in dict(changes)
     topic.update(changes)
+    maps.take(changes)
     left = [(key, value) for key, value in topic.items() if value is not None]
     assert len(left) < 20
     assert sum(len(value) for _, value in left) < 20_000
@@ -190,4 +191,4 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     assert there is not None
     assert here.points() == there.points()
     assert (here.to_target(999), there.to_target(999)) == (None, None)
-    assert maps.tidy(PART, source_start=1000) == []
+    assert maps.tidy(PART, source_start=1000, max_points=4096) == []

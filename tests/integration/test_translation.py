@@ -1,0 +1,321 @@
+"""Every committed offset translates: the answers beside what is in both logs, record by record."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import commit_offsets
+from harness.produce import NewRecord, numbered, produce
+from harness.tools import CONSOLE_CONSUMER, run_tool
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.copying import SOURCE, TARGET, CopyFlow
+from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
+from twinlog.cli.main import app
+from twinlog.offsets.segments import segments_topic
+from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 3
+QUICK = {"position_interval_ms": 50}
+
+
+class Oracle:
+    """Which target offset each source offset of a partition leads to, found by comparing the records of both logs.
+
+    No two may have the same key and value; a record copied twice counts at its last copy.
+    """
+
+    def __init__(self, flow: CopyFlow, topic: str, partition: int = 0) -> None:
+        remote = flow.remote(topic)
+        there = {(one.key, one.value): one.offset for one in consume(flow.target, remote, partitions=[partition])}
+        self.copies = [
+            (one.offset, there[one.key, one.value])
+            for one in consume(flow.source, topic, partitions=[partition])
+            if (one.key, one.value) in there
+        ]
+        self.source_end = offsets(flow.source, topic, partition)[1]
+        self.target_end = offsets(flow.target, remote, partition)[1]
+
+    def to_target(self, offset: int) -> int:
+        """The first copy that a group still has to read; the end when there is none."""
+        return min((there for here, there in self.copies if here >= offset), default=self.target_end)
+
+    def read_again(self, offset: int, found: int) -> int:
+        """How many records a group reads again that goes on at `found`; fails when it skips one."""
+        ahead = {there for here, there in self.copies if here >= offset}
+        read = {there for _, there in self.copies if there >= found}
+        assert ahead <= read, f"offset {offset} led to {found}: {len(ahead - read)} records are skipped"
+        return len(read - ahead)
+
+
+def part(topic: str, partition: int = 0) -> TopicPartition:
+    return TopicPartition(TopicName(topic), partition)
+
+
+def check_all(flow: CopyFlow, topic: str, partition: int = 0) -> int:
+    """Every offset of a partition, there and back: nothing skipped, and exact ones repeat nothing; how many are not."""
+    oracle = Oracle(flow, topic, partition)
+    flow.translator.refresh()
+    inexact = 0
+    for offset in range(oracle.source_end + 1):
+        found = flow.translator.to_target(part(topic, partition), offset)
+        assert found is not None
+        again = oracle.read_again(offset, found.offset)
+        assert again == 0 or not found.exact
+        inexact += not found.exact
+    for here, there in oracle.copies:
+        back = flow.translator.to_source(part(topic, partition), there)
+        assert back is not None
+        assert back.offset <= here
+        assert back.offset == here or not back.exact
+    beyond = flow.translator.to_target(part(topic, partition), oracle.source_end + 1000)
+    assert beyond is not None
+    assert beyond.offset <= oracle.target_end
+    assert not beyond.exact
+    return inexact
+
+
+def test_a_topic_with_holes_on_both_sides(copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]) -> None:
+    remote = copy_flow.create(topic_name)
+    produce(copy_flow.target, remote, [NewRecord(b"ours %d" % number) for number in range(7)])
+    running = copy_flow.start(topic_name, consumer={"isolation_level": "read_committed"}, **QUICK)
+    for number in range(6):
+        start = number * 100
+        produce(copy_flow.source, topic_name, numbered(40, start=start), per_batch=15)
+        produce(copy_flow.source, topic_name, numbered(20, start=start + 40), transactional_id=new_name("tx"))
+        copy_flow.wait_until_caught_up(running, topic_name)
+        produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number)])
+    running.release()
+    assert check_all(copy_flow, topic_name) == 0
+
+
+def test_a_compacted_topic(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name, config=CLEANED)
+    write_segments(copy_flow.source, topic_name, "lz4")
+    wait_until_cleaned(copy_flow.source, topic_name)
+    copy_flow.copy(topic_name)
+    assert check_all(copy_flow, topic_name) == 0
+
+
+def test_partitions_change_hands_under_load(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name, PARTITIONS)
+    with Load(copy_flow.source, topic_name, PARTITIONS, rate=2000):
+        running = [copy_flow.start(topic_name, **QUICK), copy_flow.open(**QUICK)]
+        for turn in range(6):
+            time.sleep(0.15)
+            giver, taker = running[turn // 3 % 2], running[1 - turn // 3 % 2]
+            moved = part(topic_name, turn % PARTITIONS)
+            giver.let_go(moved)
+            taker.grant([copy_flow.grant(moved)])
+    copy_flow.wait_until_caught_up(running[0], topic_name)
+    for one in running:
+        one.release()
+        assert one.heard.failures == []
+    # Let go in order, so every copy was noted.
+    assert [check_all(copy_flow, topic_name, number) for number in range(PARTITIONS)] == [0] * PARTITIONS
+
+
+def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str) -> None:
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    moments = random.Random(seed)
+    remote = copy_flow.create(topic_name, PARTITIONS)
+    with Load(copy_flow.source, topic_name, PARTITIONS, rate=1500):
+        for _ in range(5):
+            running = copy_flow.start(topic_name, position_interval_ms=150)
+            time.sleep(moments.uniform(0.1, 0.5))
+            running.crash()
+    copy_flow.copy(topic_name)
+    require_clean(copy_flow.source, topic_name, copy_flow.target, remote)
+    for number in range(PARTITIONS):
+        # Only what was copied between the last stored map and a crash is not exact.
+        assert check_all(copy_flow, topic_name, number) < 5 * 0.3 * 1500 / PARTITIONS
+
+
+def syncs_of(cluster: KafkaCluster, topic: str, names: Iterable[str]) -> list[OffsetSync]:
+    found = [decode_offset_sync(one.key, one.value) for one in consume(cluster, topic)]
+    return [sync for sync in found if sync is not None and sync.topic in set(names)]
+
+
+def test_mirror_maker_2_translates_by_our_offset_syncs(
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
+) -> None:
+    other = new_name("idle")
+    copy_flow.create(topic_name)
+    copy_flow.create(other)
+    running = copy_flow.start(topic_name, other, **QUICK)
+    topic = running.settings.offset_syncs_topic
+    assert topic == f"mm2-offset-syncs.{TARGET}.internal"
+    for number in range(8):
+        produce(copy_flow.source, topic_name, numbered(300, start=number * 300), per_batch=100)
+        produce(copy_flow.source, topic_name, numbered(5, start=10_000 + number * 5), transactional_id=new_name("tx"))
+        time.sleep(0.1)
+    produce(copy_flow.source, other, numbered(3))
+    copy_flow.wait_until_caught_up(running, topic_name, other)
+    begun = time.monotonic()
+
+    def last() -> list[int]:
+        return [sync.upstream for sync in syncs_of(copy_flow.source, topic, [other])][-1:]
+
+    # Nobody lets go: an idle partition has a sync for its last record all the same.
+    wait_for(lambda: last() == [2], 10, "the idle partition's last record is synced")
+    log.warning("idle after %.1f s", time.monotonic() - begun)
+    running.release()
+
+    syncs = syncs_of(copy_flow.source, topic, [topic_name])
+    oracle = Oracle(copy_flow, topic_name)
+    copies = dict(oracle.copies)
+    assert all(copies[sync.upstream] == sync.downstream for sync in syncs)
+    assert [sync.upstream for sync in syncs] == sorted(sync.upstream for sync in syncs)
+    assert (syncs[0].upstream, syncs[-1].upstream) == (0, oracle.copies[-1][0])
+    reader = MirrorTranslation()
+    reader.ready()
+    for sync in syncs:
+        reader.add(sync)
+    for offset in range(oracle.source_end + 1):
+        found = reader.translate(part(topic_name), offset)
+        assert found not in (None, UNTRANSLATABLE)
+        oracle.read_again(offset, found or 0)
+
+    every = syncs_of(copy_flow.source, topic, [topic_name, other])
+    options = ["--bootstrap-server", copy_flow.source.bootstrap, "--topic", topic, "--from-beginning"]
+    options += ["--max-messages", str(len(consume(copy_flow.source, topic))), "--timeout-ms", "30000"]
+    options += ["--formatter", "org.apache.kafka.connect.mirror.formatters.OffsetSyncFormatter"]
+    printed = run_tool(CONSOLE_CONSUMER, options, deadline_s=90).splitlines()
+    ours = [line for line in printed if topic_name in line or other in line]
+    assert sorted(ours) == sorted(map(str, every))
+
+
+def test_offset_syncs_on_the_target(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    name = create_topic(copy_flow.target, f"mm2-offset-syncs.{SOURCE}.internal", config={"cleanup.policy": "compact"})
+    produce(copy_flow.source, topic_name, numbered(10))
+    copy_flow.copy(topic_name, offset_syncs_location="target")
+    assert {sync.upstream for sync in syncs_of(copy_flow.target, name, [topic_name])} == {0, 9}
+
+
+def test_no_sync_is_written_when_none_are_wanted(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(10))
+    running = copy_flow.copy(topic_name, emit_offset_syncs=False)
+    assert syncs_of(copy_flow.source, running.settings.offset_syncs_topic, [topic_name]) == []
+
+
+def test_records_are_copied_where_offset_syncs_cannot_be_written(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinlog.task.syncs.SAY_AFTER_S", 0.2)
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(10))
+    # Nobody has created this one.
+    running = copy_flow.start(topic_name, separator=f"-{topic_name[-5:]}-")
+    assert "does not exist" in running.wait_for_event("syncs")
+    produce(copy_flow.source, topic_name, numbered(10, start=10))
+    running.wait_for_position(topic_name, 20)
+    name = create_topic(copy_flow.source, running.settings.offset_syncs_topic)
+    wait_for(lambda: 19 in [sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])], 20, "synced")
+    # What could not be written then is there now.
+    assert next(sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])) == 0
+    running.release()
+
+
+def test_old_segments_are_tidied_away(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name)
+    for number in range(9):
+        produce(copy_flow.source, topic_name, numbered(5, start=number * 5))
+        copy_flow.copy(topic_name)
+    copy_flow.translator.refresh()
+    assert copy_flow.translator.tidy({part(topic_name): 0}) > 0
+    latest: dict[bytes | None, bytes | None] = {}
+    for one in consume(copy_flow.target, segments_topic(SOURCE)):
+        if one.key is not None and topic_name.encode() in one.key:
+            latest[one.key] = one.value
+    assert sum(value is not None for value in latest.values()) <= 2
+    assert check_all(copy_flow, topic_name) == 0
+
+
+@pytest.fixture
+def file(copy_flow: CopyFlow, tmp_path: Path) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        f"clusters = {SOURCE}, {TARGET}\n"
+        f"{SOURCE}.bootstrap.servers = {copy_flow.source.bootstrap}\n"
+        f"{TARGET}.bootstrap.servers = {copy_flow.target.bootstrap}\n"
+        f"{SOURCE}->{TARGET}.enabled = true\n"
+        f"{SOURCE}->{TARGET}.topics.exclude = left-out.*\n",
+        "utf-8",
+    )
+    return path
+
+
+def test_the_command_translates_a_group_there_and_back(
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], file: Path
+) -> None:
+    remote = copy_flow.create(topic_name, 2)
+    left_out = create_topic(copy_flow.source, new_name("left-out"))
+    produce(copy_flow.source, left_out, numbered(5))
+    produce(copy_flow.target, remote, [NewRecord(b"before")], partition=0)
+    for number in range(2):
+        produce(copy_flow.source, topic_name, numbered(50), partition=number)
+    copy_flow.copy(topic_name)
+    group = new_name("group")
+    commit_offsets(copy_flow.source, {group: {(topic_name, 0): 20, (topic_name, 1): 50, (left_out, 0): 3}})
+
+    done = CliRunner().invoke(app, ["translate", str(file), "--group", group, "--json"])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert (told["flow"], told["from"], told["to"]) == ("north->south", "north", "south")
+    by_topic = {(row["topic"], row["partition"]): row for row in told["offsets"]}
+    assert by_topic[topic_name, 0]["to"] == {
+        "topic": remote, "partition": 0, "offset": 21, "exact": True, "by": "map"
+    }  # fmt: skip
+    assert by_topic[topic_name, 1]["to"]["offset"] == 50
+    assert by_topic[left_out, 0]["to"] is None
+    assert by_topic[left_out, 0]["reason"].endswith(f"does not mirror {left_out}: topics.exclude matches it")
+
+    commit_offsets(copy_flow.target, {group: {(remote, 0): 31}})
+    done = CliRunner().invoke(app, ["translate", str(file), "--group", group, "--back", "--flow", "north->south"])
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [
+        [remote, "0", "31", "->", topic_name, "0", "30", "exact"]
+    ]
+
+
+def test_the_command_translates_one_offset(copy_flow: CopyFlow, topic_name: str, file: Path) -> None:
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(50))
+    copy_flow.copy(topic_name)
+
+    def ask(*options: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["translate", str(file), *options])
+        return done.exit_code, done.output
+
+    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "17")
+    assert (code, told.splitlines()[1].split()[-2:]) == (0, ["17", "exact"])
+    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "70")
+    assert code == 0
+    assert "not exact: no record is skipped" in told
+    code, told = ask("--topic", topic_name, "--partition", "9", "--offset", "1")
+    assert code == 1
+    assert "has not copied this partition yet" in told
+    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "1", "--back")
+    assert code == 1
+    assert f"{topic_name} is no topic that north->south writes to" in told
+    code, told = ask("--group", "nobody-has-this-name")
+    assert code == 1
+    assert "group nobody-has-this-name has committed no offsets" in told
