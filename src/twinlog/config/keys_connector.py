@@ -204,7 +204,7 @@ SOURCE_KEYS = (
         choices=("source", "target"),
     ),
     _replicas("offset-syncs.topic.replication.factor", "offset-syncs"),
-    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync; 0 syncs every record."),
+    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync; 0 syncs each append."),
     _flow(
         "use.incremental.alter.configs",
         ENUM,
