@@ -11,6 +11,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -48,6 +49,13 @@ def delete_topic(cluster: KafkaCluster, name: str) -> None:
     admin = AdminClient(cluster.client_config())
     admin.delete_topics([name], operation_timeout=DEADLINE_S)[name].result(DEADLINE_S)
     wait_for(lambda: name not in topics(cluster), DEADLINE_S, f"{name} is gone")
+
+
+def add_partitions(cluster: KafkaCluster, topic: str, count: int) -> None:
+    """Raise a topic's partition count and wait until metadata shows it."""
+    admin = AdminClient(cluster.client_config())
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(DEADLINE_S)
+    wait_for(lambda: topics(cluster)[topic] == count, DEADLINE_S, f"{topic} has {count} partitions")
 
 
 def topics(cluster: KafkaCluster) -> dict[str, int]:

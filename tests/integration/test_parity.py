@@ -1,0 +1,256 @@
+"""twinlog beside the real MirrorMaker 2: the same file and the same source, each with a target of its own.
+
+What is left on the targets, and on the source by each, is compared fact by fact; every difference that is wanted stands
+in `KNOWN` with its reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.consume import Record, consume
+from harness.differences import Difference, Facts, Known, differences, readable, unexpected
+from harness.leftovers import Leftovers, leftovers
+from harness.mm2 import MirrorMaker2
+from harness.topics import delete_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.mirror_process import MirrorProcess
+from tests.integration.parity import ACLS, FLOWS, GROUP_OFFSETS, RECORDS, TOPICS, fill, properties, remote
+from tests.integration.records import seen
+from tests.integration.running import RunTwinlog
+
+MM2_S = 90.0
+TWINLOG_S = 60.0
+
+KNOWN = (
+    Known(
+        r"topic mm2-(configs|status)\..*",
+        "Connect's own topics: twinlog reads its settings from the file and tells its state otherwise.",
+    ),
+    Known(r"topic mm2-twinlog-.*", "twinlog's own topics, for what MirrorMaker 2 has no place for."),
+    Known(
+        r"topic mm2-offsets\.right\.internal: .*",
+        "right->left is not enabled and only writes heartbeats, which needs no position.",
+    ),
+    Known(
+        r'position in .*: \["Mirror(Checkpoint|Heartbeat)Connector",.*',
+        "Connect stores these for form's sake; MirrorMaker 2 never reads them.",
+    ),
+    Known(
+        r'position in .*"topic":"[lmf]-empty"\}\]|position in .*"partition":0,"topic":"[lmf]-payments"\}\]',
+        "twinlog also stores where it begins in an empty partition; MirrorMaker 2 reads -1 as no position.",
+    ),
+    Known(
+        r'position in .*"partition":1,"topic":"[lmf]-payments"\}\]',
+        "twinlog goes on behind the transaction's marker, MirrorMaker 2 at the marker.",
+    ),
+    Known(
+        r"(checkpoint in .*: |group )[lmf]-(midway|paid)\b.*",
+        "Finer: MirrorMaker 2 knows 64 pairs of offsets, twinlog all. `test_translations_are_exact` holds twinlog's.",
+    ),
+    Known(
+        r'position in .*"heartbeats".*|offset sync in .*: heartbeats-0',
+        "Heartbeats go on all the time; how many were copied is chance.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one system left."""
+
+    source: Leftovers
+    target: Leftovers
+    records: dict[str, list[Record]]
+
+    def facts(self) -> Facts:
+        ours = {f"source: {fact}": value for fact, value in self.source.facts().items() if _mirrors(fact)}
+        return {**{f"target: {fact}": value for fact, value in self.target.facts().items()}, **ours}
+
+
+def _mirrors(fact: str) -> bool:
+    """Whether a fact about the source was made by mirroring it."""
+    return re.match(r"topic (mm2|heartbeats)|(heartbeat|offset sync|position) in ", fact) is not None
+
+
+@dataclass(frozen=True)
+class Parity:
+    mm2: Left
+    twinlog: Left
+    records: dict[str, list[Record]]
+    """Of the source."""
+    log: str
+
+    def require_equal(self, kind: str) -> None:
+        """Fails when facts of this kind, a regular expression for the beginning of their names, differ unexplained."""
+
+        def some(left: Left) -> Facts:
+            return {fact: value for fact, value in left.facts().items() if re.match(kind, fact.split(": ", 1)[1])}
+
+        assert some(self.mm2), f"MirrorMaker 2 left nothing that begins with {kind}: the test proves nothing"
+        wrong = _unexplained(some(self.mm2), some(self.twinlog))
+        assert not wrong, f"{len(wrong)} differences:\n" + readable(wrong, "MirrorMaker 2", "twinlog") + f"\n{self.log}"
+
+
+def _unexplained(mm2: Facts, twinlog: Facts) -> list[Difference]:
+    known = [Known(f"(source|target): ({one.facts})", one.reason) for one in KNOWN]
+    return unexpected(differences(mm2, twinlog), known)
+
+
+def _look(source: KafkaCluster, target: KafkaCluster) -> Left:
+    records = {remote(letter, f"{letter}-{name}") for letter in FLOWS for name in RECORDS} & set(topics(target))
+    return Left(leftovers(source), leftovers(target), {name: consume(target, name) for name in records})
+
+
+def _complete(target: KafkaCluster) -> bool:
+    """Whether everything is there that takes its time."""
+    there = topics(target)
+    for letter in FLOWS:
+        for name, count in RECORDS.items():
+            copy = remote(letter, f"{letter}-{name}")
+            if sum(offsets(target, copy, part)[1] for part in range(there.get(copy, 0))) != count or copy not in there:
+                return False
+    left = leftovers(target)
+    return (
+        sum(len(offsets) for offsets in left.groups.values()) == len(FLOWS) * GROUP_OFFSETS
+        and len(left.acls) == len(FLOWS) * ACLS
+        and all(left.heartbeats.get(name) for name in ("heartbeats", "left.heartbeats"))
+        and left.positions != {}
+    )
+
+
+def _clear_source(source: KafkaCluster) -> None:
+    """Remove what mirroring left on the source, so that the next begins as the first did."""
+    for name in topics(source):
+        if name == "heartbeats" or name.startswith("mm2-"):
+            delete_topic(source, name)
+
+
+@pytest.fixture(scope="module")
+def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
+    source, first, second = (KafkaCluster(name, acls=True, heap="256m") for name in ("left", "right-mm2", "right"))
+    run = RunTwinlog(tmp_path_factory.mktemp("twinlog"))
+    try:
+        for cluster in (source, first, second):
+            cluster.start_async()
+        for cluster in (source, first, second):
+            cluster.wait_ready()
+        fill(source)
+        work = tmp_path_factory.mktemp("mm2")
+        with MirrorMaker2(properties(source, first), heap="512m", jit="quick", work_dir=work) as mm2:
+
+            def done() -> bool:
+                mm2.process.require_alive()
+                return _complete(first)
+
+            wait_for(done, MM2_S, "MirrorMaker 2 has done everything")
+            mm2.stop()
+        left_by_mm2 = _look(source, first)
+        _clear_source(source)
+        process = run("left, mid, far, right", properties(source, second).partition("\n")[2])
+        left_by_twinlog = _settle(process, left_by_mm2, source, second)
+        originals = {
+            name: consume(source, name) for name in (f"{letter}-{name}" for letter in FLOWS for name in RECORDS)
+        }
+        yield Parity(left_by_mm2, left_by_twinlog, originals, process.log)
+    finally:
+        run.close()
+        for cluster in (source, first, second):
+            cluster.close()
+
+
+def _settle(process: MirrorProcess, wanted: Left, source: KafkaCluster, target: KafkaCluster) -> Left:
+    """Wait until nothing is left to explain, or for a while; the tests say what is wrong then."""
+    last: list[Left] = []
+
+    def same() -> bool:
+        assert process.alive, process.log
+        last[:] = [_look(source, target)]
+        return not _unexplained(wanted.facts(), last[0].facts())
+
+    with contextlib.suppress(TimeoutError):
+        wait_for(same, TWINLOG_S, "twinlog leaves the same")
+    process.terminate()
+    return last[0]
+
+
+def test_topics_and_their_settings(parity: Parity) -> None:
+    parity.require_equal("topic ")
+    for letter in FLOWS:
+        for name in TOPICS.keys() - RECORDS.keys():
+            assert remote(letter, f"{letter}-{name}") not in parity.twinlog.target.topics
+
+
+def test_acls(parity: Parity) -> None:
+    parity.require_equal("acl ")
+
+
+@pytest.mark.parametrize("letter", FLOWS)
+def test_records(parity: Parity, letter: str) -> None:
+    for name, count in RECORDS.items():
+        copy = remote(letter, f"{letter}-{name}")
+        assert len(parity.mm2.records[copy]) == count
+        assert seen(parity.twinlog.records[copy]) == seen(parity.mm2.records[copy])
+
+
+def test_heartbeats(parity: Parity) -> None:
+    parity.require_equal("heartbeat ")
+
+
+def test_checkpoints(parity: Parity) -> None:
+    parity.require_equal("checkpoint ")
+
+
+def test_group_offsets(parity: Parity) -> None:
+    parity.require_equal("group ")
+
+
+def test_positions(parity: Parity) -> None:
+    parity.require_equal("position ")
+
+
+def test_offset_syncs(parity: Parity) -> None:
+    parity.require_equal("offset sync ")
+
+
+@pytest.mark.parametrize("system", ["mm2", "twinlog"])
+def test_every_offset_sync_names_a_record_and_its_copy(parity: Parity, system: str) -> None:
+    left: Left = getattr(parity, system)
+    syncs = [sync for one in (left.source, left.target) for many in one.offset_syncs.values() for sync in many]
+    assert {sync.topic for sync in syncs} >= {f"{letter}-orders" for letter in FLOWS}
+    copies = {name: _by_offset(records) for name, records in left.records.items()}
+    sources = {name: _by_offset(records) for name, records in parity.records.items()}
+    for sync in syncs:
+        if sync.topic != "heartbeats":
+            copy = copies[remote(sync.topic[0], sync.topic)][sync.partition, sync.downstream]
+            assert copy.content == sources[sync.topic][sync.partition, sync.upstream].content, sync
+
+
+@pytest.mark.parametrize("letter", FLOWS)
+def test_translations_are_exact(parity: Parity, letter: str) -> None:
+    orders, payments = (remote(letter, f"{letter}-{name}") for name in ("orders", "payments"))
+    # Of the first transaction 20 records were copied, and not its marker.
+    expected = {(orders, 0): 1, (orders, 1): 307, (orders, 2): 599}, {(payments, 1): 20}
+    for group, places in zip((f"{letter}-midway", f"{letter}-paid"), expected, strict=True):
+        for left in (parity.mm2, parity.twinlog):
+            found = {place: committed.offset for place, committed in left.target.groups[group].items()}
+            assert all(found[place] <= places[place] for place in places)
+            if left is parity.twinlog:
+                assert found == places
+                checkpoints = {
+                    (one.topic, one.partition): one.downstream
+                    for many in left.target.checkpoints.values()
+                    for one in many
+                    if one.group == group
+                }
+                assert checkpoints == places
+
+
+def _by_offset(records: list[Record]) -> dict[tuple[int, int], Record]:
+    return {(record.partition, record.offset): record for record in records}

@@ -1,0 +1,291 @@
+"""The real MirrorMaker 2 copies under load and is stopped, twinlog goes on from the same file, and hands back to it.
+
+Both work on the same internal topics. What each of them wrote is known, because the source is read to its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.checker import Identity, Load, Verdict, check, identify
+from harness.cluster import KafkaCluster
+from harness.consume import Record, consume
+from harness.groups import commit_offsets, group_offsets
+from harness.internal_records import decode_checkpoint, decode_offset_sync, decode_position
+from harness.mm2 import MirrorMaker2
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.running import RunTwinlog
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 3
+RATE = 1500
+MORE = 2000
+"""Records that each of the three copies at least."""
+DEADLINE_S = 90.0
+AT_REST_S = 2.5
+"""Group offsets are synced every second."""
+CLUSTERS = "over, under"
+TOPIC, REMOTE = "t-handed-over", "over.t-handed-over"
+GROUP, LATE_GROUP = "g-reader", "g-late"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def properties(source: KafkaCluster, target: KafkaCluster) -> str:
+    lines = {
+        "over.bootstrap.servers": source.bootstrap,
+        "under.bootstrap.servers": target.bootstrap,
+        "under.offset.flush.interval.ms": "2000",
+        "over->under.enabled": "true",
+        "over->under.topics": TOPIC,
+        "over->under.groups": f"{GROUP}, {LATE_GROUP}",
+        "over->under.heartbeats.replication.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "consumer.poll.timeout.ms": "200",
+        "replication.factor": "1",
+    }
+    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
+    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
+    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One system's part. `ends` and `stored`: the remote log's ends, and the next source offsets by its positions."""
+
+    ends: dict[int, int]
+    stored: dict[int, int]
+    committed: dict[str, dict[int, int]]
+    translated: dict[str, dict[int, int]]
+
+
+@dataclass
+class HandOver:
+    source: list[Record] = field(default_factory=list)
+    target: list[Record] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    first: dict[tuple[int, Identity], list[int]] = field(default_factory=dict)
+    """Target offsets of each source record's copies."""
+
+    def finish(self, source: KafkaCluster, target: KafkaCluster) -> None:
+        self.source, self.target = consume(source, TOPIC), consume(target, REMOTE)
+        copies = defaultdict(list)
+        for record in self.target:
+            identity = identify(record)
+            assert identity is not None
+            copies[record.partition, identity].append(record.offset)
+        self.first = dict(copies)
+
+    def verdict(self) -> Verdict:
+        return sum(check(self.source, self.target).values(), Verdict())
+
+    def again(self, begin: dict[int, int], end: dict[int, int]) -> int:
+        """Records in this part of the remote log that stood there before."""
+        return sum(
+            self.first[record.partition, identity][0] < record.offset
+            for record in self.target
+            if (identity := identify(record))
+            and begin[record.partition] <= record.offset < end.get(record.partition, record.offset + 1)
+        )
+
+    def skipped(self, committed: dict[int, int], translated: dict[int, int]) -> int:
+        """Records that a group at these source offsets wanted, and does not get from these target offsets on."""
+        return sum(
+            max(self.first[record.partition, identity]) < translated[record.partition]
+            for record in self.source
+            if (identity := identify(record))
+            and record.partition in translated
+            and record.offset >= committed[record.partition]
+        )
+
+    def repeated(self, committed: dict[int, int], translated: dict[int, int]) -> int:
+        """Records that the group gets again."""
+        return sum(
+            self.first[record.partition, identity][0] >= translated[record.partition]
+            for record in self.source
+            if (identity := identify(record))
+            and record.partition in translated
+            and record.offset < committed[record.partition]
+        )
+
+
+@pytest.fixture(scope="module")
+def handed(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HandOver]:
+    source, target = source_cluster, target_cluster
+    create_topic(source, TOPIC, PARTITIONS)
+    text = properties(source, target)
+    run = RunTwinlog(tmp_path_factory.mktemp("twinlog"))
+    result = HandOver()
+
+    @contextmanager
+    def mm2() -> Iterator[Callable[[], None]]:
+        home = tmp_path_factory.mktemp("mm2")
+        with MirrorMaker2(f"clusters = {CLUSTERS}\n{text}", heap="384m", jit="quick", work_dir=home) as running:
+            yield running.process.require_alive
+            assert running.stop()
+
+    @contextmanager
+    def twinlog() -> Iterator[Callable[[], None]]:
+        process = run(CLUSTERS, text)
+
+        def alive() -> None:
+            assert process.alive, process.log
+
+        yield alive
+        assert process.terminate() == 0, process.log
+
+    try:
+        with Load(source, TOPIC, PARTITIONS, rate=RATE):
+            for number, system in enumerate((mm2, twinlog, mm2)):
+                with system() as alive:
+                    marks = _turn(source, target, alive, number)
+                stored, ends = _stored(target), _ends(target)
+                result.turns.append(Turn(ends, stored, *marks))
+        with mm2() as alive:
+            _wait_until_copied(target, alive, _ends(source))
+        result.finish(source, target)
+        yield result
+    finally:
+        run.close()
+
+
+def _turn(
+    source: KafkaCluster, target: KafkaCluster, alive: Callable[[], None], number: int
+) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
+    """Let it copy, commit for the groups meanwhile, and wait until their offsets have come across."""
+    before = _ends(target)
+    _wait_until_copied(target, alive, {part: before.get(part, 0) + MORE // PARTITIONS for part in range(PARTITIONS)})
+    # One group keeps up; the other is where the one before copied, and comes forward only from turn to turn.
+    late = {part: 100 + 37 * part + 400 * number for part in range(PARTITIONS)}
+    committed = {LATE_GROUP: late}
+    earlier = _translated(target)
+
+    def came() -> bool:
+        alive()
+        committed[GROUP] = {part: at - 50 for part, at in _ends(target).items()}
+        offsets_of = {name: {(TOPIC, part): at for part, at in here.items()} for name, here in committed.items()}
+        commit_offsets(source, offsets_of)
+        now = _translated(target)
+        return set(now.get(LATE_GROUP, ())) == set(range(PARTITIONS)) and all(
+            now.get(GROUP, {}).get(part, -1) > max(earlier.get(GROUP, {}).get(part, 0), before.get(part, 0))
+            for part in range(PARTITIONS)
+        )
+
+    wait_for(came, DEADLINE_S, f"the offsets of {GROUP} came across in turn {number}")
+    last = (0.0, earlier)
+
+    def at_rest() -> bool:
+        nonlocal last
+        alive()
+        now = _translated(target)
+        if now != last[1]:
+            last = (time.monotonic(), now)
+        return time.monotonic() - last[0] > AT_REST_S
+
+    # Nothing is committed any more: what is behind comes across now.
+    wait_for(at_rest, DEADLINE_S, "the groups' offsets on the target stand still")
+    return committed, _translated(target)
+
+
+def _wait_until_copied(target: KafkaCluster, alive: Callable[[], None], wanted: dict[int, int]) -> None:
+    def copied() -> bool:
+        alive()
+        ends = _ends(target)
+        return all(ends.get(part, 0) >= at for part, at in wanted.items())
+
+    wait_for(copied, DEADLINE_S, f"{REMOTE} has records up to {wanted}")
+
+
+def _ends(cluster: KafkaCluster) -> dict[int, int]:
+    there = topics(cluster)
+    name = REMOTE if REMOTE in there else TOPIC
+    return {part: offsets(cluster, name, part)[1] for part in range(PARTITIONS)} if name in there else {}
+
+
+def _stored(target: KafkaCluster) -> dict[int, int]:
+    decoded = [decode_position(record) for record in consume(target, "mm2-offsets.over.internal")]
+    return {
+        one.place[1]: one.last_copied + 1 for one in decoded if one.place is not None and one.last_copied is not None
+    }
+
+
+def _translated(target: KafkaCluster) -> dict[str, dict[int, int]]:
+    found = group_offsets(target, [GROUP, LATE_GROUP])
+    return {name: {part: one.offset for (_, part), one in places.items()} for name, places in found.items()}
+
+
+def test_twinlog_takes_over(handed: HandOver) -> None:
+    mm2, twinlog, _ = handed.turns
+    again = handed.again(mm2.ends, twinlog.ends)
+    would_repeat = sum(mm2.ends[part] - mm2.stored[part] for part in range(PARTITIONS))
+    log.warning("twinlog repeated %d records, MirrorMaker 2 would have repeated %d", again, would_repeat)
+
+    assert handed.verdict().lost == 0
+    assert again <= would_repeat
+
+
+def test_mirrormaker_2_takes_back(handed: HandOver) -> None:
+    _, twinlog, _ = handed.turns
+
+    assert handed.again(twinlog.ends, {}) == 0
+    # What twinlog stored when it was stopped is all that it had copied.
+    copied = dict.fromkeys(range(PARTITIONS), 0)
+    for record in handed.source:
+        identity = identify(record)
+        assert identity is not None
+        if handed.first[record.partition, identity][0] < twinlog.ends[record.partition]:
+            copied[record.partition] = record.offset + 1
+    assert twinlog.stored == copied
+
+
+def test_nothing_is_lost_or_damaged(handed: HandOver) -> None:
+    verdict = handed.verdict()
+    assert len(handed.source) > 3 * MORE
+    assert (verdict.lost, verdict.corrupted, verdict.reordered, verdict.unknown) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_groups_never_skip(handed: HandOver, turn: int) -> None:
+    marks = handed.turns[turn]
+    for group in (GROUP, LATE_GROUP):
+        committed, translated = marks.committed[group], marks.translated.get(group, {})
+        assert handed.skipped(committed, translated) == 0, (group, committed, translated)
+        repeated = handed.repeated(committed, translated)
+        log.warning("turn %d: %s repeats %d records", turn, group, repeated)
+        # Of what MirrorMaker 2 copied, twinlog knows its offset syncs only; of its own copies, each.
+        assert turn != 1 or group != GROUP or repeated == 0
+    assert set(marks.translated[GROUP]) == set(range(PARTITIONS))
+
+
+def test_every_offset_sync_names_a_record_and_its_copy(
+    handed: HandOver, source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    here = {(record.partition, record.offset): record.content for record in handed.source}
+    there = {(record.partition, record.offset): record.content for record in handed.target}
+    syncs = [decode_offset_sync(record) for record in consume(source_cluster, "mm2-offset-syncs.under.internal")]
+    wrong = [
+        sync
+        for sync in syncs
+        if sync.topic == TOPIC and here[sync.partition, sync.upstream] != there[sync.partition, sync.downstream]
+    ]
+    assert wrong == []
+    checkpoints = [decode_checkpoint(record) for record in consume(target_cluster, "over.checkpoints.internal")]
+    assert {one.group for one in checkpoints} == {GROUP, LATE_GROUP}
+    for one in checkpoints:
+        assert handed.skipped({one.partition: one.upstream}, {one.partition: one.downstream}) == 0, one
