@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -136,7 +137,8 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
     def receive_bytes(self, data: bytearray) -> list[tuple[int, Any]]:
         """Take one whole frame, without its length; returns [(correlation id, response)]."""
         header = self.in_flight_requests.popleft()
-        response_type = header.get_response_class()
+        with _RESPONSE_CLASSES:
+            response_type = header.get_response_class()
         (correlation_id,) = _INT.unpack_from(data, 0)
         if correlation_id != header.correlation_id:
             raise KafkaProtocolError(f"sent correlation id {header.correlation_id}, received {correlation_id}")
@@ -150,6 +152,10 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
             return [(correlation_id, Undecoded(bytes(memoryview(data)[start:]), response_type, version))]
         return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]
 
+
+_RESPONSE_CLASSES = threading.Lock()
+"""kafka-python makes the class of a response when the first one of its version comes. Of two threads that do so at the
+same time one would leave a dead reference behind, and every later response of that kind would fail."""
 
 _FETCH = 1
 _OFFSET_FETCH = 9
