@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.membership import REBALANCE_S, SESSION_S, Generation, Membership, Pulse
+from twinlog.kafka.membership import SESSION_S, Generation, Membership, Pulse
 from twinlog.run.fingerprint import differing
 from twinlog.run.member import Leadership, Member
+from twinlog.run.proof import Proof
 from twinlog.settings import FlowSettings
 
 T = TypeVar("T")
@@ -29,9 +30,6 @@ PROTOCOL_TYPE = "twinlog"
 CONNECT_PROTOCOL_TYPE = "connect"
 BEAT_S = 0.5
 """How often a member says that it lives; also how late it may hear that another one joined or went."""
-
-MARGIN_S = 1.0
-"""How long before its session ends a leader counts as leader no more."""
 
 RETRY_S = 0.2
 OTHERS_S = 0.5
@@ -50,34 +48,6 @@ class Standing(Enum):
     STANDBY = "standing by"
     LEADING = "leading"
     REFUSED = "refused"
-
-
-class Proof:
-    """Until when this process is the leader whatever happens, by what the coordinator has told it.
-
-    The coordinator counts a session from when it heard a heartbeat, which is after it was sent; so another leader
-    comes at the earliest one session after the sending. It also replaces a leader that does not join again, or does
-    not confirm what it joined, within the time for a rebalance, which cannot have begun before the last heartbeat of a
-    settled generation.
-    """
-
-    def __init__(self) -> None:
-        self._member_until = self._settled_until = float("-inf")
-
-    def told(self, sent_at: float, session_s: float, *, settled: bool) -> None:
-        """A request sent at `sent_at` was answered as a member's; `settled` when no rebalance was under way."""
-        self._member_until = max(self._member_until, sent_at + session_s)
-        if settled:
-            self._settled_until = max(self._settled_until, sent_at + REBALANCE_S)
-
-    def gone(self) -> None:
-        """Another process may lead now."""
-        self._member_until = self._settled_until = float("-inf")
-
-    @property
-    def until(self) -> float:
-        """On the clock of `time.monotonic`."""
-        return min(self._member_until, self._settled_until) - MARGIN_S
 
 
 class Election:

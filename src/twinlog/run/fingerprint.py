@@ -40,6 +40,7 @@ _KEYS = {
     "checkpoints_replication_factor": "checkpoints.topic.replication.factor",
     "heartbeats_replication_factor": "heartbeats.topic.replication.factor",
     "alter_configs": "use.incremental.alter.configs",
+    "earlier_positions_topic": "offset.storage.topic",
     "exactly_once": "exactly.once.source.support",
     "transaction_interval_ms": "transaction.boundary.interval.ms",
     "compression_level": "compression.type",
