@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import overload
 
@@ -25,22 +24,26 @@ from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
 from twinlog.flows.naming import ReplicationPolicy
+from twinlog.groups import CommittedOffset
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.snapshot import read_partition
 from twinlog.read.records import Record
 from twinlog.settings import ClientSettings
 from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 
+__all__ = [
+    "CommittedOffset",
+    "MirrorClient",
+    "checkpoint_topics",
+    "heartbeat_topics",
+    "remote_topics",
+    "replication_hops",
+    "translate_offsets",
+    "upstream_clusters",
+]
+
 DEFAULT_POLICY = ReplicationPolicy()
 CONNECT_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """What to commit for a partition: the next offset to read, and the metadata the group had committed with it."""
-
-    offset: int
-    metadata: str = ""
 
 
 class MirrorClient:

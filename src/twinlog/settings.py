@@ -175,7 +175,7 @@ class FlowSettings:
     offset_lag_max: int = 100
     groups: tuple[str, ...] = (".*",)
     groups_exclude: tuple[str, ...] = GROUPS_EXCLUDE
-    refresh_groups_interval_s: float | None = 5.0
+    refresh_groups_interval_s: float | None = 2.0
     emit_checkpoints_interval_s: float | None = 1.0
     checkpoints_replication_factor: int = 3
     sync_group_offsets_interval_s: float | None = None

@@ -248,7 +248,7 @@ CHECKPOINT_KEYS = (
         custom=True,
     ),
     _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
-    _interval("refresh.groups.interval.seconds", 5, "looks for new groups", 600),
+    _interval("refresh.groups.interval.seconds", 2, "looks for new groups", 600),
     _flow("emit.checkpoints.enabled", BOOL, "true", "Writes translated group offsets to the checkpoints topic."),
     _interval("emit.checkpoints.interval.seconds", 1, "rounds of checkpoints", 60, zero=True),
     _flow(
