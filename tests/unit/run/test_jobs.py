@@ -6,26 +6,29 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from harness.wait import wait_for
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.run import jobs as jobs_module
-from twinlog.run.jobs import Jobs
+from twinlog.run.jobs import Jobs, Step
 
 
 class Steps:
-    """A step that counts its turns and fails as it is told."""
+    """A step that counts its turns, and fails or leaves something undone as it is told."""
 
     def __init__(self) -> None:
         self.turns: list[float] = []
         self.error: Exception | None = None
+        self.undone: str | None = None
 
-    def __call__(self) -> None:
+    def __call__(self) -> str | None:
         self.turns.append(time.monotonic())
         if self.error is not None:
             raise self.error
+        return self.undone
 
     def wait_for_turns(self, count: int) -> None:
         wait_for(lambda: len(self.turns) >= count, 10, f"{count} turns")
@@ -48,10 +51,10 @@ def notes() -> list[tuple[str, str | None]]:
 
 
 @pytest.fixture
-def begin(notes: list[tuple[str, str | None]]) -> Iterator[Callable[[Callable[[], None], float], Jobs]]:
+def begin(notes: list[tuple[str, str | None]]) -> Iterator[Begin]:
     begun: list[Jobs] = []
 
-    def start(step: Callable[[], None], interval_s: float) -> Jobs:
+    def start(step: Step, interval_s: float) -> Jobs:
         jobs = Jobs("a->b", lambda what, trouble: notes.append((what, trouble)))
         jobs.begin("write heartbeats", step, interval_s, way_out="set a->b.emit.heartbeats.enabled = false")
         begun.append(jobs)
@@ -62,7 +65,7 @@ def begin(notes: list[tuple[str, str | None]]) -> Iterator[Callable[[Callable[[]
         jobs.stop(5)
 
 
-Begin = Callable[[Callable[[], None], float], Jobs]
+Begin = Callable[[Step, float], Jobs]
 
 
 def test_first_turn_is_at_once_and_the_next_after_the_interval(step: Steps, begin: Begin) -> None:
@@ -179,3 +182,32 @@ def test_after_stop_nothing_begins(step: Steps) -> None:
     jobs.stop(1)
     assert jobs.begin("look", step, 0.01) is None
     assert step.turns == []
+
+
+def test_what_a_step_leaves_undone_is_said_once_and_does_not_slow_it_down(
+    step: Steps,
+    begin: Begin,
+    notes: list[tuple[str, str | None]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (3600, 3600))
+    step.undone = "group g: no"
+    begin(step, 0.01)
+    step.wait_for_turns(6)
+    assert [record.getMessage() for record in caplog.records if "group g" in record.getMessage()] == [
+        "a->b: cannot write heartbeats, trying again: group g: no; set a->b.emit.heartbeats.enabled = false"
+    ]
+    step.undone = None
+    wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 5, "the trouble is over")
+
+
+def test_a_last_turn_after_stop_one_job_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    jobs = Jobs("a->b")
+    for name in ("first", "second"):
+        jobs.begin(name, partial(done.append, name), 3600, once_more=True)
+    wait_for(lambda: len(done) == 2, 5, "both took their first turns")
+    jobs.stop(5)
+    assert done[2:] == ["first", "second"]
+    assert caplog.records == []
