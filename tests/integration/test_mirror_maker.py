@@ -22,6 +22,12 @@ from tests.integration.mirror_process import flow_properties
 
 SCRIPT = (sys.executable, "-m", "twinlog.cli.mirror_maker")
 COPY_S = 120.0
+POLICY = """
+class Behind:
+    def remote_name(self, alias, topic): return f"{topic}.of-{alias}"
+    def source_alias(self, topic): return topic.partition(".of-")[2] or None
+    def upstream_name(self, topic): return topic.partition(".of-")[0] if ".of-" in topic else None
+"""
 STOP_S = 8.0
 
 
@@ -60,19 +66,26 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
     create_topic(left, topic)
     produce(left, topic, numbered(500))
     file = tmp_path / "mm2.properties"
+    (tmp_path / "own_names.py").write_text(POLICY)
+    settings = {"topics": topic, "replication.policy.class": "own_names:Behind"}
     file.write_text(
         f"clusters = {here}, {there}\n"
-        + flow_properties(f"{here}->{there}", left, right, {"topics": topic})
+        + flow_properties(f"{here}->{there}", left, right, settings)
         + f"{there}->{here}.enabled = true\nemit.heartbeat.enabled = true\nemit.heartbeats.enabled = false\n"
     )
     logs = tmp_path / "logs"
-    environment = {**os.environ, "LOG_DIR": str(logs), "KAFKA_HEAP_OPTS": "-Xms256M -Xmx2G"}
+    environment = {
+        **os.environ,
+        "LOG_DIR": str(logs),
+        "KAFKA_HEAP_OPTS": "-Xms256M -Xmx2G",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+    }
     command = [*SCRIPT, "-daemon", str(file), "--clusters", there]
     started = subprocess.run(command, env=environment, timeout=30, check=False, capture_output=True, text=True)
     assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
     process = detached(file)
     children.append(process)
-    remote = f"{here}.{topic}"
+    remote = f"{topic}.of-{here}"
 
     def copied() -> bool:
         assert process.is_running(), log()
@@ -91,7 +104,7 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
     assert "did you mean emit.heartbeats.enabled?" in said
     assert "Traceback" not in said
     # The way back was enabled too, but its target was not asked for.
-    assert not [name for name in topics(left) if name.startswith(f"{there}.")]
+    assert not [name for name in topics(left) if name.endswith(f".of-{there}")]
 
 
 def test_where_no_flow_leads_it_writes_heartbeats(

@@ -1,0 +1,67 @@
+"""A class of the user's that does what a built-in one does comes to the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinlog.flows.chosen import group_filter_of, topic_filter_of
+from twinlog.flows.topology import topology_of
+from twinlog.settings import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    CustomClass,
+    FlowSettings,
+    PolicyName,
+    ProducerSettings,
+)
+from twinlog.types import Alias, TopicName
+
+CLIENT = ClientSettings(("a:1",))
+ALIASES = st.sampled_from([Alias(name) for name in ("a", "b", "c")])
+PIECES = st.lists(
+    st.sampled_from(["a", "b", "c", "orders", "heartbeats", "internal", "mm2", "checkpoints", ""]), min_size=1
+)
+TOPICS = PIECES.map(lambda pieces: TopicName(".".join(pieces)[:200] or "x"))
+
+
+def flow(source: Alias, policy: PolicyName = "default") -> FlowSettings:
+    return FlowSettings(
+        source=source,
+        target=Alias("b" if source != "b" else "a"),
+        consumer=ConsumerSettings(CLIENT),
+        producer=ProducerSettings(CLIENT),
+        source_admin=AdminSettings(CLIENT),
+        target_admin=AdminSettings(CLIENT),
+        policy=policy,
+    )
+
+
+def named(path: str) -> CustomClass:
+    return CustomClass(f"twinlog.flows.{path}", "key", "file", 1)
+
+
+@given(ALIASES, TOPICS)
+@settings(deadline=None)
+def test_the_default_policy_by_its_own_name(source: Alias, topic: TopicName) -> None:
+    plain = flow(source)
+    ours, theirs = topology_of(plain), topology_of(replace(plain, policy_class=named("naming:ReplicationPolicy")))
+    assert theirs.refusal(topic) == ours.refusal(topic)
+    assert theirs.remote_name(topic) == ours.remote_name(topic)
+    assert theirs.source_topic(topic) == ours.source_topic(topic)
+    assert theirs.policy.original_name(topic) == ours.policy.original_name(topic)
+    assert theirs.policy.is_heartbeats(topic) == ours.policy.is_heartbeats(topic)
+
+
+@given(ALIASES, TOPICS)
+@settings(deadline=None)
+def test_filters_by_their_own_names(source: Alias, topic: TopicName) -> None:
+    plain = flow(source)
+    custom = replace(
+        plain, topic_filter_class=named("filters:TopicFilter"), group_filter_class=named("filters:GroupFilter")
+    )
+    assert topic_filter_of(custom).accepts(topic) == topic_filter_of(plain).accepts(topic)
+    assert group_filter_of(custom).accepts(topic) == group_filter_of(plain).accepts(topic)
