@@ -6,13 +6,17 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.checker import Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
-from harness.topics import create_topic, offsets
+from harness.consume import consume
+from harness.mm2 import MirrorMaker2
+from harness.produce import numbered, produce
+from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
@@ -112,3 +116,73 @@ def test_another_process_takes_over_at_every_end(
     assert ended_s < HAND_OVER_S + BUSY_S
     assert "Traceback" not in first.log + second.log
     assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
+
+
+def copied(target: KafkaCluster, remote: str, count: int) -> None:
+    wait_for(
+        lambda: remote in topics(target) and offsets(target, remote)[1] >= count,
+        START_S,
+        f"{remote} has {count} records",
+    )
+
+
+def test_mirror_maker_2_and_twinlog_keep_each_other_out(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str, tmp_path: Path
+) -> None:
+    upper, lower = clusters
+    remote = f"upper.{topic_name}"
+    create_topic(upper, topic_name)
+    produce(upper, topic_name, numbered(10))
+    # Aliases of its own: MirrorMaker 2 would not start beside what another test left in a group.
+    file = flow_properties("upper->lower", upper, lower, {"topics": topic_name, "emit.heartbeats.enabled": "false"})
+    file += "lower->upper.emit.heartbeats.enabled = false\n"
+    factors = ("config.storage", "offset.storage", "status.storage", "offset-syncs.topic", "checkpoints.topic")
+    file += "".join(f"{name}.replication.factor = 1\n" for name in factors)
+
+    def mirror_maker(number: int) -> MirrorMaker2:
+        home = tmp_path / f"mm2-{number}"
+        return MirrorMaker2(f"clusters = upper, lower\n{file}", heap="384m", jit="quick", work_dir=home)
+
+    with mirror_maker(1) as running:
+        copied(lower, remote, 10)
+        process = run_twinlog("upper, lower", file)
+        line = process.wait_for_line("MirrorMaker 2 still runs this flow: group upper-mm2 of lower has the members ")
+        assert "at 127.0.0.1; stop it, twinlog waits and takes over" in line
+        assert "lease" not in process.log
+        assert running.stop()
+    process.wait_for_line("upper->lower: this process .* runs the flow")
+    produce(upper, topic_name, numbered(10, start=10))
+    copied(lower, remote, 20)
+
+    with mirror_maker(2) as running:
+        log = running.process.log
+        wait_for(lambda: "InconsistentGroupProtocol" in log.read_text(), 60, "MirrorMaker 2 is refused")
+
+    # Who wants to end when all is copied cannot see that while another process copies.
+    hasty = run_twinlog("upper, lower", file, "--until", "caught-up")
+    assert hasty.wait(START_S) == 1
+    hasty.wait_for_line(rf"upper->lower: FAILED: \S+-{process.pid} \(since .*\) runs this flow already")
+    assert process.terminate() == 0
+    assert sorted(int(record.value or b"") for record in consume(lower, remote)) == list(range(20))
+
+
+def test_two_processes_share_the_targets_of_one_file(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    left, right = clusters
+    there, back = new_name("t"), new_name("t")
+    create_topic(left, there)
+    create_topic(right, back)
+    produce(left, there, numbered(10))
+    produce(right, back, numbered(10))
+    file = flow_properties("left->right", left, right, {"topics": there})
+    file += flow_properties("right->left", right, left, {"topics": back})
+
+    until = ("--until", "caught-up", "--clusters")
+    one, other = (run_twinlog("left, right", file, *until, target) for target in ("right", "left"))
+
+    assert [one.wait(START_S), other.wait(START_S)] == [0, 0]
+    assert offsets(right, f"left.{there}") == (0, 10)
+    assert offsets(left, f"right.{back}") == (0, 10)
+    assert "right->left" not in one.log
+    assert "left->right" not in other.log

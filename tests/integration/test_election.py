@@ -1,0 +1,141 @@
+"""Processes of one flow choose who runs it on a real coordinator: joining, leaving, falling silent, other members."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer
+
+from harness.cluster import KafkaCluster
+from harness.topics import create_topic
+from harness.wait import wait_for
+from tests.integration.copying import flow_settings
+from twinlog.kafka.membership import SESSION_S
+from twinlog.run.election import Election, Standing
+from twinlog.settings import FlowSettings
+from twinlog.types import Alias
+
+SOON_S = 3.0
+ENOUGH_S = 15.0
+
+
+@contextmanager
+def elections(settings: FlowSettings, count: int) -> Iterator[list[Election]]:
+    """Members that start one after the other, each once the one before knows who leads."""
+    members: list[Election] = []
+    try:
+        for _ in range(count):
+            member = Election(settings, lambda: None)
+            members.append(member)
+            member.start()
+            wait_for(lambda: members[-1].leadership is not None, ENOUGH_S, "the leader is known")
+        yield members
+    finally:
+        for member in members:
+            member.stop(1.0)
+
+
+def sampled(seconds: float) -> Iterator[float]:
+    """Moments until so many seconds are over."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        yield now
+        time.sleep(0.01)
+
+
+def leads(member: Election) -> bool:
+    return member.standing is Standing.LEADING
+
+
+@pytest.fixture
+def settings(clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]) -> FlowSettings:
+    """A flow with a group of its own."""
+    return replace(flow_settings(*clusters), worker_group_id=new_name("g"))
+
+
+def test_a_leader_stays_one_while_others_come_and_go(settings: FlowSettings) -> None:
+    with elections(settings, 1) as (first,):
+        assert leads(first)
+        proven = []
+        for _ in range(2):
+            with elections(settings, 2) as others:
+                assert [other.standing for other in others] == [Standing.STANDBY] * 2
+                assert {str(other.leadership) for other in others} == {str(first.leadership)}
+                assert "(since " in others[0].text
+                assert [other.proven_s() for other in others] == [0.0] * 2
+                proven += [first.proven_s() for _ in sampled(1.0)]
+            proven += [first.proven_s() for _ in sampled(1.0)]
+        assert min(proven) > SESSION_S / 2
+        assert first.term == 1
+
+
+def test_who_leaves_is_followed_at_once(settings: FlowSettings) -> None:
+    with elections(settings, 3) as (first, second, third):
+        began = time.monotonic()
+        first.stop(1.0)
+        wait_for(lambda: leads(second) or leads(third), ENOUGH_S, "another one leads")
+        assert time.monotonic() - began < SOON_S
+        wait_for(lambda: leads(second) != leads(third), ENOUGH_S, "one of them leads")
+        follower, leader = sorted((second, third), key=leads)
+        wait_for(lambda: follower.leadership == leader.leadership, ENOUGH_S, "the other one knows")
+
+
+def test_settings_that_differ_are_named_to_both(settings: FlowSettings, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    other = replace(settings, topics=("orders",), offset_lag_max=7)
+    with elections(settings, 1), elections(other, 1) as (late,):
+        assert late.differences == ("offset.lag.max", "topics")
+        assert late.text.endswith("its offset.lag.max, topics differ")
+        told = [record.getMessage() for record in caplog.records]
+        assert (
+            sum("this process differ from those of" in line and "offset.lag.max, topics" in line for line in told) == 1
+        )
+        assert sum("stands by with other settings than this process: offset.lag.max, topics" in t for t in told) == 1
+
+
+def test_members_of_another_kind_are_named_and_waited_for(
+    clusters: tuple[KafkaCluster, KafkaCluster], settings: FlowSettings, topic_name: str
+) -> None:
+    create_topic(clusters[1], topic_name)
+    consumer = Consumer(
+        {
+            **clusters[1].client_config(),
+            "group.id": settings.group_id,
+            "client.id": "somebody",
+            "session.timeout.ms": 6000,
+        }
+    )
+    member = Election(settings, lambda: None)
+    try:
+        consumer.subscribe([topic_name])
+        wait_for(
+            lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), ENOUGH_S, "the consumer is a member"
+        )
+        member.start()
+        wait_for(lambda: member.standing is Standing.WAITING, ENOUGH_S, "it waits")
+        assert f"group {settings.group_id} of {settings.target} is used by others" in member.text
+        assert "consumer protocol: somebody at 127.0.0.1" in member.text
+        consumer.close()
+        wait_for(lambda: leads(member), ENOUGH_S, "it leads")
+    finally:
+        member.stop(1.0)
+
+
+def test_a_coordinator_that_comes_back_finds_the_same_leader(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    with KafkaCluster("alone", sasl=False, heap="256m") as cluster:
+        settings = replace(flow_settings(cluster, cluster), source=Alias("here"), target=Alias("there"))
+        with elections(settings, 2) as (first, second):
+            cluster.kill()
+            wait_for(lambda: first.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
+            assert "nothing is copied until group here-mm2 of there confirms again" in caplog.text
+            cluster.restart()
+            wait_for(lambda: first.proven_s() > 0.0, 30, "the coordinator confirms")
+            assert (leads(first), first.term) == (True, 1)
+            wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
+            assert second.term == 0
