@@ -1,0 +1,131 @@
+"""Copies in transactions under leases: copiers are lost and drivers replaced, and each record still arrives once."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.topics import create_topic, topics
+from harness.wait import wait_for
+from tests.integration.copying import flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.plan.assignment import Slots
+from twinlog.run.flow import State
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 4
+RATE = 2000
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    return random.Random(seed)
+
+
+class ExactScene:
+    """A topic with load on it; flows of two workers that copy it exactly once are started by `take_over`."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, topic: str) -> None:
+        self.source, self.target, self.topic = source, target, create_topic(source, topic, PARTITIONS)
+        self.remote = f"north.{topic}"
+        self.parts = [TopicPartition(TopicName(topic), number) for number in range(PARTITIONS)]
+        self.settings = flow_settings(
+            source,
+            target,
+            topics=(topic,),
+            tasks_max=2,
+            exactly_once="enabled",
+            consumer={"isolation_level": "read_committed"},
+            # Other tests copy from the same source at the same time.
+            worker_group_id=topic,
+        )
+        self.flows: list[FlowWithoutSpark] = []
+        self.load = Load(source, topic, PARTITIONS, rate=RATE)
+
+    def take_over(self) -> FlowWithoutSpark:
+        flow = FlowWithoutSpark(self.settings, 2)
+        self.flows.append(flow)
+        return flow.__enter__()
+
+    def copied(self) -> int:
+        return len(consume(self.target, self.remote)) if self.remote in topics(self.target) else 0
+
+    def finish(self, *, failed: Sequence[FlowWithoutSpark] = ()) -> None:
+        sent = self.load.stop()
+        wait_for(lambda: self.copied() >= sent, 30, f"{sent} records are committed")
+        for flow in self.flows:
+            flow.stop()
+            assert (flow.runner.reason is not None) == (flow in failed), flow.runner.reason
+        require_clean(self.source, self.topic, self.target, self.remote)
+
+    def shares(self, chance: random.Random) -> Slots:
+        """Some way to share all partitions between two tasks, or one."""
+        parts = chance.sample(self.parts, len(self.parts))
+        cut = chance.randint(0, len(parts))
+        return tuple(frozenset(share) for share in (parts[:cut], parts[cut:]) if share)
+
+    def halves(self) -> Slots:
+        return frozenset(self.parts[:2]), frozenset(self.parts[2:])
+
+
+@pytest.fixture
+def scene(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+) -> Iterator[ExactScene]:
+    scene = ExactScene(source_cluster, target_cluster, new_name("t"))
+    with scene.load:
+        yield scene
+    for flow in scene.flows:
+        flow.stop()
+
+
+def test_partitions_change_hands(scene: ExactScene, chance: random.Random) -> None:
+    flow = scene.take_over()
+    for _ in range(10):
+        order = chance.sample((0, 1), 2)
+        flow.place = order.__getitem__
+        flow.renew(scene.shares(chance))
+        time.sleep(chance.uniform(0.0, 0.3))
+    assert all(worker.host is not None and worker.host.reporter.records for worker in flow.workers)
+    scene.finish()
+    assert [worker.errors for worker in flow.workers] == [[], []]
+
+
+def test_copiers_are_lost_at_any_moment(scene: ExactScene, chance: random.Random) -> None:
+    flow = scene.take_over()
+    flow.renew(scene.halves())
+    for _ in range(8):
+        time.sleep(chance.uniform(0.0, 0.4))
+        worker = chance.choice([worker for worker in flow.workers if worker.in_lease])
+        lost = worker.lose_line()
+        assert lost.ended.wait(2.0), "it stops at once"
+        worker.wait_for_another(lost)
+        wait_for(lambda: not flow.runner.leases.unclaimed, 10, "the lease is claimed again")
+        if chance.random() < 0.5:
+            flow.renew(scene.shares(chance))
+    scene.finish()
+
+
+def test_another_driver_takes_the_flow_over(scene: ExactScene, chance: random.Random) -> None:
+    """The first one does not know, and its copiers go on: until they are fenced."""
+    first = scene.take_over()
+    first.renew(scene.halves())
+    time.sleep(chance.uniform(0.1, 0.5))
+    second = scene.take_over()
+    wait_for(lambda: first.runner.state is State.FAILED, 20, "the first driver hears of it")
+    assert "another process" in (first.runner.reason or "")
+    assert f"{scene.topic}-MirrorSourceConnector-" in (first.runner.reason or "")
+    second.renew(scene.halves())
+    time.sleep(0.5)
+    scene.finish(failed=[first])

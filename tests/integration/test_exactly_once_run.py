@@ -1,0 +1,81 @@
+"""`twinlog run` on its way from plain copying to exactly once, with kills on the way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.topics import create_topic, topics
+from harness.wait import wait_for
+from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.running import RunTwinlog
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 3
+RATE = 1000
+COPY_S = 120.0
+
+
+def copiers(process: MirrorProcess, target: KafkaCluster) -> list[psutil.Process]:
+    """The processes below one that are connected to the target."""
+    port = target.brokers[1].ports.plaintext
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_the_two_steps_to_exactly_once(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    left, right = clusters
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    chance = random.Random(seed)
+    topic = create_topic(left, new_name("t"), PARTITIONS)
+    remote = f"step.{topic}"
+    plain = flow_properties("step->on", left, right, {"topics": topic, "tasks.max": "2"})
+    plain += "step.consumer.isolation.level = read_committed\n"
+
+    def copied() -> int:
+        return len(consume(right, remote)) if remote in topics(right) else 0
+
+    def run(mode: str, *options: str) -> MirrorProcess:
+        """Start, and wait until it has copied something that came after its start."""
+        switch = f"on.exactly.once.source.support = {mode}\n" if mode else ""
+        process = run_twinlog("step, on", plain + switch, *options)
+        if not options:
+            sent = load.total
+            wait_for(lambda: not process.alive or copied() > sent, COPY_S, f"{mode or 'plain'}: it copies")
+            assert process.alive, process.log
+            time.sleep(chance.uniform(0.2, 1.2))
+        return process
+
+    with Load(left, topic, PARTITIONS, rate=RATE) as load:
+        os.killpg(run("").pid, signal.SIGKILL)
+        assert run("preparing").terminate() == 0
+        process = run("enabled")
+        killed = chance.choice(copiers(process, right))
+        killed.kill()
+        behind = load.total
+        wait_for(lambda: copied() > behind, COPY_S, "it goes on without the copier that was killed")
+        os.killpg(process.pid, signal.SIGKILL)
+    last = run("enabled", "--until", "caught-up")
+    assert last.wait(COPY_S) == 0, last.log
+    assert require_clean(left, topic, right, remote) == load.total
+    assert "foreign" not in last.log
+    assert "Traceback" not in last.log
