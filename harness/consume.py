@@ -51,7 +51,41 @@ def consume(
 
     Raises HarnessError when the end is not reached within the deadline or the broker refuses.
     """
-    consumer = Consumer(
+    consumer = _consumer(cluster, isolation, user)
+    try:
+        if partitions is None:
+            listed = consumer.list_topics(topic, timeout=deadline_s).topics[topic]
+            if listed.error is not None:
+                raise HarnessError(f"{topic}: {listed.error}")
+            partitions = listed.partitions
+        parts = set(partitions)
+        begin = {} if start is None else start if isinstance(start, Mapping) else dict.fromkeys(parts, start)
+        places = {(topic, part): begin.get(part, OFFSET_BEGINNING) for part in parts}
+        return sorted(_to_the_end(consumer, places, deadline_s), key=lambda one: (one.partition, one.offset))
+    finally:
+        consumer.close()
+
+
+def consume_topics(
+    cluster: KafkaCluster, topics: Iterable[str], *, deadline_s: float = 60.0
+) -> dict[str, list[Record]]:
+    """What `consume` returns for each of several topics, with one client for all."""
+    consumer = _consumer(cluster, "read_committed", None)
+    try:
+        listed = consumer.list_topics(timeout=deadline_s).topics
+        found: dict[str, list[Record]] = {topic: [] for topic in topics}
+        places = {(topic, part): OFFSET_BEGINNING for topic in found for part in listed[topic].partitions}
+        for record in _to_the_end(consumer, places, deadline_s):
+            found[record.topic].append(record)
+        for records in found.values():
+            records.sort(key=lambda one: (one.partition, one.offset))
+        return found
+    finally:
+        consumer.close()
+
+
+def _consumer(cluster: KafkaCluster, isolation: str, user: str | None) -> Consumer:
+    return Consumer(
         {
             **cluster.client_config(user),
             "group.id": "harness",
@@ -64,34 +98,25 @@ def consume(
             "fetch.wait.max.ms": 50,
         }
     )
-    try:
-        if partitions is None:
-            listed = consumer.list_topics(topic, timeout=deadline_s).topics[topic]
-            if listed.error is not None:
-                raise HarnessError(f"{topic}: {listed.error}")
-            partitions = listed.partitions
-        open_ends = set(partitions)
-        begin = {} if start is None else start if isinstance(start, Mapping) else dict.fromkeys(open_ends, start)
-        consumer.assign([TopicPartition(topic, part, begin.get(part, OFFSET_BEGINNING)) for part in open_ends])
-        return sorted(_to_the_end(consumer, topic, open_ends, deadline_s), key=lambda one: (one.partition, one.offset))
-    finally:
-        consumer.close()
 
 
-def _to_the_end(consumer: Consumer, topic: str, open_ends: set[int], deadline_s: float) -> list[Record]:
+def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadline_s: float) -> list[Record]:
+    """Everything from these offsets on, in no order across partitions."""
+    consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+    open_ends = set(places)
     records: list[Record] = []
     end = time.monotonic() + deadline_s
     while open_ends:
         if time.monotonic() > end:
-            raise HarnessError(f"{topic}: end of {sorted(open_ends)} not reached within {deadline_s:g} s")
+            raise HarnessError(f"end of {sorted(open_ends)} not reached within {deadline_s:g} s")
         for message in consumer.consume(num_messages=10_000, timeout=0.1):
             error = message.error()
             if error is None:
                 records.append(to_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
-                open_ends.discard(int(message.partition() or 0))
+                open_ends.discard((str(message.topic()), int(message.partition() or 0)))
             elif not error.retriable():
-                raise HarnessError(f"{topic}: {error}")
+                raise HarnessError(f"{message.topic()}: {error}")
     return records
 
 

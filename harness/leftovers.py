@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Res
 
 from harness.acls import Acl, acls
 from harness.cluster import KafkaCluster
-from harness.consume import Record, consume
+from harness.consume import Record, consume_topics
 from harness.differences import Facts
 from harness.groups import Offsets, group_offsets
 from harness.internal_records import (
@@ -94,14 +94,15 @@ def leftovers(cluster: KafkaCluster) -> Leftovers:
         "offset_syncs": [name for name in there if name.startswith("mm2-offset-syncs")],
         "positions": [name for name in there if name.startswith("mm2-offsets.")],
     }
+    records = consume_topics(cluster, [name for names in own.values() for name in names])
     return Leftovers(
         _topics(cluster, there),
         acls(cluster),
         group_offsets(cluster),
-        heartbeats=_decoded(cluster, own["heartbeats"], decode_heartbeat),
-        checkpoints=_decoded(cluster, own["checkpoints"], decode_checkpoint),
-        offset_syncs=_decoded(cluster, own["offset_syncs"], decode_offset_sync),
-        positions=_decoded(cluster, own["positions"], decode_position),
+        heartbeats=_decoded(records, own["heartbeats"], decode_heartbeat),
+        checkpoints=_decoded(records, own["checkpoints"], decode_checkpoint),
+        offset_syncs=_decoded(records, own["offset_syncs"], decode_offset_sync),
+        positions=_decoded(records, own["positions"], decode_position),
     )
 
 
@@ -123,5 +124,7 @@ def _topics(cluster: KafkaCluster, names: list[str]) -> dict[str, TopicLeft]:
     }
 
 
-def _decoded(cluster: KafkaCluster, names: list[str], decode: Callable[[Record], T]) -> dict[str, list[T]]:
-    return {name: [decode(record) for record in consume(cluster, name)] for name in names}
+def _decoded(
+    records: Mapping[str, list[Record]], names: list[str], decode: Callable[[Record], T]
+) -> dict[str, list[T]]:
+    return {name: [decode(record) for record in records[name]] for name in names}

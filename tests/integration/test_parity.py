@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cluster import KafkaCluster
-from harness.consume import Record, consume
+from harness.consume import Record, consume_topics
 from harness.differences import Difference, Facts, Known, differences, readable, unexpected
 from harness.leftovers import Leftovers, leftovers
 from harness.mm2 import MirrorMaker2
-from harness.topics import delete_topic, offsets, topics
+from harness.topics import delete_topic, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess
 from tests.integration.parity import ACLS, FLOWS, GROUP_OFFSETS, RECORDS, TOPICS, fill, properties, remote
@@ -104,18 +104,17 @@ def _unexplained(mm2: Facts, twinlog: Facts) -> list[Difference]:
 
 
 def _look(source: KafkaCluster, target: KafkaCluster) -> Left:
-    records = {remote(letter, f"{letter}-{name}") for letter in FLOWS for name in RECORDS} & set(topics(target))
-    return Left(leftovers(source), leftovers(target), {name: consume(target, name) for name in records})
+    copies = {remote(letter, f"{letter}-{name}") for letter in FLOWS for name in RECORDS} & set(topics(target))
+    return Left(leftovers(source), leftovers(target), consume_topics(target, copies))
 
 
 def _complete(target: KafkaCluster) -> bool:
     """Whether everything is there that takes its time."""
-    there = topics(target)
-    for letter in FLOWS:
-        for name, count in RECORDS.items():
-            copy = remote(letter, f"{letter}-{name}")
-            if sum(offsets(target, copy, part)[1] for part in range(there.get(copy, 0))) != count or copy not in there:
-                return False
+    counts = {remote(letter, f"{letter}-{name}"): count for letter in FLOWS for name, count in RECORDS.items()}
+    if not counts.keys() <= topics(target).keys():
+        return False
+    if {name: len(records) for name, records in consume_topics(target, counts).items()} != counts:
+        return False
     left = leftovers(target)
     return (
         sum(len(offsets) for offsets in left.groups.values()) == len(FLOWS) * GROUP_OFFSETS
@@ -155,9 +154,7 @@ def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
         _clear_source(source)
         process = run("left, mid, far, right", properties(source, second).partition("\n")[2])
         left_by_twinlog = _settle(process, left_by_mm2, source, second)
-        originals = {
-            name: consume(source, name) for name in (f"{letter}-{name}" for letter in FLOWS for name in RECORDS)
-        }
+        originals = consume_topics(source, [f"{letter}-{name}" for letter in FLOWS for name in RECORDS])
         yield Parity(left_by_mm2, left_by_twinlog, originals, process.log)
     finally:
         run.close()
@@ -171,13 +168,15 @@ def _settle(process: MirrorProcess, wanted: Left, source: KafkaCluster, target: 
 
     def same() -> bool:
         assert process.alive, process.log
+        if not last and not _complete(target):
+            return False
         last[:] = [_look(source, target)]
         return not _unexplained(wanted.facts(), last[0].facts())
 
     with contextlib.suppress(TimeoutError):
         wait_for(same, TWINLOG_S, "twinlog leaves the same")
     process.terminate()
-    return last[0]
+    return last[0] if last else _look(source, target)
 
 
 def test_topics_and_their_settings(parity: Parity) -> None:
