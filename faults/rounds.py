@@ -12,6 +12,7 @@ from pathlib import Path
 
 from faults.kinds import FAULTS
 from faults.load import TransactionLoad
+from faults.positions import Walker
 from faults.scene import PAID, PARTITIONS, PLAIN, START_S, Mode, Scene, pause
 from faults.windows import Place, Window, Windows
 from harness.checker import Load, Verdict, identify
@@ -21,6 +22,8 @@ from harness.wait import wait_for
 RATE = 600
 """Records per second in the topic without transactions."""
 CAUGHT_UP_S = 60.0
+GROUP_S = 20.0
+"""Until a group's position has come across; it is committed a round before."""
 SETTLE_S = 5.0
 """What a stopped or lost copier could still send would have arrived by then."""
 
@@ -69,8 +72,9 @@ class Rounds:
         wait_for(lambda: set(scene.remotes.values()) <= set(topics(scene.target)), START_S, "remote topics are there")
         scene.copiers()
         windows = Windows(scene.source, scene.target, scene.remotes, PARTITIONS)
+        walker = Walker(scene)
         for number in range(1, count + 1):
-            one = self._round(number, chance, windows)
+            one = self._round(number, chance, windows, walker)
             self.done.append(one)
             print(one, flush=True)
             if not one.complete:
@@ -79,7 +83,7 @@ class Rounds:
         self._note(count + 1, "the end", "what came late", windows.judge(CAUGHT_UP_S, scene.twinlog.require_alive), 0.0)
         return self.done
 
-    def _round(self, number: int, chance: random.Random, windows: Windows) -> Round:
+    def _round(self, number: int, chance: random.Random, windows: Windows, walker: Walker) -> Round:
         scene = self.scene
         fault = chance.choice(list(self.kinds))
         remarks: list[str] = []
@@ -102,8 +106,12 @@ class Rounds:
                 scene.start_twinlog()
 
         judged = windows.judge(CAUGHT_UP_S, watch)
+        whole = time.monotonic()
         watch()
-        return self._note(number, fault, what, judged, time.monotonic() - healed, remarks)
+        if judged[1]:
+            remarks += walker.judge(GROUP_S)
+            walker.commit(judged[0], chance)
+        return self._note(number, fault, what, judged, whole - healed, remarks)
 
     def _note(
         self,

@@ -1,0 +1,73 @@
+"""A consumer group walks along on the source; where it stands on the target must be the same record."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from faults.scene import GROUP, Scene
+from faults.windows import Place, Window
+from harness.checker import identify
+from harness.groups import commit_offsets, group_offsets
+from harness.wait import wait_for
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Target offsets of the last record that the group has processed and of the first that it has not."""
+
+    last: int
+    first: int
+
+
+class Walker:
+    """Commits between two records of a window, and looks a round later where the mirror has brought the group."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._wanted: dict[Place, Wanted] = {}
+
+    def commit(self, found: Mapping[Place, Window], chance: random.Random) -> None:
+        """Commit somewhere within each window that has two records or more."""
+        offsets: dict[Place, int] = {}
+        for place, window in found.items():
+            copies = {identify(record): record.offset for record in reversed(window.target)}
+            if len(window.source) < 2 or not window.verdict.clean:
+                continue
+            index = chance.randrange(1, len(window.source))
+            last, first = window.source[index - 1 : index + 1]
+            offsets[place] = first.offset
+            self._wanted[place] = Wanted(copies[identify(last)], copies[identify(first)])
+        if offsets:
+            commit_offsets(self._scene.source, {GROUP: offsets})
+
+    def judge(self, deadline_s: float) -> list[str]:
+        """What is wrong with the positions of the last commit; they may take until the deadline to arrive."""
+        found: dict[Place, int] = {}
+
+        def right() -> bool:
+            offsets = group_offsets(self._scene.target, [GROUP])[GROUP]
+            found.clear()
+            for (topic, partition), remote in ((place, self._scene.remotes[place[0]]) for place in self._wanted):
+                committed = offsets.get((remote, partition))
+                if committed is not None:
+                    found[topic, partition] = committed.offset
+            return all(
+                place in found and wanted.last < found[place] <= wanted.first for place, wanted in self._wanted.items()
+            )
+
+        try:
+            wait_for(right, deadline_s, "the group stands on the target where it stands on the source")
+        except TimeoutError:
+            return [self._wrong(place, wanted, found.get(place)) for place, wanted in self._wanted.items()]
+        return []
+
+    @staticmethod
+    def _wrong(place: Place, wanted: Wanted, found: int | None) -> str:
+        topic, partition = place
+        if found is None:
+            return f"group position of {topic}-{partition} did not come across"
+        if found > wanted.first:
+            return f"group position of {topic}-{partition} skips {found - wanted.first} offsets to {found}"
+        return f"group position of {topic}-{partition} is {found}, behind {wanted.first}"
