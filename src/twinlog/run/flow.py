@@ -69,7 +69,9 @@ class FlowRunner:
         self.reason: str | None = None
         self.ready = threading.Event()
         """Set when the first plan stands, so that the query may start."""
-        self.leases = Leases(settings.name, self._grants, self._copier_failed, self._copier_event)
+        self.leases = Leases(
+            settings.name, self._grants, self._copier_failed, self._copier_event, proven_s=proven_s
+        )
         self._wake = wake
         self._slots = max(1, min(slots, settings.tasks_max))
         self._tasks = max(1, min(tasks, self._slots))
@@ -77,6 +79,8 @@ class FlowRunner:
         self._ends: dict[TopicPartition, int] | None = None
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        for cluster in (self._source, self._target):
+            cluster.client.append_only_while(lambda: proven_s() > 0)
         self._positions = PositionStore(settings, self._target)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
