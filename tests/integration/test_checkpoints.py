@@ -1,0 +1,333 @@
+"""Groups go on at the target where they stood on the source: checkpoints and committed offsets while a flow runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import Committed, Offsets, commit_offsets, group_offsets
+from harness.jars import classpath_argument
+from harness.java import java_command
+from harness.produce import numbered, produce
+from harness.tools import CONSOLE_CONSUMER, run_tool
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.consuming import PROTOCOLS, Member, Protocol
+from tests.integration.copying import SOURCE, TARGET, flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.client import translate_offsets
+from twinlog.settings import ClientSettings, FlowSettings
+from twinlog.types import GroupId, TopicName
+
+PROMISE_S = 5.0
+"""Within this time after its last commit a group can go on at the target exactly where it stood."""
+
+GROUP_PARTITIONS = 5
+"""Partitions of the harness' `__consumer_offsets`."""
+
+LOST = 7
+"""Records of the transaction that is rolled back: they are copied too."""
+
+NUL = "\0"
+"""librdkafka commits it behind the metadata."""
+
+CHECKPOINTS = f"{SOURCE}.checkpoints.internal"
+ASK = Path(__file__).parent / "AskRemoteCluster.java"
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    """What topics and groups of this module begin with."""
+    return f"moves-{secrets.token_hex(3)}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def coordinators(source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> None:
+    """Coordinators of groups that have loaded: librdkafka dies when it asks for offsets before that."""
+    for cluster in (source_cluster, target_cluster):
+        first = create_topic(cluster, f"first-{prefix}")
+        commit_offsets(cluster, {f"{first}-{number}": {(first, 0): 0} for number in range(GROUP_PARTITIONS * 4)})
+
+
+@pytest.fixture(scope="module")
+def settings(source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> FlowSettings:
+    """A flow with the intervals that it has by default."""
+    return flow_settings(
+        source_cluster,
+        target_cluster,
+        topics=(f"{prefix}-default.*",),
+        groups=(f"{prefix}-default.*",),
+        refresh_topics_interval_s=0.3,
+        sync_group_offsets_interval_s=1.0,
+        heartbeats_replication_enabled=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def quick_settings(settings: FlowSettings, prefix: str) -> FlowSettings:
+    """A flow whose jobs take their turns more often, to wait less for them."""
+    return replace(
+        settings,
+        topics=(f"{prefix}-quick.*", f"{TARGET}\\.{prefix}-quick.*"),
+        groups=(f"{prefix}-quick.*",),
+        groups_exclude=(".*-left-out",),
+        refresh_groups_interval_s=0.3,
+        emit_checkpoints_interval_s=0.3,
+        sync_group_offsets_interval_s=0.3,
+    )
+
+
+@pytest.fixture(scope="module")
+def flow(settings: FlowSettings) -> Iterator[None]:
+    with FlowWithoutSpark(settings):
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_flow(quick_settings: FlowSettings) -> Iterator[None]:
+    with FlowWithoutSpark(quick_settings):
+        yield
+
+
+class Scene:
+    """A topic that the flow copies, and groups that read it."""
+
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, name: str, partitions: int = 1) -> None:
+        self.source, self.target = source, target
+        self.topic = create_topic(source, name, partitions)
+        self.remote = f"{SOURCE}.{name}"
+        self.partitions = partitions
+
+    def group(self, name: str = "group") -> str:
+        return f"{self.topic}-{name}"
+
+    def fill(self, count: int = 40, start: int = 0) -> list[bytes]:
+        """Records in each partition, with holes: transactions, one of them rolled back. Returns those that count."""
+        values = []
+        for part in range(self.partitions):
+            begin = start + part * 1_000_000
+            first, second = numbered(count // 2, start=begin), numbered(count - count // 2, start=begin + count // 2)
+            produce(self.source, self.topic, first, partition=part, transactional_id=f"{self.topic}-{part}")
+            lost = numbered(LOST, start=begin + 500_000)
+            produce(self.source, self.topic, lost, partition=part, transactional_id=f"{self.topic}-{part}", abort=True)
+            produce(self.source, self.topic, second, partition=part, transactional_id=f"{self.topic}-{part}")
+            values += [record.value or b"" for record in (*first, *second)]
+        return values
+
+    def wait_until_copied(self, count: int) -> None:
+        """Wait until partition 0 has `count` records on the target."""
+
+        def copied() -> bool:
+            return self.remote in topics(self.target) and offsets(self.target, self.remote)[1] == count
+
+        wait_for(copied, 30, f"{self.topic} is copied")
+
+    def on_target(self, group: str) -> Offsets:
+        return group_offsets(self.target, [group])[group]
+
+    def checkpoints(self, group: str) -> list[Checkpoint]:
+        """All checkpoints of a group that were ever written and not compacted away."""
+        found = [decode_checkpoint(one.key, one.value) for one in consume(self.target, CHECKPOINTS)]
+        return [checkpoint for checkpoint in found if checkpoint is not None and checkpoint.group == group]
+
+    def wait_for_offsets(self, group: str, offsets: Offsets, deadline_s: float = PROMISE_S) -> None:
+        wait_for(lambda: self.on_target(group) == offsets, deadline_s, f"{group} stands at {offsets} on the target")
+
+
+@pytest.fixture
+def scene(quick_flow: None, source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> Scene:
+    return Scene(source_cluster, target_cluster, f"{prefix}-quick-{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def default_scene(flow: None, source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> Scene:
+    return Scene(source_cluster, target_cluster, f"{prefix}-default-{secrets.token_hex(4)}")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_moves_and_skips_and_repeats_nothing(default_scene: Scene, protocol: Protocol) -> None:
+    scene = default_scene
+    group = scene.group()
+    values = scene.fill()
+    with Member(scene.source, group, [scene.topic], protocol) as member:
+        first = member.read(23)
+        committed_at = member.commit()
+    scene.wait_until_copied(len(values) + LOST)
+    wait_for(lambda: scene.on_target(group), PROMISE_S, f"{group} is on the target")
+    # Not sooner: what is promised is that it is exact by then.
+    time.sleep(max(0.0, committed_at + PROMISE_S - time.monotonic()))
+    with Member(scene.target, group, [scene.remote], protocol) as member:
+        rest = member.read(len(values) - 23)
+        assert member.read_on() == []
+    assert first + rest == values
+
+
+def test_a_group_at_the_end_stands_at_the_end(scene: Scene) -> None:
+    group = scene.group()
+    values = scene.fill()
+    with Member(scene.source, group, [scene.topic], "classic") as member:
+        assert member.read(len(values)) == values
+        assert member.read_on() == []
+        member.commit()
+    begun = time.monotonic()
+    end = offsets(scene.target, scene.remote)[1]
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(end)}, 30)
+    assert time.monotonic() - begun < PROMISE_S
+
+
+def test_a_new_group_is_there_within_seconds_and_its_metadata_with_it(default_scene: Scene) -> None:
+    scene = default_scene
+    produce(scene.source, scene.topic, numbered(10))
+    scene.wait_until_copied(10)
+    group = scene.group("größe")
+    begun = time.monotonic()
+    commit_offsets(scene.source, {group: {(scene.topic, 0): Committed(4, "nötig")}})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(4, "nötig")})
+    assert time.monotonic() - begun < PROMISE_S
+    assert [(one.upstream, one.downstream, one.metadata) for one in scene.checkpoints(group)] == [(4, 4, "nötig" + NUL)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_in_use_on_the_target_is_left_alone_until_it_is_not(
+    scene: Scene, protocol: Protocol, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = scene.group()
+    caplog.set_level(logging.INFO)
+    produce(scene.source, scene.topic, numbered(30))
+    scene.wait_until_copied(30)
+    with Member(scene.target, group, [scene.remote], protocol) as member:
+        member.read(30)
+        commit_offsets(scene.source, {group: {(scene.topic, 0): 20}})
+        wait_for(lambda: scene.checkpoints(group), 10, "a checkpoint")
+        wait_for(lambda: f"group {group} is in use" in caplog.text, 10, "the flow says that the group is in use")
+        assert scene.on_target(group) == {}
+        member.beat()
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(20)}, 15)
+
+
+def test_offsets_never_go_back_and_checkpoints_only_with_their_group(scene: Scene) -> None:
+    produce(scene.source, scene.topic, numbered(30))
+    scene.wait_until_copied(30)
+    ahead, group = scene.group("ahead"), scene.group()
+    commit_offsets(scene.target, {ahead: {(scene.remote, 0): 25}})
+    commit_offsets(scene.source, {name: {(scene.topic, 0): 20} for name in (ahead, group)})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(20)})
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
+    wait_for(lambda: scene.checkpoints(group)[-1].downstream == 10, PROMISE_S, "the checkpoint follows the group back")
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 12}})
+    wait_for(lambda: scene.checkpoints(group)[-1].downstream == 12, PROMISE_S, "and forth")
+    # A later commit of another group says that the target has been looked at since.
+    last = scene.group("last")
+    commit_offsets(scene.source, {last: {(scene.topic, 0): 1}})
+    scene.wait_for_offsets(last, {(scene.remote, 0): Committed(1)})
+    assert scene.on_target(group) == {(scene.remote, 0): Committed(20)}
+    assert scene.on_target(ahead) == {(scene.remote, 0): Committed(25)}
+
+
+def test_somebody_who_commits_without_being_a_member_is_left_alone(scene: Scene) -> None:
+    produce(scene.source, scene.topic, numbered(50))
+    scene.wait_until_copied(50)
+    group = scene.group()
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(10)})
+    commit_offsets(scene.target, {group: {(scene.remote, 0): 15}})
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 30}})
+    last = scene.group("last")
+    commit_offsets(scene.source, {last: {(scene.topic, 0): 1}})
+    scene.wait_for_offsets(last, {(scene.remote, 0): Committed(1)})
+    assert scene.checkpoints(group)[-1].downstream == 30
+    assert scene.on_target(group) == {(scene.remote, 0): Committed(15)}
+
+
+def test_nothing_is_written_when_nothing_changes_nor_after_a_restart(
+    scene: Scene, quick_settings: FlowSettings
+) -> None:
+    group = scene.group()
+    produce(scene.source, scene.topic, numbered(10))
+    scene.wait_until_copied(10)
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(10)})
+    end = offsets(scene.target, CHECKPOINTS)[1]
+    again = FlowWithoutSpark(replace(quick_settings, topics=(f"{scene.topic}.*",), groups=(f"{scene.topic}.*",)))
+    with again:
+        fresh = scene.group("fresh")
+        commit_offsets(scene.source, {fresh: {(scene.topic, 0): 3}})
+        wait_for(lambda: scene.checkpoints(fresh), 10, "a checkpoint of the new group")
+    written = [decode_checkpoint(one.key, one.value) for one in consume(scene.target, CHECKPOINTS, start=end)]
+    assert {checkpoint.group for checkpoint in written if checkpoint is not None} == {fresh}
+
+
+def test_groups_without_checkpoints_are_named_with_the_reason(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    produce(scene.source, scene.topic, numbered(10))
+    left_out, elsewhere = scene.group("left-out"), scene.group("elsewhere")
+    other = create_topic(scene.source, f"other-{scene.topic}")
+    commit_offsets(scene.source, {left_out: {(scene.topic, 0): 1}, elsewhere: {(other, 0): 0}})
+    wait_for(lambda: left_out in caplog.text and elsewhere in caplog.text, 10, "both groups are named")
+    said = [message for message in caplog.messages if "no checkpoints for group" in message]
+    assert any(left_out in message and "groups.exclude" in message for message in said)
+    assert any(elsewhere in message and "topics.exclude" in message for message in said)
+    assert scene.checkpoints(left_out) == scene.checkpoints(elsewhere) == []
+
+
+def test_a_group_finds_its_way_back(scene: Scene, quick_settings: FlowSettings) -> None:
+    """It reads a topic that came from the target; at the target it goes on in that topic itself."""
+    topic = create_topic(scene.target, f"{scene.topic}-back")
+    produce(scene.target, topic, numbered(10), transactional_id=topic, abort=True)
+    produce(scene.target, topic, numbered(20), transactional_id=topic)
+    back = replace(
+        quick_settings,
+        source=TARGET,
+        target=SOURCE,
+        consumer=replace(quick_settings.consumer, client=quick_settings.producer.client),
+        producer=replace(quick_settings.producer, client=quick_settings.consumer.client),
+        source_admin=quick_settings.target_admin,
+        target_admin=quick_settings.source_admin,
+        topics=(topic,),
+        groups=(),
+    )
+    group = scene.group()
+    copy = f"{TARGET}.{topic}"
+    with FlowWithoutSpark(back):
+        with Member(scene.source, group, [copy], "classic") as member:
+            member.read(13)
+            member.commit()
+        here = group_offsets(scene.source, [group])[group][copy, 0].offset
+        wanted = next(
+            one.offset
+            for one in consume(scene.target, topic)
+            if one.value == consume(scene.source, copy, start=here)[0].value
+        )
+        scene.wait_for_offsets(group, {(topic, 0): Committed(wanted)}, 10)
+    assert [one.topic for one in scene.checkpoints(group)] == [topic]
+    assert wanted != here
+
+
+def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: KafkaCluster) -> None:
+    produce(scene.source, scene.topic, numbered(10))
+    scene.wait_until_copied(10)
+    group = scene.group()
+    commit_offsets(scene.source, {group: {(scene.topic, 0): Committed(7, "note")}})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(7, "note")})
+    bootstrap = target_cluster.bootstrap
+    command = [java_command(), "-cp", classpath_argument(), str(ASK), bootstrap, SOURCE, group, "none"]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert json.loads(asked)["group"] == {f"{scene.remote}-0": [7, "note" + NUL]}
+    ours = translate_offsets(ClientSettings((bootstrap,)), SOURCE, group, 30)
+    assert {str(where): tuple(what) for where, what in ours.items()} == {f"{scene.remote}-0": (7, "note" + NUL)}
+    formatter = "org.apache.kafka.connect.mirror.formatters.CheckpointFormatter"
+    options = ["--bootstrap-server", bootstrap, "--topic", CHECKPOINTS, "--from-beginning"]
+    options += ["--timeout-ms", "5000", "--formatter", formatter]
+    lines = run_tool(CONSOLE_CONSUMER, options, deadline_s=90).splitlines()
+    assert str(Checkpoint(GroupId(group), TopicName(scene.remote), 0, 7, 7, "note" + NUL)) in lines
