@@ -17,6 +17,7 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
+from twinlog.run.fencing import TransactionalIds
 from twinlog.run.jobs import Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
@@ -69,9 +70,6 @@ class FlowRunner:
         self.reason: str | None = None
         self.ready = threading.Event()
         """Set when the first plan stands, so that the query may start."""
-        self.leases = Leases(
-            settings.name, self._grants, self._copier_failed, self._copier_event, proven_s=proven_s
-        )
         self._wake = wake
         self._slots = max(1, min(slots, settings.tasks_max))
         self._tasks = max(1, min(tasks, self._slots))
@@ -82,6 +80,17 @@ class FlowRunner:
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: proven_s() > 0)
         self._positions = PositionStore(settings, self._target)
+        self._ids: TransactionalIds | None = None
+        if settings.exactly_once != "disabled":
+            self._ids = TransactionalIds(settings, self._target, self._insist)
+        self.leases = Leases(
+            settings.name,
+            self._grants,
+            self._copier_failed,
+            self._copier_event,
+            ids=self._ids if settings.exactly_once == "enabled" else None,
+            proven_s=proven_s,
+        )
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
         back = (settings.target, settings.source)
@@ -155,6 +164,7 @@ class FlowRunner:
             if not (
                 self._insist(self._check, "look at both clusters")
                 and self._insist(self._topics.create_own, "create its topics")
+                and self._take_over()
                 and self._insist(self._refresh, "plan")
             ):
                 return
@@ -191,6 +201,11 @@ class FlowRunner:
             else:
                 return True
         return False
+
+    def _take_over(self) -> bool:
+        """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
+        ids = self._ids
+        return ids is None or self._insist(lambda: ids.take_over(self._slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
         interval = self.settings.refresh_topics_interval_s
@@ -259,6 +274,9 @@ class FlowRunner:
 
     def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
         """What a copier needs to begin; waits for the target to tell positions."""
+        # Only once a lost copier is fenced it is decided which of its positions count.
+        if self._ids is not None and not self._insist(self._ids.settle, "fence a lost copier"):
+            return []
         positions: dict[TopicPartition, Position] = {}
         if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
             return []
@@ -294,5 +312,7 @@ class FlowRunner:
                     report = Report.decode(record.value or b"")
                     if report is not None and report.flow == self.settings.name:
                         self.view.take(report)
+            except RefusedError as error:
+                self.fail(str(error))
             except TwinlogError:
                 self._stopping.wait(RETRY_S)
