@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from harness.cluster import KafkaCluster
-from harness.topics import create_topic, topic_config, topics
-from harness.wait import wait_for
+from harness.topics import add_partitions, create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
 from tests.integration.mirroring import mirror_topics
 from twinlog.topics import Refusal
@@ -28,13 +26,6 @@ def mirror(clusters: tuple[KafkaCluster, KafkaCluster]) -> Callable[..., dict[To
 def prefix(new_name: Callable[[str], str]) -> str:
     """A piece of a name that only this test's topics have."""
     return new_name("p")
-
-
-def add_partitions(cluster: KafkaCluster, topic: str, count: int) -> None:
-    """Raise a topic's partition count and wait until metadata shows it."""
-    admin = AdminClient(cluster.client_config())
-    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
-    wait_for(lambda: topics(cluster)[topic] == count, 30, f"{topic} has {count} partitions")
 
 
 def remote_topics(cluster: KafkaCluster, piece: str) -> dict[str, int]:

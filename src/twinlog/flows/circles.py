@@ -16,7 +16,7 @@ _ROUNDS = 3
 
 
 def circle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[Topology, ...]:
-    """The flows that would copy `topic` of `flow`'s source for ever, beginning with `flow`; empty when it ends somewhere.
+    """The flows that would copy `topic` of `flow`'s source for ever, beginning with `flow`; empty when it ends.
 
     `flows` are all flows that run, `flow` among them.
     """

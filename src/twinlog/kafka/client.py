@@ -26,6 +26,7 @@ from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.versions import FETCH_VERSION, incompatible
 from twinlog.kafka.wire import FrameManager, RawProduce
 from twinlog.settings import ClientSettings
+from twinlog.topics import listed
 from twinlog.types import TopicName, TopicPartition
 
 MAX_FRAME_BYTES = 256 << 20
@@ -120,7 +121,7 @@ class ClusterClient:
     def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:
         """The error for a missing permission: who lacks which operation on what, and what for."""
         who = principal(self.settings)
-        return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}; {purpose} needs it")
+        return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}")
 
     async def nodes(self) -> list[int]:
         """Ids of the brokers as the cluster names them now."""
@@ -262,7 +263,7 @@ class ClusterClient:
         if response.error_code == Code.NONE:
             return response.producer_id, response.producer_epoch
         if faults.refused(response.error_code):
-            raise self.lacks("WRITE", "any topic, and IDEMPOTENT_WRITE on the cluster", "an idempotent producer")
+            raise self.lacks("WRITE", "every topic", "copying to remote topics")
         raise ClusterError(f"cluster {self.alias}: no producer id yet: {faults.explain(response.error_code)}")
 
     async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
@@ -271,6 +272,9 @@ class ClusterClient:
         names = set(topics)
         while True:
             found = await self.refresh(names)
+            hidden = [name for name, topic in found.items() if faults.refused(topic.error)]
+            if hidden:
+                raise self.lacks("DESCRIBE", f"topic {listed(hidden)}", "finding its leaders")
             missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
             if not missing:
                 return

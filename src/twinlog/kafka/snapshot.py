@@ -74,7 +74,7 @@ class _Snapshot:
         topic = (await client.refresh([partition.topic]))[partition.topic]
         leader = topic.leaders.get(partition.partition)
         if faults.refused(topic.error):
-            raise RefusedError(f"cluster {client.alias}: reading topic {partition.topic} needs READ on it")
+            raise client.lacks("READ", f"topic {partition.topic}", "reading it")
         if leader is None:
             raise ClusterError(f"{partition} has no leader")
         if self._end < 0:
@@ -97,10 +97,7 @@ class _Snapshot:
             self._next = -1
             raise ClusterError(f"{self._partition} was cut off while it was read")
         if faults.refused(fetched.error):
-            raise RefusedError(
-                f"cluster {self._client.alias}: reading topic {self._partition.topic} needs READ on it: "
-                f"{faults.explain(fetched.error)}"
-            )
+            raise self._client.lacks("READ", f"topic {self._partition.topic}", "reading it")
         if fetched.error:
             raise ClusterError(faults.explain(fetched.error))
         for batch in scan(fetched.records):

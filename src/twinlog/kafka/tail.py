@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
@@ -67,7 +67,7 @@ class TopicTail:
         client = self._admin.client
         topic = (await client.refresh([self._topic])).get(self._topic)
         if topic is not None and faults.refused(topic.error):
-            raise RefusedError(f"cluster {client.alias}: reading topic {self._topic} needs DESCRIBE on it")
+            raise client.lacks("READ", f"topic {self._topic}", "reading it")
         if self._optional and topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._next.clear()
             return []
@@ -109,10 +109,7 @@ class TopicTail:
                         self._next.update(await client.list_offsets([part], EARLIEST))
                         continue
                     if faults.refused(fetched.error):
-                        raise RefusedError(
-                            f"cluster {client.alias}: reading topic {self._topic} needs READ on it: "
-                            f"{faults.explain(fetched.error)}"
-                        )
+                        raise client.lacks("READ", f"topic {self._topic}", "reading it")
                     if fetched.error:
                         raise ClusterError(f"cluster {client.alias}: reading {part}: {faults.explain(fetched.error)}")
                     hidden = AbortedFilter(fetched.aborted if self._committed else ())

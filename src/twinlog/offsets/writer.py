@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError
 from twinlog.kafka import faults
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
@@ -69,10 +69,7 @@ class PositionWriter:
             answers = await self._client.produce(node, {self._topic: batches}, timeout_s)
             for code, _ in answers.values():
                 if faults.refused(code):
-                    raise RefusedError(
-                        f"cluster {self._client.alias}: storing positions needs WRITE on topic {self._topic}: "
-                        f"{faults.explain(code)}"
-                    )
+                    raise self._client.lacks("WRITE", f"topic {self._topic}", "storing positions")
                 if code:
                     await self._client.refresh([self._topic])
                     raise ClusterError(f"cluster {self._client.alias}: positions not stored: {faults.explain(code)}")

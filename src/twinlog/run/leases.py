@@ -208,6 +208,8 @@ class Leases:
     def _claim(self, session: Session, lease: int) -> None:
         try:
             self._give(session, lease)
+        except TwinlogError as error:
+            self._failed(type(error).__name__, str(error))
         except Exception as error:
             log.exception("%s: lease %d of copier %s", self.flow, lease, session.name)
             self._failed(type(error).__name__, str(error))

@@ -143,6 +143,8 @@ class Copier:
             resolve=lambda part: self._later(self._resolve_again, part),
             failed=listener.failed,
             event=listener.event,
+            source_lacks=self.source.lacks,
+            target_lacks=self.target.lacks,
         )
 
     async def start(self) -> None:

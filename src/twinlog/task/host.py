@@ -61,7 +61,7 @@ class CopierHost:
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
         self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed, self._borrow)
-        self.reporter = Reporter(self._copier, self.name)
+        self.reporter = Reporter(self._copier, self.name, lambda error: self._failed(None, error))
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
         self._thread.start()
 

@@ -190,7 +190,7 @@ class PartitionCopy:
             self.trouble = f"source: {faults.name_of(code)}"
             self._hooks.check(self, None)
         elif faults.refused(code):
-            self.fail(RefusedError(f"reading {self.source} needs READ on the topic: {faults.explain(code)}"))
+            self.fail(self._hooks.source_lacks("READ", f"topic {self.source.topic}", "copying it"))
         else:
             self.trouble = f"source: {faults.name_of(code)}"
             self._hooks.pause(self, RETRY_S)
@@ -310,7 +310,7 @@ class PartitionCopy:
         elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
             self._too_large(sent)
         elif faults.refused(code):
-            self.fail(RefusedError(f"appending to {self.remote} needs WRITE on the topic: {faults.explain(code)}"))
+            self.fail(self._hooks.target_lacks("WRITE", f"topic {self.remote.topic}", "copying to it"))
         else:
             first = sent.append.first_source_offset
             self.fail(
@@ -383,3 +383,5 @@ class Hooks:
     resolve: Callable[[PartitionCopy], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
     event: Callable[[str, str], None]
+    source_lacks: Callable[[str, str, str], RefusedError]
+    target_lacks: Callable[[str, str, str], RefusedError]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from twinlog.errors import TwinlogError
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka import faults
 from twinlog.metrics.progress import PartitionProgress, Report, progress_topic
 from twinlog.task.copier import Copier
 from twinlog.task.partition import Account, PartitionCopy
@@ -21,14 +23,19 @@ MAX_PARTITIONS = 2_000
 
 
 class Reporter:
-    """Reports for one copier; `lease` is the number of the lease that it works under."""
+    """Reports for one copier; `lease` is the number of the lease that it works under.
 
-    def __init__(self, copier: Copier, name: str) -> None:
+    `refused(error)` hears of a missing permission, once: without reports nobody knows what is copied.
+    """
+
+    def __init__(self, copier: Copier, name: str, refused: Callable[[RefusedError], None] = lambda error: None) -> None:
         self.lease = 0
         self.records = 0
         self.bytes = 0
         self._copier = copier
         self._name = name
+        self._refused = refused
+        self._said = False
         self._topic = TopicName(progress_topic(copier.settings.source))
         self._events: list[tuple[str, str]] = []
         self._last: dict[TopicPartition, tuple[int, int, str | None]] = {}
@@ -70,7 +77,12 @@ class Reporter:
                     events=report.events if not start else (),
                 )
                 body = record_body(self._name.encode(), piece.encode())
-                await target.produce(topic.leaders[0].node, {self._topic: [(0, own_batch([(now, body)]))]}, 5.0)
+                answers = await target.produce(
+                    topic.leaders[0].node, {self._topic: [(0, own_batch([(now, body)]))]}, 5.0
+                )
+                if not self._said and any(faults.refused(code) for code, _ in answers.values()):
+                    self._said = True
+                    self._refused(target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
         except TwinlogError:
             self._events[:0] = report.events
 

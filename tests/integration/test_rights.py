@@ -1,0 +1,262 @@
+"""Clusters with an authorizer: what a flow lacks is named until it has it, and ACLs of topics are carried over."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from harness.acls import Acl, acls, create_acls
+from harness.cluster import USERS, KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import add_partitions, create_topic, set_topic_config, topic_config, topics
+from harness.wait import wait_for
+from tests.integration.copying import flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.mirror.acls import AclSync
+from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+USER = "User:mirrormaker"
+LACKS = re.compile(r"cluster (north|south): User:mirrormaker lacks (\w+) on (topic \S+|every topic|the cluster),")
+Pair = tuple[KafkaCluster, KafkaCluster]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Pair]:
+    """Source and target with authorizers."""
+    source = KafkaCluster("guarded-source", heap="384m", acls=True)
+    target = KafkaCluster("guarded-target", heap="384m", acls=True)
+    try:
+        source.start_async()
+        target.start_async()
+        yield source.wait_ready(), target.wait_ready()
+    finally:
+        source.close()
+        target.close()
+
+
+def as_mirrormaker(clusters: Pair, **settings: Any) -> FlowSettings:
+    """A flow north->south that logs in, and does no more than copy and keep topics in step."""
+    reading, writing = (
+        ClientSettings(
+            (cluster.sasl_bootstrap,),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_username="mirrormaker",
+            sasl_password=USERS["mirrormaker"],
+        )
+        for cluster in clusters
+    )
+    plain = flow_settings(
+        *clusters,
+        emit_offset_syncs=False,
+        emit_heartbeats_interval_s=None,
+        emit_checkpoints_interval_s=None,
+        sync_topic_configs_interval_s=0.2,
+        sync_topic_acls_interval_s=0.2,
+        refresh_topics_interval_s=0.2,
+        heartbeats_replication_enabled=False,
+    )
+    return replace(
+        plain,
+        consumer=ConsumerSettings(reading),
+        producer=ProducerSettings(writing),
+        source_admin=AdminSettings(reading),
+        target_admin=AdminSettings(writing),
+        **settings,
+    )
+
+
+def grant(cluster: KafkaCluster, *wanted: Acl) -> None:
+    """Create ACLs and wait until the broker has them."""
+    create_acls(cluster, wanted)
+    wait_for(lambda: set(wanted) <= acls(cluster), 10, f"{cluster.name} has the ACLs")
+
+
+@contextmanager
+def synced(clusters: Pair, **settings: Any) -> Iterator[AclSync]:
+    """The job that carries ACLs over, as a super user."""
+    flow = flow_settings(*clusters, **settings)
+    source, target = (
+        ClusterAdmin(alias, admin.client)
+        for alias, admin in ((flow.source, flow.source_admin), (flow.target, flow.target_admin))
+    )
+    try:
+        source.connect()
+        target.connect()
+        yield AclSync(flow, source, target)
+    finally:
+        source.close()
+        target.close()
+
+
+def delete_acls(cluster: KafkaCluster, gone: Acl) -> None:
+    """Delete an ACL and wait until the broker has forgotten it."""
+    pattern = AclBindingFilter(
+        ResourceType[gone.resource],
+        gone.name,
+        ResourcePatternType[gone.pattern],
+        gone.principal,
+        gone.host,
+        AclOperation[gone.operation],
+        AclPermissionType[gone.permission],
+    )
+    admin = AdminClient(cluster.client_config())
+    admin.delete_acls([pattern])[pattern].result(30)
+    wait_for(lambda: gone not in acls(cluster), 10, f"{gone} is gone")
+
+
+def test_what_is_missing_is_named_until_it_is_there(
+    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = guarded
+    topic = new_name("t")
+    remote = f"north.{topic}"
+    create_topic(source, topic, config={"retention.ms": "-1"})
+    produce(source, topic, numbered(10))
+    readable = Acl(topic, "User:ann", "READ")
+    grant(source, Acl(topic, USER, "DESCRIBE"), readable)
+    settings = as_mirrormaker(guarded, topics=(topic,))
+    # One topic to write to is enough for the broker to take somebody for a producer.
+    names = {"the cluster": "kafka-cluster", "every topic": settings.positions_topic}
+    told: list[tuple[str, str, str]] = []
+    changed = False
+
+    def settled(flow: FlowWithoutSpark) -> bool:
+        return flow.runner.ended or bool(set(LACKS.findall(caplog.text)) - set(told)) or done(flow)
+
+    def done(flow: FlowWithoutSpark) -> bool:
+        """Copied, in step, and heard of on the driver."""
+        there = topics(target)
+        return (
+            there.get(remote) == 2
+            and topic_config(target, remote).get("flush.ms") == "7000"
+            and len(consume(target, remote)) == 10
+            and replace(readable, name=remote) in acls(target)
+            and flow.runner.view.summary().partitions == 2
+        )
+
+    caplog.set_level(logging.INFO, "twinlog")
+    for _ in range(30):
+        caplog.clear()
+        with FlowWithoutSpark(settings) as flow:
+            wait_for(partial(settled, flow), 20, "the flow copies, or says what it lacks")
+            lacking = set(LACKS.findall(caplog.text)) - set(told)
+            if not lacking and done(flow):
+                break
+        assert len(lacking) >= 1, caplog.text
+        for cluster, operation, resource in sorted(lacking):
+            told.append((cluster, operation, resource))
+            grant(
+                source if cluster == "north" else target,
+                Acl(
+                    names.get(resource, resource.removeprefix("topic ")),
+                    USER,
+                    operation,
+                    resource="BROKER" if resource == "the cluster" else "TOPIC",
+                ),
+            )
+        if remote in topics(target) and not changed:
+            # From now on there is something to keep in step.
+            changed = True
+            add_partitions(source, topic, 2)
+            set_topic_config(source, topic, {"flush.ms": "7000"})
+    own = [f"topic mm2-{name}.north.internal" for name in ("offsets", "twinlog-progress", "twinlog-offsets")]
+    assert set(told) == {
+        ("north", "DESCRIBE_CONFIGS", f"topic {topic}"),
+        ("north", "READ", f"topic {topic}"),
+        ("north", "DESCRIBE", "the cluster"),
+        *(("south", operation, name) for operation in ("CREATE", "DESCRIBE", "READ") for name in own),
+        *(("south", "WRITE", name) for name in own[1:]),
+        ("south", "DESCRIBE_CONFIGS", own[0]),
+        *(
+            ("south", operation, f"topic {remote}")
+            for operation in ("CREATE", "DESCRIBE", "WRITE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
+        ),
+        ("south", "WRITE", "every topic"),
+        ("south", "DESCRIBE", "the cluster"),
+        ("south", "ALTER", "the cluster"),
+    }
+
+
+def test_acls_of_topics_are_carried_over_and_never_twice(
+    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = guarded
+    topic, other = new_name("t"), new_name("t")
+    there = {
+        Acl(topic, "User:ann", "ALL"),
+        Acl(topic, "User:bob", "WRITE"),
+        Acl(topic, "User:bob", "DESCRIBE", host="10.0.0.1"),
+        Acl(topic, "User:eve", "ALL", "DENY"),
+        Acl(topic, "User:eve", "WRITE", "DENY"),
+        Acl(topic, "User:ann", "READ", pattern="PREFIXED"),
+        Acl("*", "User:all", "READ"),
+        Acl(other, "User:ann", "READ"),
+        Acl(topic, "User:ann", "READ", resource="GROUP"),
+    }
+    grant(source, *there)
+    mine = Acl(f"north.{topic}", "User:own", "ALTER")
+    grant(target, mine)
+    wanted = {
+        mine,
+        Acl(f"north.{topic}", "User:ann", "READ"),
+        Acl(f"north.{topic}", "User:bob", "DESCRIBE", host="10.0.0.1"),
+        Acl(f"north.{topic}", "User:eve", "ALL", "DENY"),
+        Acl(f"north.{topic}", "User:eve", "WRITE", "DENY"),
+    }
+    with synced(guarded, topics=(topic,)) as sync, caplog.at_level(logging.INFO, "twinlog"):
+        before = acls(target) - {mine}
+        sync.run()
+        wait_for(lambda: acls(target) - before == wanted, 10, "the ACLs are on the target")
+        assert caplog.text.count("created ACL") == 4
+        assert f"ALLOW READ on north.{topic} for User:ann from *" in caplog.text
+        assert (
+            "for all topics (*) are not carried over; rights on all remote topics are a prefix, north." in caplog.text
+        )
+        assert f"for prefixes of names are not carried over, as in MirrorMaker 2: {topic}" in caplog.text
+        caplog.clear()
+
+        sync.run()
+        assert caplog.text == ""
+
+        # What the source takes back stays on the target, as with MirrorMaker 2.
+        delete_acls(source, Acl(topic, "User:ann", "ALL"))
+        sync.run()
+        assert wanted <= acls(target)
+
+
+def test_where_names_are_kept_no_right_on_all_topics_is_carried_over(
+    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_name("t")
+    grant(guarded[0], Acl("*", "User:all", "READ"), Acl(topic, "User:ann", "READ"))
+    with synced(guarded, topics=(topic,), policy="identity") as sync, caplog.at_level(logging.INFO, "twinlog"):
+        sync.run()
+        wait_for(lambda: Acl(topic, "User:ann", "READ") in acls(guarded[1]), 10, "the ACL is on the target")
+    assert not any(acl.name == "*" for acl in acls(guarded[1]))
+    assert "for all topics (*) are not carried over: where topics keep their names they would open" in caplog.text
+
+
+def test_without_an_authorizer_there_is_nothing_to_carry_over(clusters: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    with synced(clusters) as sync, caplog.at_level(logging.INFO, "twinlog"):
+        sync.run()
+        sync.run()
+    assert caplog.text.count("cluster north has no authorizer") == 1
+    assert "north->south.sync.topic.acls.enabled = false" in caplog.text
