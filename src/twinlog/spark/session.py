@@ -168,6 +168,8 @@ class SparkEngine:
     def stop(self, timeout_s: float) -> None:
         """Stop Spark; its JVM is killed when it takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
+        # Whoever asks the JVM something just now gets no answer, which is no news.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         if not self.local:
             stopping = threading.Thread(target=self._stop_quietly, daemon=True)
             stopping.start()
