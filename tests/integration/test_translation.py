@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -22,10 +23,12 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, CopyFlow
 from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
+from tests.integration.test_positions import mm2_position, store
 from twinlog.cli.main import app
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
+from twinlog.offsets.translator import Translation
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -67,18 +70,21 @@ def part(topic: str, partition: int = 0) -> TopicPartition:
     return TopicPartition(TopicName(topic), partition)
 
 
-def check_all(flow: CopyFlow, topic: str, partition: int = 0) -> int:
-    """Every offset of a partition, there and back: nothing skipped, and exact ones repeat nothing; how many are not."""
+def check_all(flow: CopyFlow, topic: str, partition: int = 0, *, begin: int = 0) -> int:
+    """Every offset of a partition from `begin` on, there and back: nothing is skipped, and exact ones repeat nothing.
+
+    Returns how many are not exact.
+    """
     oracle = Oracle(flow, topic, partition)
     flow.translator.refresh()
     inexact = 0
-    for offset in range(oracle.source_end + 1):
+    for offset in range(begin, oracle.source_end + 1):
         found = flow.translator.to_target(part(topic, partition), offset)
         assert found is not None
         again = oracle.read_again(offset, found.offset)
         assert again == 0 or not found.exact
         inexact += not found.exact
-    for here, there in oracle.copies:
+    for here, there in oracle.copies[begin:]:
         back = flow.translator.to_source(part(topic, partition), there)
         assert back is not None
         assert back.offset <= here
@@ -102,6 +108,21 @@ def test_a_topic_with_holes_on_both_sides(copy_flow: CopyFlow, topic_name: str, 
         produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number)])
     running.release()
     assert check_all(copy_flow, topic_name) == 0
+
+
+def test_copied_exactly_once(copy_flow: CopyFlow, topic_name: str) -> None:
+    """Each transaction on the target ends with a marker, so source and target part there."""
+    copy_flow.create(topic_name)
+    settings: dict[str, Any] = {"exactly_once": "enabled", "transaction_interval_ms": 20}
+    for _ in range(2):
+        running = copy_flow.start(topic_name, consumer={"isolation_level": "read_committed"}, **settings)
+        for _ in range(5):
+            begin = offsets(copy_flow.source, topic_name)[1]
+            produce(copy_flow.source, topic_name, numbered(20, start=begin))
+            copy_flow.wait_until_caught_up(running, topic_name)
+        running.release()
+    assert check_all(copy_flow, topic_name) == 0
+    assert offsets(copy_flow.target, copy_flow.remote(topic_name))[1] > 200
 
 
 def test_a_compacted_topic(copy_flow: CopyFlow, topic_name: str) -> None:
@@ -199,6 +220,28 @@ def test_mirror_maker_2_translates_by_our_offset_syncs(
     printed = run_tool(CONSOLE_CONSUMER, options, deadline_s=90).splitlines()
     ours = [line for line in printed if topic_name in line or other in line]
     assert sorted(ours) == sorted(map(str, every))
+
+
+def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: CopyFlow, topic_name: str) -> None:
+    remote = copy_flow.create(topic_name)
+    # MirrorMaker 2 has copied 100 records behind 10 of somebody else, and 20 of them twice.
+    produce(copy_flow.source, topic_name, numbered(150))
+    produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number) for number in range(10)])
+    produce(copy_flow.target, remote, [*numbered(60), *numbered(60, start=40)])
+    syncs = [
+        OffsetSync(TopicName(topic_name), 0, here, there) for here, there in [(0, 10), (50, 60), (40, 70), (99, 129)]
+    ]
+    topic = f"mm2-offset-syncs.{TARGET}.internal"
+    produce(copy_flow.source, topic, [NewRecord(sync.value, sync.key) for sync in syncs])
+    store(copy_flow, mm2_position(topic_name, 99))
+    copy_flow.copy(topic_name)
+
+    # All before 100 is coarse, but for those that lead to the first record that twinlog copied.
+    assert check_all(copy_flow, topic_name, begin=40) == 60
+    found = copy_flow.translator.to_target(part(topic_name), 99)
+    assert found == Translation(129, False, "syncs")
+    assert copy_flow.translator.to_target(part(topic_name), 30) is None
+    assert copy_flow.translator.to_source(part(topic_name), 129) == Translation(99, False, "syncs")
 
 
 def test_offset_syncs_on_the_target(copy_flow: CopyFlow, topic_name: str) -> None:

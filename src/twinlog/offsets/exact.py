@@ -185,6 +185,10 @@ class ExactMap:
         last = self._target[index + 1] if index + 1 < len(self._target) else self.next_target
         return Translated(min(self._target[index] + max(0, ahead - slack), last), not slack or not ahead)
 
+    def covers(self, source: int, target: int) -> bool:
+        """Whether the record at these offsets was copied between this map's begin and its end."""
+        return self._source[0] <= source < self.next_source and self._target[0] <= target < self.next_target
+
     def to_source(self, target: int) -> Translated | None:
         """The source offset for a target offset: the first source record whose copy is at `target` or after it."""
         index = bisect_right(self._target, target) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from twinlog.offsets.exact import Run
 
@@ -45,3 +45,20 @@ class CopiedRuns:
             self._runs.append(Run(self._source, self._target, self._count))
             self._count = 0
             self._next_source = -1
+
+
+def joined(runs: Iterable[Run]) -> Iterator[tuple[list[tuple[int, int]], int]]:
+    """Runs as if those without a hole on the target between them were one append: its spans and its base offset."""
+    spans: list[tuple[int, int]] = []
+    base = end = -1
+    for run in runs:
+        if spans and (run.target != end or not run.records):
+            yield spans, base
+            spans = []
+        if run.records:
+            if not spans:
+                base = run.target
+            spans.append((run.source, run.records))
+            end = run.target + run.records
+    if spans:
+        yield spans, base

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
+from twinlog.errors import RefusedError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.tail import TopicTail
 from twinlog.offsets.keyed_topic import KeyedTopic
@@ -17,6 +19,8 @@ from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
 
 ALL_POINTS = 2_000_000
 """Points kept of all partitions together: about 50 MB."""
@@ -57,28 +61,39 @@ class Translator:
         self._mirror = MirrorTranslation()
         self._mirror.ready()
         self._need_syncs = True
-        self._refreshing = threading.Lock()
+        self._said = False
+        self._flow = settings.name
+        self._reading_maps = threading.Lock()
+        self._reading_syncs = threading.Lock()
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
         """Read what was stored since the last call; before the first one nothing is known.
 
-        Raises ClusterError when a cluster does not answer, RefusedError without READ on one of the topics.
+        Raises ClusterError when a cluster does not answer, RefusedError without READ on the topics of positions and
+        maps. Without READ on offset syncs, what twinlog has not copied itself is not translated, and that is said once.
         """
-        with self._refreshing:
-            self._read_maps()
+        self.read_maps()
+        with self._reading_syncs:
             # Where maps answer exactly, syncs are not needed.
-            if self._need_syncs:
+            if not self._need_syncs:
+                return
+            try:
                 found = [decode_offset_sync(record.key, record.value) for _, record in self._syncs.read()]
-                with self._lock:
-                    self._need_syncs = False
-                    for sync in found:
-                        if sync is not None:
-                            self._add(sync)
+            except RefusedError as error:
+                if not self._said:
+                    self._said = True
+                    log.warning("%s: only what twinlog has copied itself is translated: %s", self._flow, error)
+                return
+            with self._lock:
+                self._need_syncs = False
+                for sync in found:
+                    if sync is not None:
+                        self._add(sync)
 
     def read_maps(self) -> None:
         """`refresh` without the offset syncs; asks nothing of the source."""
-        with self._refreshing:
+        with self._reading_maps:
             self._read_maps()
 
     def _read_maps(self) -> None:
@@ -92,6 +107,10 @@ class Translator:
                     self._maps.reach(partition, position.next_source, position.next_target, life=position.life)
 
     def _add(self, sync: OffsetSync) -> None:
+        known = self._maps.map(sync.source)
+        if known is not None and known.covers(sync.upstream, sync.downstream):
+            # Of those that tell nothing new, none is to take the place of one that does.
+            return
         newest = self._mirror.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
             # The remote topic was made anew. MirrorMaker 2 would go on to translate into what is gone.

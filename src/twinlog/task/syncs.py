@@ -10,6 +10,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
 from twinlog.offsets.exact import Run
 from twinlog.offsets.keyed_topic import KeyedTopic
+from twinlog.offsets.runs import joined
 from twinlog.offsets.syncs import SyncEmitter
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
@@ -61,19 +62,7 @@ class SyncWriter:
     def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
         """Runs of records that were acknowledged, in their order."""
         self._held.add(partition)
-        spans: list[tuple[int, int]] = []
-        base = end = -1
-        for run in runs:
-            if spans and run.target != end:
-                self._emitter.acknowledged(partition, spans, base)
-                spans = []
-            if not run.records:
-                continue
-            if not spans:
-                base = run.target
-            spans.append((run.source, run.records))
-            end = run.target + run.records
-        if spans:
+        for spans, base in joined(runs):
             self._emitter.acknowledged(partition, spans, base)
 
     async def run(self) -> None:

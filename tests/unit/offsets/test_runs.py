@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.offsets.exact import Run
-from twinlog.offsets.runs import CopiedRuns
+from twinlog.offsets.runs import CopiedRuns, joined
 
 
 def test_appends_in_step_are_one_run() -> None:
@@ -42,3 +42,10 @@ def test_one_that_goes_back_is_a_run_of_its_own() -> None:
     noted.add([(10, 5)], 10)
     noted.add([(10, 5)], 15)
     assert noted.take() == [Run(10, 10, 5), Run(10, 15, 5)]
+
+
+def test_only_holes_on_the_target_and_jumps_part_what_is_joined() -> None:
+    runs = [Run(0, 0, 5), Run(7, 5, 1), Run(8, 9, 2), Run(20, 11, 0), Run(20, 11, 3)]
+    assert list(joined(runs)) == [([(0, 5), (7, 1)], 0), ([(8, 2)], 9), ([(20, 3)], 11)]
+    assert list(joined([])) == []
+    assert list(joined([Run(3, 4, 0)])) == []
