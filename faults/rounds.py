@@ -80,7 +80,11 @@ class Rounds:
             if not one.complete:
                 return self.done
         pause(SETTLE_S)
-        self._note(count + 1, "the end", "what came late", windows.judge(CAUGHT_UP_S, scene.twinlog.require_alive), 0.0)
+        late = windows.judge(CAUGHT_UP_S, scene.twinlog.require_alive)
+        end = self._note(count + 1, "the end", "what came late", late, 0.0)
+        if not end.fine:
+            self.done.append(end)
+            print(end, flush=True)
         return self.done
 
     def _round(self, number: int, chance: random.Random, windows: Windows, walker: Walker) -> Round:
