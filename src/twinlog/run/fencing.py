@@ -25,8 +25,8 @@ AT_ONCE = 20
 class TransactionalIds:
     """The ids of one flow: number n is `<group.id>-<connector>-<n>`, as a task of MirrorMaker 2 would use it.
 
-    `insist(step, what)` does a step until the cluster answers; it returns False when the flow was stopped meanwhile, and
-    raises RefusedError.
+    `insist(step, what)` does a step until the cluster answers; it returns False when the flow was stopped meanwhile,
+    and raises RefusedError.
     """
 
     def __init__(

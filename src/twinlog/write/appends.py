@@ -37,7 +37,6 @@ class CopyRules:
     check_crcs: bool = True
     oversized: Literal["stop", "skip"] = "stop"
 
-
     def small(self, codec: int) -> int:
         """Bytes below which a batch of a codec is merged with its neighbours."""
         return self.merge_below if codec == NONE else min(self.merge_below, self.merge_compressed_below)
