@@ -89,7 +89,7 @@ class AclSync:
         """What MirrorMaker 2 passes over in silence."""
         every = any(acl.topic == EVERY_TOPIC and acl.pattern == Pattern.LITERAL for acl in there)
         prefixed = {acl.topic for acl in there if acl.pattern == Pattern.PREFIXED}
-        if every and self._settings.policy == "identity":
+        if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
             self._say(
                 logging.WARNING,
                 f"the ACLs of {self._settings.source} for all topics (*) are not carried over: where "

@@ -8,9 +8,10 @@ copied it before, else the one that stands first in the file. Each flow finds th
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 
-from twinlog.errors import ClusterError
+from twinlog.errors import TwinlogError
 from twinlog.flows.circles import circle
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin import ClusterAdmin
@@ -20,6 +21,11 @@ from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
+
+FIRST_LOOK_S = 6.0
+"""How long a flow waits at its start to see what a rival mirrors."""
+
+LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
@@ -33,7 +39,7 @@ def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
 
 
 def _tells_sources_apart(flow: FlowSettings) -> bool:
-    return flow.policy == "default" and flow.policy_class is None
+    return flow.policy == "default"
 
 
 def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
@@ -111,7 +117,7 @@ class Rivals:
 
 
 class _Rival:
-    """A flow that may write to the same remote topics."""
+    """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
 
     def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin) -> None:
         self.place = place
@@ -119,29 +125,28 @@ class _Rival:
         self.source = settings.source
         self._settings = settings
         self._topology: Topology = topology_of(settings)
-        self._admin: ClusterAdmin | None = None
         self._target = target
         self._positions = PositionStore(settings, target)
-        self._seen: dict[TopicName, TopicName] = {}
+        self._topics: frozenset[TopicName] | None = None
+        self._admin = ClusterAdmin(settings.source, settings.source_admin.client)
+        self._looked = threading.Event()
+        self._stopping = threading.Event()
         self._said = False
+        self._thread = threading.Thread(target=self._look, name=f"rival {settings.name}", daemon=True)
+        self._started = False
 
     def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
         """The rival's source topics by remote name, as far as they are among `remotes`.
 
-        While its source does not answer: what was seen before, and what it has copied before.
+        As long as its source has not answered: what it has copied before. Raises ClusterError.
         """
-        try:
-            topics = self._ask()
-        except ClusterError as error:
-            if not self._said:
-                self._said = True
-                log.warning("%s: whether it has the same topics cannot be seen now: %s", self.name, error)
-            topics = set(self._seen.values()) or self.copied()
-        else:
-            self._said = False
+        if not self._started:
+            self._started = True
+            self._thread.start()
+        self._looked.wait(FIRST_LOOK_S)
+        topics = self.copied() if self._topics is None else self._topics
         found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
-        self._seen = {remote: topic for remote, topic in found.items() if remote in remotes}
-        return self._seen
+        return {remote: topic for remote, topic in found.items() if remote in remotes}
 
     def copied(self) -> set[TopicName]:
         """Source topics that the rival has stored positions of. Raises ClusterError."""
@@ -150,16 +155,24 @@ class _Rival:
         return {part.topic for part in self._positions.read_all()}
 
     def close(self) -> None:
-        if self._admin is not None:
-            self._admin.close()
+        self._stopping.set()
+        self._looked.set()
+        self._admin.close()
+        if self._started:
+            self._thread.join(1.0)
 
-    def _ask(self) -> set[TopicName]:
-        if self._admin is None:
-            admin = ClusterAdmin(self._settings.source, self._settings.source_admin.client)
+    def _look(self) -> None:
+        connected = False
+        while not self._stopping.is_set():
             try:
-                admin.connect()
-            except BaseException:
-                admin.close()
-                raise
-            self._admin = admin
-        return set(self._admin.topics())
+                if not connected:
+                    self._admin.connect()
+                    connected = True
+                self._topics = frozenset(self._admin.topics())
+                self._said = False
+            except TwinlogError as error:
+                if not self._said and not self._stopping.is_set():
+                    self._said = True
+                    log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
+            self._looked.set()
+            self._stopping.wait(self._settings.refresh_topics_interval_s or LOOK_S)
