@@ -1,0 +1,88 @@
+"""Heartbeats: of flows that copy and of those that do not, in MirrorMaker 2's bytes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.tools import CONSOLE_CONSUMER, run_tool
+from harness.topics import topic_config, topics
+from harness.wait import wait_for
+from tests.integration.running import RunTwinlog
+from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
+
+FORMATTER = "org.apache.kafka.connect.mirror.formatters.HeartbeatFormatter"
+
+
+def heartbeats(cluster: KafkaCluster, source: str) -> list[tuple[Heartbeat, int]]:
+    """Heartbeats from `source`, with the timestamp of the record."""
+    if "heartbeats" not in topics(cluster):
+        return []
+    found = [(decode_heartbeat(one.key, one.value), one.timestamp) for one in consume(cluster, "heartbeats")]
+    return [(beat, timestamp) for beat, timestamp in found if beat is not None and beat.source == source]
+
+
+def lines(far: str, near: str, source: KafkaCluster, target: KafkaCluster, *more: str) -> str:
+    return "".join(
+        f"{line}\n"
+        for line in (
+            f"{far}.bootstrap.servers = {source.bootstrap}",
+            f"{near}.bootstrap.servers = {target.bootstrap}",
+            "emit.heartbeats.enabled = true",
+            *more,
+        )
+    )
+
+
+def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+) -> None:
+    far, near = new_name("far"), new_name("near")
+    begun = int(time.time() * 1000)
+    process = run_twinlog(f"{far}, {near}", lines(far, near, source_cluster, target_cluster))
+    wait_for(lambda: len(heartbeats(target_cluster, far)) >= 3, 40, "three heartbeats")
+    wait_for(lambda: len(heartbeats(source_cluster, near)) >= 1, 10, "a heartbeat the other way")
+    assert process.terminate() == 0
+    assert "Spark" not in process.log
+    found = heartbeats(target_cluster, far)
+    assert {(beat.source, beat.target) for beat, _ in found} == {(far, near)}
+    assert all(beat.timestamp_ms == timestamp for beat, timestamp in found)
+    assert begun <= found[0][1] <= time.time() * 1000
+    gaps = [after - before for (_, before), (_, after) in pairwise(found)]
+    assert all(900 <= gap <= 5_000 for gap in gaps)
+    assert topics(target_cluster)["heartbeats"] == 1
+    assert topic_config(target_cluster, "heartbeats")["cleanup.policy"] == "compact"
+    options = ["--bootstrap-server", target_cluster.bootstrap, "--topic", "heartbeats", "--from-beginning"]
+    options += ["--timeout-ms", "5000", "--formatter", FORMATTER]
+    printed = run_tool(CONSOLE_CONSUMER, options, deadline_s=90)
+    assert all(str(beat) in printed for beat, _ in found)
+
+
+def test_nobody_waits_for_flows_that_write_heartbeats_only(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+) -> None:
+    far, near = new_name("far"), new_name("near")
+    process = run_twinlog(f"{far}, {near}", lines(far, near, source_cluster, target_cluster), "--until", "caught-up")
+    assert process.wait(40) == 0
+
+
+def test_a_target_that_cannot_be_reached_is_named_and_the_other_flow_goes_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    far, near = new_name("far"), new_name("near")
+    # The last word of a key counts; nobody listens at port 1.
+    properties = lines(far, near, source_cluster, target_cluster, f"{near}.bootstrap.servers = 127.0.0.1:1")
+    process = run_twinlog(f"{far}, {near}", properties)
+    process.wait_for_line(rf"{re.escape(f'{far}->{near}')}: cannot .*trying again.*127\.0\.0\.1:1")
+    wait_for(lambda: heartbeats(source_cluster, near), 20, "a heartbeat to the cluster that can be reached")
+    assert process.terminate() == 0
