@@ -16,7 +16,7 @@ from harness.topics import create_topic, delete_topic, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
 from twinlog.offsets.positions import Position, encode_position
@@ -45,7 +45,18 @@ class Opened:
         found = MirroredTopics(self.settings, flows, self.source, self.target, positions)
         self._topics.append(found)
         found.create_own()
-        found.refresh()
+
+        def refreshed() -> bool:
+            try:
+                found.refresh()
+            except RefusedError:
+                raise
+            except ClusterError:
+                # A topic that was just created may have no leader yet; a flow tries again, too.
+                return False
+            return True
+
+        wait_for(refreshed, 10, "both clusters tell their topics")
         return found
 
     def close(self) -> None:
