@@ -124,6 +124,15 @@ class RunningCopier:
         """Texts of all events of a kind."""
         return [text for what, text in self.heard.events if what == kind]
 
+    def abort_transaction(self) -> None:
+        """Have the copier abort what it has open, as after trouble with the first of its partitions."""
+
+        async def abort() -> None:
+            assert self.copier.transactions is not None
+            self.copier.transactions.abort(next(iter(self.copier.partitions.values())))
+
+        self._loop.run(abort)
+
     def let_go(self, partition: TopicPartition) -> Position:
         """Let one partition go in order and go on with the others; returns where it stands."""
         return self._loop.run(self.copier.release, [partition])[partition]

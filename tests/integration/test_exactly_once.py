@@ -17,6 +17,7 @@ from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.segments import stored_batches
+from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
 from twinlog.offsets.positions import Position
 from twinlog.types import TopicName, TopicPartition
@@ -151,6 +152,31 @@ def test_partitions_move_between_copiers_under_load(copy_flow: CopyFlow, topic_n
     assert running.heard.failures == other.heard.failures == []
     assert running.heard.events == other.heard.events == []
     require_clean(flow.source, topic_name, flow.target, remote)
+
+
+def test_transactions_are_aborted_at_any_moment(copy_flow: CopyFlow, topic_name: str) -> None:
+    flow = copy_flow
+    seed = random.SystemRandom().randrange(10_000)
+    log.warning("seed %d", seed)
+    moments = random.Random(seed)
+    remote = flow.create(topic_name, 2)
+    with Load(flow.source, topic_name, 2, rate=400):
+        running = flow.start(topic_name, **EXACTLY)
+        for _ in range(12):
+            time.sleep(moments.uniform(0.0, 0.15))
+            running.abort_transaction()
+        sent = [offsets(flow.source, topic_name, number)[1] for number in range(2)]
+    for number in range(2):
+        wait_until_committed(flow, running, topic_name, number)
+    running.release()
+    assert min(sent) > 50
+    assert running.heard.failures == []
+    assert running.events("foreign") == []
+    assert len(running.events("transaction")) >= 6
+    require_clean(flow.source, topic_name, flow.target, remote)
+    # Where a record was copied to twice, its translation is that of the copy that counts.
+    assert check_all(flow, topic_name, 0) == 0
+    assert check_all(flow, topic_name, 1) == 0
 
 
 def test_a_transaction_that_took_too_long_is_done_again(copy_flow: CopyFlow, topic_name: str) -> None:

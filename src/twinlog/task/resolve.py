@@ -40,6 +40,7 @@ class Resolver:
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
         self._moving: dict[TopicPartition, float] = {}
+        self._unmarked: dict[TopicPartition, float] = {}
 
     async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
         """Positions of the grants that could be resolved now; the others are to be asked again.
@@ -65,9 +66,17 @@ class Resolver:
             if grant.position is None:
                 if grant.source in starts:
                     found[grant.source] = self._first(grant, starts[grant.source], end)
-            else:
+            elif not self._lacks_marker(grant, grant.position, end):
                 found[grant.source] = await self._again(grant, grant.position, end)
         return found
+
+    def _lacks_marker(self, grant: Grant, position: Position, end: int) -> bool:
+        """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
+        if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
+            self._unmarked.pop(grant.remote, None)
+            return False
+        missing_since = self._unmarked.setdefault(grant.remote, time.monotonic())
+        return time.monotonic() - missing_since < SETTLE_AT_MOST_S
 
     async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
@@ -129,9 +138,6 @@ class Resolver:
                 f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again",
             )
             return replace(now, next_target=end)
-        if end == expected - 1 and self._settings.exactly_once != "disabled":
-            # The marker that ended the last transaction is on its way to this partition.
-            return now
         if end < expected:
             self._event(
                 "target",

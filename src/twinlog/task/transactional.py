@@ -92,6 +92,7 @@ class Transactions:
         self._wanting: dict[AppendQueue, None] = {}
         self._sitting_out: dict[AppendQueue, float] = {}
         self._members: dict[TopicPartition, AppendQueue] = {}
+        self._entering: Mapping[TopicPartition, AppendQueue] = {}
         self._log_members: set[TopicPartition] = set()
         self._commit_wanted = False
         self._broken: TwinlogError | None = None
@@ -143,7 +144,7 @@ class Transactions:
         parts = list(parts)
         deadline = time.monotonic() + timeout_s
         while not self.ended:
-            if all(part.at_rest and self._stored.get(part.source) == part.acknowledged for part in parts):
+            if all(self._is_out(part) for part in parts):
                 return True
             if time.monotonic() > deadline:
                 return False
@@ -151,6 +152,12 @@ class Transactions:
             self._wake.set()
             await self._loop.sleep(0.005)
         return False
+
+    def _is_out(self, part: PartitionCopy) -> bool:
+        """Whether everything of a partition is committed, and no marker will come that ends a transaction with it."""
+        if part.remote in self._members or part.remote in self._entering:
+            return False
+        return part.at_rest and self._stored.get(part.source) == part.acknowledged
 
     def forget(self, part: PartitionCopy) -> None:
         """The copier has let a partition go."""
@@ -189,10 +196,12 @@ class Transactions:
         return max(0.01, min(self._settings.position_interval_ms / 1000, waiting))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
+        # One that takes part gets a marker, even if nothing of it was sent in time.
         return {
             part.source: part
             for part in self._partitions.values()
-            if self._stored.get(part.source) != part.acknowledged and part.queue.landed
+            if part.queue.landed
+            and (part.remote in self._members or self._stored.get(part.source) != part.acknowledged)
         }
 
     async def _transaction(self) -> None:
@@ -201,7 +210,10 @@ class Transactions:
         self._opened_at = time.monotonic()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
             self._start_over(await self._insist(lambda: self._coordinator.init(self._holder)))
-        until = self._opened_at + self._settings.transaction_interval_ms / 1000
+        if self._wanting:
+            await self._admit()
+        # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
+        until = time.monotonic() + self._settings.transaction_interval_ms / 1000
         while not self._full(until):
             self._back_from_sitting_out()
             if self._wanting:
@@ -214,7 +226,8 @@ class Transactions:
         changed = self._changed()
         positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
         if positions:
-            positions = await self._insist(lambda: self._mark(positions))
+            # What is in a transaction must have its position there, whatever is known of its map.
+            positions |= await self._insist(lambda: self._mark(positions))
             await self._store(positions)
         if self._members or self._log_members:
             # From here on only the coordinator can tell how it ends.
@@ -251,9 +264,14 @@ class Transactions:
                 fresh[queue.partition] = queue
         if not fresh:
             return
-        refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+        self._entering = fresh
+        try:
+            refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+            if not refused:
+                self._members.update(fresh)
+        finally:
+            self._entering = {}
         if not refused:
-            self._members.update(fresh)
             for queue in fresh.values():
                 self._open(queue)
             return
