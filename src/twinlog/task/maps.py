@@ -16,6 +16,9 @@ from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.types import TopicPartition
 
+NO_LIFE = -1
+"""A position of this life ends no map."""
+
 
 class MapWriter:
     """The maps of one copier; one write at a time, so that no segment overtakes a newer one."""
@@ -79,6 +82,8 @@ class MapWriter:
         for partition, position in positions.items():
             writer = self._writers.get(partition)
             if writer is None:
+                # Let go meanwhile: of no map it is known that it reaches so far.
+                marked[partition] = replace(position, life=NO_LIFE)
                 continue
             writer.passed(position.next_source)
             marked[partition] = position if position.life == writer.life else replace(position, life=writer.life)
