@@ -149,6 +149,9 @@ def test_a_new_topic_ends_the_lease_early(scene: Callable[[int], Scene]) -> None
     here.finish()
 
 
+MUTE_AFTER_S = 1.5
+
+
 class MuteDriver:
     """Grants a partition to one copier, and answers its beats only when told so."""
 
@@ -171,7 +174,7 @@ class MuteDriver:
                 if message["type"] == "claim":
                     line.send({"type": "grant", "lease": 1, "grants": [self._grant.as_json()]})
                 elif message["type"] == "beat" and self.answers.is_set():
-                    line.send(message)
+                    line.send({**message, "valid_s": MUTE_AFTER_S})
         except (OSError, EOFError):
             line.close()
         finally:
@@ -182,7 +185,6 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twinlog.task.host.BEAT_S", 0.2)
-    monkeypatch.setattr("twinlog.task.host.VALID_S", 1.5)
     remote = copy_flow.create(topic_name)
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))

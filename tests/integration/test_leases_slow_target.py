@@ -37,7 +37,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes seconds takes less, so that a hang of three seconds outlasts it."""
     monkeypatch.setattr("twinlog.run.leases.RELEASE_S", 0.4)
     monkeypatch.setattr("twinlog.run.leases.VALID_S", 1.0)
-    monkeypatch.setattr("twinlog.task.host.VALID_S", 1.0)
     monkeypatch.setattr("twinlog.task.host.BEAT_S", 0.2)
     monkeypatch.setattr("twinlog.task.copier.DRAIN_S", 0.2)
 
