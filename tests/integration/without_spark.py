@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from harness.wait import wait_for
 from twinlog.errors import TwinlogError
@@ -61,13 +61,18 @@ class Worker:
 
 
 class FlowWithoutSpark:
-    """Runs one flow; use as a context manager. `place(slot)` says which worker takes a slot of the next lease."""
+    """Runs one flow; use as a context manager. `place(slot)` says which worker takes a slot of the next lease.
 
-    def __init__(self, settings: FlowSettings, workers: int = 1) -> None:
+    `flows` are all flows of the file that it is in.
+    """
+
+    def __init__(self, settings: FlowSettings, workers: int = 1, flows: Sequence[FlowSettings] = ()) -> None:
         self.settings = settings
         self.workers = [Worker() for _ in range(workers)]
         self.place: Callable[[int], int] = lambda slot: slot % workers
-        self.runner = FlowRunner(settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None)
+        self.runner = FlowRunner(
+            settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None, flows=flows or (settings,)
+        )
         self._desk = Desk("127.0.0.1", {settings.name: self.runner.leases})
         self._stopping = threading.Event()
         self._planner = threading.Thread(target=self._plan, name="planner", daemon=True)
