@@ -6,11 +6,13 @@ identity policy, `far` with a separator of its own. Names on the source begin wi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from harness.acls import Acl, create_acls
 from harness.cluster import KafkaCluster
 from harness.groups import Committed, Place, commit_offsets
+from harness.jars import KAFKA_VERSION
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
 from tests.integration.records import lively
@@ -23,6 +25,9 @@ SEPARATOR = "--"
 
 ORDERS = 600
 """Records in each partition of the topic with most."""
+
+MM2_VERSION = os.environ.get("TWINLOG_MM2_VERSION", KAFKA_VERSION)
+"""Of the MirrorMaker 2 that twinlog is compared with; `make parity` takes the older line."""
 
 TOPICS: Mapping[str, tuple[int, dict[str, str]]] = {
     "orders": (3, {"retention.ms": "-1", "max.message.bytes": "2000000", "compression.type": "zstd"}),

@@ -22,6 +22,7 @@ from harness.internal_records import decode_checkpoint, decode_offset_sync, deco
 from harness.mm2 import MirrorMaker2
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
+from tests.integration.parity import MM2_VERSION
 from tests.integration.running import RunTwinlog
 
 log = logging.getLogger(__name__)
@@ -136,7 +137,8 @@ def handed(
     @contextmanager
     def mm2() -> Iterator[Callable[[], None]]:
         home = tmp_path_factory.mktemp("mm2")
-        with MirrorMaker2(f"clusters = {CLUSTERS}\n{text}", heap="384m", jit="quick", work_dir=home) as running:
+        whole = f"clusters = {CLUSTERS}\n{text}"
+        with MirrorMaker2(whole, heap="384m", jit="quick", version=MM2_VERSION, work_dir=home) as running:
             yield running.process.require_alive
             assert running.stop()
 
