@@ -11,14 +11,15 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer
 
+from harness.acls import Acl, create_acls
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.membership import SESSION_S
+from twinlog.run import election
 from twinlog.run.election import Election, Standing
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias
+from twinlog.settings import AdminSettings, ClientSettings, FlowSettings
 
 SOON_S = 3.0
 ENOUGH_S = 15.0
@@ -50,6 +51,13 @@ def sampled(seconds: float) -> Iterator[float]:
 
 def leads(member: Election) -> bool:
     return member.standing is Standing.LEADING
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[KafkaCluster]:
+    """A cluster with an authorizer that may be killed."""
+    with KafkaCluster("fragile", acls=True, heap="256m") as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -126,16 +134,41 @@ def test_members_of_another_kind_are_named_and_waited_for(
         member.stop(1.0)
 
 
-def test_a_coordinator_that_comes_back_finds_the_same_leader(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_coordinator_that_comes_back_finds_the_same_leader(
+    fragile: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
-    with KafkaCluster("alone", sasl=False, heap="256m") as cluster:
-        settings = replace(flow_settings(cluster, cluster), source=Alias("here"), target=Alias("there"))
-        with elections(settings, 2) as (first, second):
-            cluster.kill()
-            wait_for(lambda: first.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
-            assert "nothing is copied until group here-mm2 of there confirms again" in caplog.text
-            cluster.restart()
-            wait_for(lambda: first.proven_s() > 0.0, 30, "the coordinator confirms")
-            assert (leads(first), first.term) == (True, 1)
-            wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
-            assert second.term == 0
+    with elections(flow_settings(fragile, fragile), 2) as (first, second):
+        fragile.kill()
+        wait_for(lambda: first.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
+        wait_for(
+            lambda: "nothing is copied until group north-mm2 of south confirms again" in caplog.text, ENOUGH_S, "said"
+        )
+        fragile.restart()
+        wait_for(lambda: first.proven_s() > 0.0, 30, "the coordinator confirms")
+        assert (leads(first), first.term) == (True, 1)
+        wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
+        assert second.term == 0
+
+
+def test_the_right_that_it_needs_is_named_until_it_is_there(
+    fragile: KafkaCluster, new_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "REFUSED_S", 0.2)
+    group = new_name("g")
+    login = ClientSettings(
+        (fragile.sasl_bootstrap,), "SASL_PLAINTEXT", "PLAIN", "mirrormaker", fragile.users["mirrormaker"]
+    )
+    settings = replace(flow_settings(fragile, fragile), target_admin=AdminSettings(login), worker_group_id=group)
+    member = Election(settings, lambda: None)
+    try:
+        member.start()
+        wait_for(lambda: member.standing is Standing.REFUSED, ENOUGH_S, "it is refused")
+        assert member.reason == (
+            f"cluster south: User:mirrormaker lacks READ on group {group}, needed for choosing "
+            "which process runs the flow"
+        )
+        create_acls(fragile, [Acl(group, "User:mirrormaker", "READ", resource="GROUP")])
+        wait_for(lambda: leads(member), ENOUGH_S, "it leads")
+    finally:
+        member.stop(1.0)

@@ -226,7 +226,7 @@ class Membership:
         await self._client.refresh([])
         request = FindCoordinatorRequest(key=self.group, key_type=int(CoordinatorType.GROUP), max_version=3)
         response = await self._client.ask(request, timeout_s=ANSWER_S)
-        self._check(response.error_code, operation="DESCRIBE")
+        self._check(response.error_code)
         return int(response.node_id)
 
     def _check(self, code: int, *, operation: str = "READ") -> None:
