@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 from harness.acls import Acl, acls, create_acls
 from harness.cluster import USERS, KafkaCluster
 from harness.consume import consume
+from harness.groups import Committed, commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.topics import add_partitions, create_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for
@@ -51,15 +52,15 @@ def guarded() -> Iterator[Pair]:
         target.close()
 
 
-def as_mirrormaker(clusters: Pair, **settings: Any) -> FlowSettings:
+def as_mirrormaker(clusters: Pair, user: str = "mirrormaker", **settings: Any) -> FlowSettings:
     """A flow north->south that logs in, and does no more than copy and keep topics in step."""
     reading, writing = (
         ClientSettings(
             (cluster.sasl_bootstrap,),
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
-            sasl_username="mirrormaker",
-            sasl_password=USERS["mirrormaker"],
+            sasl_username=user,
+            sasl_password=USERS[user],
         )
         for cluster in clusters
     )
@@ -260,3 +261,66 @@ def test_without_an_authorizer_there_is_nothing_to_carry_over(clusters: Pair, ca
         sync.run()
     assert caplog.text.count("cluster north has no authorizer") == 1
     assert "north->south.sync.topic.acls.enabled = false" in caplog.text
+
+
+def test_a_group_that_may_not_be_committed_for_is_named_until_it_may(
+    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = guarded
+    topic, other = create_topic(source, new_name("t")), create_topic(target, new_name("t"))
+    produce(source, topic, numbered(10))
+    group, allowed = f"{topic}-one", f"{topic}-other"
+    commit_offsets(target, {f"{other}-{number}": {(other, 0): 0} for number in range(20)})
+    commit_offsets(source, {name: {(topic, 0): 4} for name in (group, allowed)})
+    user = "User:connect"
+    grant(source, Acl(topic, user, "ALL"), Acl("mm2-offset-syncs.south.internal", user, "READ"))
+    grant(target, *(Acl(prefix, user, "ALL", pattern="PREFIXED") for prefix in ("mm2-", "north.")))
+    grant(source, Acl(topic, user, "DESCRIBE", resource="GROUP", pattern="PREFIXED"))
+    grant(target, Acl(allowed, user, "READ", resource="GROUP"))
+    settings = as_mirrormaker(
+        guarded,
+        "connect",
+        topics=(topic,),
+        emit_checkpoints_interval_s=0.2,
+        sync_group_offsets_interval_s=0.2,
+        sync_topic_acls_interval_s=None,
+    )
+    missing = f"cluster south: {user} lacks READ on group {group}, needed for committing its offsets"
+    there = {(f"north.{topic}", 0): Committed(4)}
+    with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: missing in (flow.runner.view.summary().trouble or ""), 20, "the right is named")
+        wait_for(lambda: group_offsets(target, [allowed])[allowed] == there, 10, "the other group's offsets follow")
+        assert caplog.text.count(missing) == 1
+        assert "north->south.sync.group.offsets.enabled = false" in caplog.text
+        grant(target, Acl(group, user, "READ", resource="GROUP"))
+        wait_for(lambda: group_offsets(target, [group])[group] == there, 10, "the group's offsets follow")
+        wait_for(lambda: flow.runner.view.summary().trouble is None, 10, "the trouble is over")
+
+
+@pytest.mark.parametrize("mode", ["preparing", "enabled"])
+def test_the_right_to_a_transactional_id_is_named_before_anything_is_copied(
+    guarded: Pair, new_name: Callable[[str], str], mode: str
+) -> None:
+    source, target = guarded
+    topic = create_topic(source, new_name("t"))
+    produce(source, topic, numbered(10))
+    user = "User:kafkaui"
+    grant(source, Acl(topic, user, "ALL"), Acl("mm2-offset-syncs.south.internal", user, "READ"))
+    grant(target, *(Acl(prefix, user, "ALL", pattern="PREFIXED") for prefix in ("mm2-", "north.")))
+    settings = as_mirrormaker(
+        guarded,
+        "kafkaui",
+        topics=(topic,),
+        exactly_once=mode,
+        worker_group_id=topic,
+        sync_topic_acls_interval_s=None,
+    )
+    with FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: flow.runner.ended, 20, "the flow fails")
+    name = f"{topic}-MirrorSourceConnector-0"
+    assert f"cluster south: {user} lacks WRITE on transactional id {name}," in (flow.runner.reason or "")
+    assert f"north.{topic}" not in topics(target)
+    grant(target, Acl(f"{topic}-", user, "WRITE", resource="TRANSACTIONAL_ID", pattern="PREFIXED"))
+    with FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: flow.runner.ended or len(consume(target, f"north.{topic}")) == 10, 20, "all is copied")
+        assert flow.runner.reason is None

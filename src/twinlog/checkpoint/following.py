@@ -32,6 +32,7 @@ class FollowedGroups:
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
+        self._said_empty = False
 
     def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
         """What each group has committed now, and the error codes of groups that do not tell.
@@ -62,6 +63,13 @@ class FollowedGroups:
 
     def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
         groups = self._source.call(self._admin.listed)
+        if not groups and not self._said_empty:
+            self._said_empty = True
+            log.info(
+                "%s: no consumer group can be seen on %s yet; with ACLs, groups need DESCRIBE",
+                self._settings.name,
+                self._settings.source,
+            )
         refusals = {name: self._refusal(group) for name, group in groups.items()}
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
