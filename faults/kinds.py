@@ -39,6 +39,7 @@ def kill_engine(scene: Scene, chance: random.Random) -> str:
     engine = scene.engine()
     if engine is None:
         return "there was none"
+    scene.allow_end()
     engine.kill()
     return f"process {engine.pid}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,30 @@ class Wanted:
 
     last: int
     first: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVerdict:
+    """Where the group stands on the target.
+
+    `missing`: partitions that did not come across. `skipped`: offsets it would miss. `repeated`: offsets it would read
+    again; where a copier was lost, the way of its last records is not known, and a group within them goes back.
+    """
+
+    missing: int = 0
+    skipped: int = 0
+    repeated: int = 0
+
+    @property
+    def fine(self) -> bool:
+        return not (self.missing or self.skipped)
+
+    def __str__(self) -> str:
+        told = {"partitions missing": self.missing, "skipped": self.skipped, "repeated": self.repeated}
+        return "group: " + (", ".join(f"{number} {what}" for what, number in told.items() if number) or "exact")
+
+
+AS_COMMITTED = GroupVerdict()
 
 
 class Walker:
@@ -42,8 +67,8 @@ class Walker:
         if offsets:
             commit_offsets(self._scene.source, {GROUP: offsets})
 
-    def judge(self, deadline_s: float) -> list[str]:
-        """What is wrong with the positions of the last commit; they may take until the deadline to arrive."""
+    def judge(self, deadline_s: float) -> GroupVerdict:
+        """How the group stands since its last commit; that may take until the deadline to come across."""
         found: dict[Place, int] = {}
 
         def right() -> bool:
@@ -57,17 +82,11 @@ class Walker:
                 place in found and wanted.last < found[place] <= wanted.first for place, wanted in self._wanted.items()
             )
 
-        try:
+        with contextlib.suppress(TimeoutError):
             wait_for(right, deadline_s, "the group stands on the target where it stands on the source")
-        except TimeoutError:
-            return [self._wrong(place, wanted, found.get(place)) for place, wanted in self._wanted.items()]
-        return []
-
-    @staticmethod
-    def _wrong(place: Place, wanted: Wanted, found: int | None) -> str:
-        topic, partition = place
-        if found is None:
-            return f"group position of {topic}-{partition} did not come across"
-        if found > wanted.first:
-            return f"group position of {topic}-{partition} skips {found - wanted.first} offsets to {found}"
-        return f"group position of {topic}-{partition} is {found}, behind {wanted.first}"
+        off = {place: found[place] - wanted.first for place, wanted in self._wanted.items() if place in found}
+        return GroupVerdict(
+            missing=len(self._wanted) - len(off),
+            skipped=sum(max(0, offsets) for offsets in off.values()),
+            repeated=-sum(min(0, found[place] - self._wanted[place].last - 1) for place in off),
+        )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faults.kinds import FAULTS
 from faults.load import TransactionLoad
-from faults.positions import Walker
+from faults.positions import AS_COMMITTED, GroupVerdict, Walker
 from faults.scene import PAID, PARTITIONS, PLAIN, START_S, Mode, Scene, pause
 from faults.windows import Place, Window, Windows
 from harness.checker import Load, Verdict, identify
@@ -22,8 +22,8 @@ from harness.wait import wait_for
 RATE = 600
 """Records per second in the topic without transactions."""
 CAUGHT_UP_S = 60.0
-GROUP_S = 20.0
-"""Until a group's position has come across; it is committed a round before."""
+GROUP_S = 8.0
+"""Until a group's position has come across; it was committed a round before."""
 SETTLE_S = 5.0
 """What a stopped or lost copier could still send would have arrived by then."""
 
@@ -39,11 +39,12 @@ class Round:
     verdict: Verdict
     complete: bool
     recovered_s: float
+    group: GroupVerdict = AS_COMMITTED
     remarks: tuple[str, ...] = ()
 
     @property
     def fine(self) -> bool:
-        return self.verdict.clean and self.complete and not self.remarks
+        return self.verdict.clean and self.complete and self.group.fine and not self.remarks
 
     def __str__(self) -> str:
         result = "fine" if self.fine else "WRONG: " + "; ".join([*_wrong(self.verdict), *self.remarks])
@@ -51,7 +52,7 @@ class Round:
             result += f"; not everything was copied within {CAUGHT_UP_S:g} s"
         return (
             f"{self.number:4d}  {self.fault:13s} {self.what:34s} {self.records:6,d} records, "
-            f"whole after {self.recovered_s:4.1f} s: {result}"
+            f"whole after {self.recovered_s:4.1f} s, {self.group}: {result}"
         )
 
 
@@ -80,7 +81,7 @@ class Rounds:
             if not one.complete:
                 return self.done
         pause(SETTLE_S)
-        late = windows.judge(CAUGHT_UP_S, scene.twinlog.require_alive)
+        late = windows.judge(CAUGHT_UP_S, scene.supervise)
         end = self._note(count + 1, "the end", "what came late", late, 0.0)
         if not end.fine:
             self.done.append(end)
@@ -90,7 +91,6 @@ class Rounds:
     def _round(self, number: int, chance: random.Random, windows: Windows, walker: Walker) -> Round:
         scene = self.scene
         fault = chance.choice(list(self.kinds))
-        remarks: list[str] = []
         scene.copiers()
         with (
             Load(scene.source, PLAIN, PARTITIONS, rate=RATE, name=f"r{number}"),
@@ -102,20 +102,13 @@ class Rounds:
             pause(chance.uniform(0, 0.5))
         scene.wait_healthy()
 
-        def watch() -> None:
-            if not scene.twinlog.alive:
-                # Without Spark's JVM it ends; whatever supervises it starts it again.
-                if fault != "kill engine":
-                    remarks.append("twinlog ended by itself")
-                scene.start_twinlog()
-
-        judged = windows.judge(CAUGHT_UP_S, watch)
+        judged = windows.judge(CAUGHT_UP_S, scene.supervise)
         whole = time.monotonic()
-        watch()
+        group = walker.judge(GROUP_S) if judged[1] else AS_COMMITTED
         if judged[1]:
-            remarks += walker.judge(GROUP_S)
             walker.commit(judged[0], chance)
-        return self._note(number, fault, what, judged, whole - healed, remarks)
+        remarks = scene.unasked_ends()
+        return self._note(number, fault, what, judged, whole - healed, group, remarks)
 
     def _note(
         self,
@@ -124,12 +117,13 @@ class Rounds:
         what: str,
         judged: tuple[Mapping[Place, Window], bool],
         recovered_s: float,
+        group: GroupVerdict = AS_COMMITTED,
         remarks: Sequence[str] = (),
     ) -> Round:
         found, complete = judged
         records = sum(len(window.source) for window in found.values())
         verdict = sum((window.verdict for window in found.values()), Verdict())
-        one = Round(number, fault, what, records, verdict, complete, recovered_s, tuple(remarks))
+        one = Round(number, fault, what, records, verdict, complete, recovered_s, group, tuple(remarks))
         if not one.fine:
             self._keep(one, found)
         return one
@@ -162,6 +156,11 @@ def summary(mode: Mode, done: Sequence[Round]) -> str:
             f"  {fault:13s} {len(some):4d} rounds, whole again after {statistics.median(times):.1f} s "
             f"(at most {max(times):.1f} s)" + (f", {wrong} WRONG" if wrong else "")
         )
+    back = [one.group.repeated for one in done]
+    lines.append(
+        f"  the group stood exactly in {back.count(0)} rounds, else back by {max(back)} offsets at most; "
+        f"{sum(one.group.skipped for one in done)} skipped, {sum(one.group.missing for one in done)} missing"
+    )
     every = asdict(sum((one.verdict for one in done), Verdict()))
     lines.append("  records " + ", ".join(f"{number} {what}" for what, number in every.items()))
     return "\n".join(lines)

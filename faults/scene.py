@@ -80,6 +80,8 @@ class Scene:
             "twinlog", [*COMMAND, str(self.file)], home / "twinlog.log", {"TWINLOG_CACHE": str(cache_dir())}
         )
         self._groups: list[int] = []
+        self._unasked: list[str] = []
+        self._may_end = False
 
     @property
     def remotes(self) -> dict[str, str]:
@@ -90,12 +92,29 @@ class Scene:
         """As its supervisor would, without waiting."""
         self.twinlog.start()
         self._groups.append(self.twinlog.pid)
+        self._may_end = False
+
+    def allow_end(self) -> None:
+        """This twinlog lost what it cannot live without, and ends sooner or later."""
+        self._may_end = True
+
+    def supervise(self) -> None:
+        """Start twinlog again when it has ended, and remember when it should not have."""
+        if not self.twinlog.alive:
+            if not self._may_end:
+                self._unasked.append(f"twinlog ended by itself: {self.twinlog.log_tail(1)}")
+            self.start_twinlog()
+
+    def unasked_ends(self) -> list[str]:
+        """What it said last, each time that it ended for no reason since this was asked before."""
+        said, self._unasked = self._unasked, []
+        return said
 
     def copiers(self) -> list[psutil.Process]:
         """Python workers that have lines to both clusters; waits until there is one."""
 
         def found() -> list[psutil.Process]:
-            self.twinlog.require_alive()
+            self.supervise()
             return [process for process in self._family() if self._copies(process)]
 
         return wait_for(found, START_S, "a worker copies")
