@@ -30,7 +30,7 @@ class Acl:
     principal: str
     operation: str
     permission: Literal["ALLOW", "DENY"] = "ALLOW"
-    resource: Literal["TOPIC", "GROUP", "BROKER"] = "TOPIC"
+    resource: Literal["TOPIC", "GROUP", "BROKER", "TRANSACTIONAL_ID"] = "TOPIC"
     pattern: Literal["LITERAL", "PREFIXED"] = "LITERAL"
     host: str = "*"
 

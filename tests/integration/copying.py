@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -123,6 +124,14 @@ class RunningCopier:
     def events(self, kind: str) -> list[str]:
         """Texts of all events of a kind."""
         return [text for what, text in self.heard.events if what == kind]
+
+    def stand_still(self, seconds: float) -> None:
+        """Block the copier's thread, as a frozen process would."""
+
+        async def stand() -> None:
+            time.sleep(seconds)
+
+        self._loop.run(stand)
 
     def abort_transaction(self) -> None:
         """Have the copier abort what it has open, as after trouble with the first of its partitions."""

@@ -84,6 +84,9 @@ class Transactions:
         self._lost = lost
         self._event = event
         self._wake = loop.signal()
+        # The target must not abort what only waits for its time.
+        timeout_ms = settings.producer.transaction_timeout_ms
+        self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
         self._coordinator: TransactionCoordinator
         self._holder: ProducerEpoch
         self._log = PositionLog(client, settings, appender.offer, self._log_failed)
@@ -213,7 +216,7 @@ class Transactions:
         if self._wanting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
-        until = time.monotonic() + self._settings.transaction_interval_ms / 1000
+        until = time.monotonic() + self._interval_s
         while not self._full(until):
             self._back_from_sitting_out()
             if self._wanting:

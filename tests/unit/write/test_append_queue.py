@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import New, SourceLog
+from twinlog.read.batches import read_batch
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import KNOWN_S, MAX_WINDOW, AppendQueue, ProducerIdentity, Sent
+from twinlog.write.queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity, Sent
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -112,3 +113,50 @@ def test_a_refused_append_can_be_left_out(known: Owner) -> None:
     again = known.take_all()
     assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
     assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
+
+
+def transactional(appends: int) -> Owner:
+    """One whose producer appends within transactions, with appends before the first transaction."""
+    owner = Owner(0)
+    owner.queue.clear(ProducerIdentity(7, 3, transactional=True))
+    owner.put(appends)
+    return owner
+
+
+def test_nothing_leaves_before_a_transaction_has_the_partition() -> None:
+    owner = transactional(2)
+    assert owner.take_all() == []
+    owner.queue.gate = Gate.OPEN
+    (first,) = owner.take_all()
+    batch = read_batch(memoryview(first.append.data), 0)
+    assert batch is not None
+    assert batch.is_transactional
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 3, 0)
+
+
+def test_a_transaction_that_closes_sends_only_what_it_sent_before() -> None:
+    owner = transactional(2)
+    owner.queue.gate = Gate.OPEN
+    (first,) = owner.take_all()
+    owner.queue.gate = Gate.RETRIES
+    owner.queue.settle(first, 7, -1)
+    owner.queue.retry(NOW)
+    assert owner.take_all() == [first]
+    owner.queue.settle(first, 0, 40)
+    assert owner.queue.landed
+    assert owner.take_all() == []
+    assert owner.queue.next_sequence == 2
+
+
+def test_an_aborted_transaction_sends_nothing_again() -> None:
+    owner = transactional(1)
+    owner.queue.gate = Gate.OPEN
+    (first,) = owner.take_all()
+    owner.queue.gate = Gate.SHUT
+    owner.queue.settle(first, 7, -1)
+    owner.queue.retry(NOW)
+    assert owner.take_all() == []
+    owner.queue.clear(ProducerIdentity(7, 4, transactional=True))
+    owner.put(1)
+    assert owner.take_all() == []
+    assert owner.queue.next_sequence == 0
