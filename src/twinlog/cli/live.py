@@ -94,7 +94,7 @@ class LiveTable:
                 f"{seen.records:,}",
             )
         for idle in self._runner.idle:
-            table.add_row(idle.settings.name, "heartbeats only" if idle.trouble is None else idle.trouble)
+            table.add_row(idle.settings.name, idle.text)
         return table
 
 

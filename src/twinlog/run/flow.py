@@ -35,6 +35,7 @@ SAY_AGAIN_S = 10.0
 TICK_S = 0.1
 GROW_AFTER_S = 5.0
 JOBS_STOP_S = 1.0
+THREAD_STOP_S = 3.0
 
 
 class State(Enum):
@@ -146,6 +147,8 @@ class FlowRunner:
         self.ready.set()
         self.leases.abandon()
         self._jobs.stop(JOBS_STOP_S)
+        # Its connections are closed next, under whatever it does.
+        self._thread.join(THREAD_STOP_S)
 
     def close(self) -> None:
         self._topics.close()
@@ -182,6 +185,9 @@ class FlowRunner:
         except TwinlogError as error:
             self.fail(str(error))
         except Exception as error:
+            if self.ended:
+                log.debug("%s: at its end: %r", self.settings.name, error)
+                return
             log.exception("flow %s", self.settings.name)
             self.fail(f"internal error: {error!r}")
 

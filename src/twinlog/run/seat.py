@@ -206,11 +206,11 @@ class IdleSeat:
         self._election.stop(LEAVE_S)
 
     @property
-    def trouble(self) -> str | None:
-        """Why no heartbeat was written lately; None when one was, or when another process writes them."""
+    def text(self) -> str:
+        """In a few words: that it writes heartbeats, why it does not, or which process does."""
         if self._flow is None:
-            return self._election.reason
-        return self._flow.trouble
+            return f"heartbeats only: {self._election.text}"
+        return self._flow.trouble or "heartbeats only"
 
     def _end(self) -> None:
         flow, self._flow = self._flow, None
