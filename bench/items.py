@@ -67,7 +67,23 @@ class LatencyItem:
     wanted: Mapping[str, Wanted]
 
 
-Item = CopyItem | LatencyItem
+@dataclass(frozen=True, slots=True)
+class ScaleItem:
+    """Many topics of some partitions with `records` records in each, and consumer groups at the ends of two."""
+
+    name: str
+    title: str
+    topics: int
+    partitions: int
+    records: int
+    groups: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> ScaleItem:
+        return replace(self, topics=max(5, round(self.topics * scale)), groups=max(10, round(self.groups * scale)))
+
+
+Item = CopyItem | LatencyItem | ScaleItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -145,10 +161,21 @@ LATENCY = LatencyItem(
     wanted={"p50_ms": Wanted(at_most=0.25), "p99_ms": Wanted(at_most=0.5)},
 )
 
-NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name)
+SCALE = ScaleItem(
+    name="scale",
+    title="500 topics with 2,000 partitions, 1,000 consumer groups",
+    topics=500,
+    partitions=4,
+    records=10,
+    groups=1_000,
+    wanted={},
+)
+
+NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name, SCALE.name)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
     items: list[Item] = [START, *(item.scaled(scale) for item in COPIES), replace(LATENCY, seconds=latency_s)]
+    items.append(SCALE.scaled(scale))
     return [item for item in items if not names or item.name in names]

@@ -26,10 +26,10 @@ class Meter:
         self.peak_pss = 0
         self.peak_parts: dict[str, int] = {}
         """PSS of each process at the peak, by `name-pid`."""
-        self._root = psutil.Process(pid)
+        self.root = psutil.Process(pid)
         self._memory = memory
         self._lock = threading.Lock()
-        self._live: list[psutil.Process] = [self._root]
+        self._live: list[psutil.Process] = [self.root]
         self._cpu: dict[psutil.Process, float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
@@ -61,7 +61,7 @@ class Meter:
         """Look for new processes now; returns the CPU seconds that they had used unseen."""
         with self._lock:
             with contextlib.suppress(psutil.Error):
-                self._live = [self._root, *self._root.children(recursive=True)]
+                self._live = [self.root, *self.root.children(recursive=True)]
             known = set(self._cpu)
         self.cpu_s()
         with self._lock:

@@ -36,6 +36,13 @@ _SHOWN = {
     "p999_ms": ("latency p99.9, ms", "{:.2f}"),
     "max_ms": ("latency max, ms", "{:.1f}"),
     "cpu_meanwhile_s": ("CPU s meanwhile", "{:.1f}"),
+    "all_copied_s": ("start to last record, s", "{:.1f}"),
+    "groups_s": ("start to the last group's offsets, s", "{:.1f}"),
+    "new_topic_s": ("until a new topic is there, s", "{:.1f}"),
+    "groups_moved_s": ("until all moved groups are there, s", "{:.1f}"),
+    "calls_per_s": ("admin calls per s while nothing changes", "{:,.1f}"),
+    "steady_cpu": ("CPU s per s while nothing changes", "{:.2f}"),
+    "driver_pss_mb": ("memory of the driver, PSS, MB", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""
 

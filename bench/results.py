@@ -10,8 +10,9 @@ from bench.copying import CopyFigures
 from bench.items import Wanted
 from bench.latency import LatencyFigures
 from bench.limit import LimitFigures
+from bench.scale import ScaleFigures
 
-Figures = CopyFigures | LatencyFigures
+Figures = CopyFigures | LatencyFigures | ScaleFigures
 Means = Mapping[str, float]
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.copying import CopyFigures, measure_copy
-from bench.items import COPIES, START, START_ROUNDS, CopyItem, Item, LatencyItem
+from bench.items import COPIES, START, START_ROUNDS, CopyItem, Item, LatencyItem, ScaleItem
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill
@@ -20,6 +20,7 @@ from bench.machine import describe, require_disk
 from bench.notes import notes
 from bench.report import Document
 from bench.results import Line, compare, medians
+from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
 from harness.cluster import KafkaCluster
 from harness.topics import delete_topic
@@ -63,18 +64,31 @@ def run(items: list[Item], options: Options) -> Document:
     options.work_dir.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
-    with _work(options) as work, _clusters(work) as (source, target):
+    with _work(options) as work:
+        document["items"] += _on_one_pair(
+            [item for item in items if not isinstance(item, ScaleItem)], options, work / "pair"
+        )
+        document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
+    document["minutes"] = round((time.monotonic() - began) / 60, 1)
+    return document
+
+
+def _on_one_pair(items: list[CopyItem | LatencyItem], options: Options, work: Path) -> list[dict[str, object]]:
+    """The items that share two clusters."""
+    if not items:
+        return []
+    done = []
+    with _clusters(work) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
             _warm_up(source, target, work, options.scale)
         for number, item in enumerate(items):
             if item is START:
-                document["items"].append(_start(item, source, target, work))
+                done.append(_start(item, source, target, work))
             elif isinstance(item, CopyItem):
-                document["items"].append(_copy(item, number, options.repeat, source, target, work))
+                done.append(_copy(item, number, options.repeat, source, target, work))
             else:
-                document["items"].append(_latency(item, source, target, work))
-    document["minutes"] = round((time.monotonic() - began) / 60, 1)
-    return document
+                done.append(_latency(item, source, target, work))
+    return done
 
 
 @contextlib.contextmanager
@@ -92,9 +106,11 @@ def _work(options: Options) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _clusters(work: Path) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+def _clusters(work: Path, *, jmx: bool = False) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     made = [
-        KafkaCluster(name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, work_dir=work / name)
+        KafkaCluster(
+            name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, jmx=jmx, work_dir=work / name
+        )
         for name in ("source", "target")
     ]
     try:
@@ -201,6 +217,23 @@ def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work
         **_facts(item),
         "lines": [asdict(line) for line in lines],
         "runs": {name: [asdict(one)] for name, one in runs.items()},
+    }
+
+
+def _scale(item: ScaleItem, work: Path) -> dict[str, object]:
+    """Each system with a source and a target of its own, so that neither has the other's topics around."""
+    runs: dict[SystemName, ScaleFigures] = {}
+    for system in SYSTEMS:
+        talk = _talk(f"{item.name}: {TITLES[system]}")
+        with _clusters(work / system, jmx=True) as (source, target):
+            prepare(item, source, talk)
+            runs[system] = measure_scale(item, system, source, target, work / system, talk)
+    lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)
+    return {
+        **_facts(item),
+        "properties": PROPERTIES,
+        "lines": [asdict(line) for line in lines],
+        "runs": {system: [asdict(one)] for system, one in runs.items()},
     }
 
 

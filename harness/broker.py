@@ -58,31 +58,49 @@ def new_kafka_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Loopback ports of one node: without authentication, with SASL/PLAIN, and the controller's."""
+    """Loopback ports of one node: without authentication, with SASL/PLAIN, the controller's and the JVM's for JMX."""
 
     plaintext: int
     sasl: int
     controller: int
+    jmx: int
 
     @classmethod
     def claim(cls) -> Ports:
-        return cls(claim_port(), claim_port(), claim_port())
+        return cls(claim_port(), claim_port(), claim_port(), claim_port())
 
     def release(self) -> None:
-        for port in (self.plaintext, self.sasl, self.controller):
+        for port in (self.plaintext, self.sasl, self.controller, self.jmx):
             release_port(port)
+
+
+def jmx_options(port: int) -> list[str]:
+    """JVM options that let others on this machine read a JVM's figures."""
+    settings = {
+        "com.sun.management.jmxremote.port": port,
+        "com.sun.management.jmxremote.rmi.port": port,
+        "com.sun.management.jmxremote.host": "127.0.0.1",
+        "com.sun.management.jmxremote.authenticate": "false",
+        "com.sun.management.jmxremote.ssl": "false",
+        "java.rmi.server.hostname": "127.0.0.1",
+    }
+    return [f"-D{key}={value}" for key, value in settings.items()]
 
 
 class Broker:
     """One node of a KafkaCluster; `home` holds its settings, data and log file."""
 
-    def __init__(self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str) -> None:
+    def __init__(
+        self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str, *, jmx: bool = False
+    ) -> None:
         self.node_id = node_id
         self.ports = ports
         self.data = home / "data"
         self._settings = home / "server.properties"
         self._version = version
-        self.process = Child(name, [*command, str(self._settings)], home / "broker.log")
+        java, *rest = command
+        options = jmx_options(ports.jmx) if jmx else []
+        self.process = Child(name, [java, *options, *rest, str(self._settings)], home / "broker.log")
 
     @property
     def pid(self) -> int:

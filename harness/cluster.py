@@ -35,7 +35,8 @@ class KafkaCluster:
 
     `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
-    settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`.
+    settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`. `jmx`: its figures
+    can be read, see `harness.requests`.
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
 
@@ -50,6 +51,7 @@ class KafkaCluster:
         users: Mapping[str, str] = USERS,
         heap: str = "512m",
         jit: Jit = "quick",
+        jmx: bool = False,
         version: str = KAFKA_VERSION,
         work_dir: Path | None = None,
     ) -> None:
@@ -63,7 +65,9 @@ class KafkaCluster:
         self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
         command = jvm_command(heap, jit, "kafka.Kafka", version)
         self.brokers = {
-            node: Broker(f"{name}-{node}", node, Ports.claim(), self.work_dir / f"node-{node}", command, version)
+            node: Broker(
+                f"{name}-{node}", node, Ports.claim(), self.work_dir / f"node-{node}", command, version, jmx=jmx
+            )
             for node in range(1, nodes + 1)
         }
         for broker in self.brokers.values():

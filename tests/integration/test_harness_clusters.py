@@ -13,11 +13,14 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from harness.acls import Acl, acls, create_acls
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
+from harness.groups import commit_offsets, group_offsets, groups
 from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, numbered, produce
+from harness.requests import requests
 from harness.tools import dump_log
 from harness.topics import create_topic, delete_records, delete_topic, offsets, set_topic_config, topic_config, topics
 from harness.wait import wait_for
@@ -35,7 +38,7 @@ INTERNAL_TOPICS = (
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[KafkaCluster]:
     """One that may be broken; every test leaves it running."""
-    with KafkaCluster("fragile", heap="256m") as cluster:
+    with KafkaCluster("fragile", heap="256m", jmx=True) as cluster:
         yield cluster
 
 
@@ -145,6 +148,30 @@ def test_a_suspended_broker_answers_nothing_until_it_is_resumed(own_cluster: Kaf
     assert len(consume(own_cluster, topic_name)) == 5
 
 
+def test_requests_are_counted_by_the_broker(own_cluster: KafkaCluster, topic_name: str) -> None:
+    before = requests(own_cluster)
+    create_topic(own_cluster, topic_name)
+    produce(own_cluster, topic_name, numbered(5), per_batch=1)
+
+    made = requests(own_cluster) - before
+
+    assert made["CreateTopics"] == 1
+    assert 1 <= made["Produce"] <= 5
+    assert made["DeleteTopics"] == 0
+
+
+def test_groups_and_acls_come_back_as_they_were_written(own_cluster: KafkaCluster, topic_name: str) -> None:
+    create_topic(own_cluster, topic_name, 2)
+    wanted = {f"{topic_name}-{number}": {(topic_name, 1): number} for number in range(150)}
+
+    commit_offsets(own_cluster, wanted)
+
+    found = group_offsets(own_cluster, wanted)
+    assert {name: {place: one.offset for place, one in places.items()} for name, places in found.items()} == wanted
+    assert set(wanted) <= set(groups(own_cluster))
+    assert acls(own_cluster) == set()
+
+
 def test_stopped_brokers_go_on_with_their_data(own_cluster: KafkaCluster, topic_name: str) -> None:
     create_topic(own_cluster, topic_name)
     produce(own_cluster, topic_name, numbered(7))
@@ -157,6 +184,12 @@ def test_stopped_brokers_go_on_with_their_data(own_cluster: KafkaCluster, topic_
 def test_acls_bind_users_but_not_the_plaintext_listener(topic_name: str) -> None:
     with KafkaCluster("guarded", acls=True, heap="256m") as cluster:
         create_topic(cluster, topic_name)
+        rights = {
+            Acl(topic_name, "User:connect", "READ"),
+            Acl("pre", "User:connect", "ALL", "DENY", pattern="PREFIXED"),
+        }
+        create_acls(cluster, rights)
+        assert acls(cluster) == rights
         produce(cluster, topic_name, numbered(1), user="admin")
         with pytest.raises(HarnessError, match="TOPIC_AUTHORIZATION_FAILED"):
             produce(cluster, topic_name, numbered(1), user="mirrormaker")
