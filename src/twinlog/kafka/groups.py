@@ -6,6 +6,7 @@ Questions about offsets go to the brokers that coordinate the groups: one reques
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -29,6 +30,9 @@ CHUNK = 100
 AT_ONCE = 32
 """Requests in flight, of the 64 that a connection may have."""
 
+LOADING_S = 5.0
+"""How long a coordinator may load its groups until that is an error."""
+
 _TIMEOUT_S = 15.0
 _FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
 _SEVERAL_COORDINATORS, _SEVERAL_GROUPS = 4, 8
@@ -37,7 +41,10 @@ _SEVERAL_COORDINATORS, _SEVERAL_GROUPS = 4, 8
 _WITH_NAMES = 9
 """The last version of requests about offsets that names topics; newer ones want topic ids."""
 
-MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+_LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
+"""14 is COORDINATOR_LOAD_IN_PROGRESS."""
+
+_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 
 
 class GroupAdmin:
@@ -56,16 +63,25 @@ class GroupAdmin:
 
     async def listed(self) -> dict[GroupId, Group]:
         """Every group that this principal may describe, with its state, from all brokers."""
-        nodes = await self._client.nodes()
-        request = ListGroupsRequest(states_filter=[], types_filter=[])
-        found: dict[GroupId, Group] = {}
-        for answer in await self._ask_all([(node, request) for node in nodes]):
-            if answer.error_code:
-                raise self._trouble("does not list its groups", answer.error_code)
-            for one in answer.groups:
-                group = Group(GroupId(one.group_id), one.protocol_type, one.group_state or "", one.group_type or "")
-                found[group.name] = group
-        return found
+        deadline = time.monotonic() + LOADING_S
+        while True:
+            nodes = await self._client.nodes()
+            answers = await self._ask_all(
+                [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
+            )
+            code = next((answer.error_code for answer in answers if answer.error_code), Code.NONE)
+            if code not in _LOADING or time.monotonic() > deadline:
+                break
+            await self._client.loop.sleep(0.2)
+        if code:
+            raise ClusterError(f"cluster {self._client.alias}: it does not list its groups: {faults.explain(code)}")
+        return {
+            GroupId(one.group_id): Group(
+                GroupId(one.group_id), one.protocol_type, one.group_state or "", one.group_type or ""
+            )
+            for answer in answers
+            for one in answer.groups
+        }
 
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
         """What each group has committed, and the error codes of groups that do not tell.
@@ -145,7 +161,7 @@ class GroupAdmin:
 
     def _forget_moved(self, wrong: Mapping[GroupId, int]) -> None:
         for group, code in wrong.items():
-            if code in MOVED:
+            if code in _MOVED:
                 self._nodes.pop(group, None)
 
     @property
@@ -178,9 +194,6 @@ class GroupAdmin:
             self._nodes.clear()
             raise
         return answers
-
-    def _trouble(self, what: str, code: int) -> ClusterError:
-        return ClusterError(f"cluster {self._client.alias}: {what}: {faults.explain(code)}")
 
 
 _Offsets = tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]
