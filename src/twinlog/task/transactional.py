@@ -20,6 +20,7 @@ from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
 from twinlog.settings import FlowSettings
+from twinlog.task.members import Members
 from twinlog.task.partition import PartitionCopy
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
@@ -30,9 +31,6 @@ T = TypeVar("T")
 RETRY_S = 0.1
 PATIENCE_S = 10.0
 """A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
-
-SIT_OUT_S = 2.0
-"""A partition that cannot take part is asked again after so long; the others go on meanwhile."""
 
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
@@ -92,10 +90,7 @@ class Transactions:
         self._log = PositionLog(client, settings, appender.offer, self._log_failed)
         self._stored: dict[TopicPartition, Position] = {}
         self._sequences: dict[TopicPartition, int] = {}
-        self._wanting: dict[AppendQueue, None] = {}
-        self._sitting_out: dict[AppendQueue, float] = {}
-        self._members: dict[TopicPartition, AppendQueue] = {}
-        self._entering: Mapping[TopicPartition, AppendQueue] = {}
+        self._members = Members(client, appender, self._wake.set)
         self._log_members: set[TopicPartition] = set()
         self._commit_wanted = False
         self._broken: TwinlogError | None = None
@@ -128,11 +123,7 @@ class Transactions:
 
     def offer(self, queue: AppendQueue) -> None:
         """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
-        if queue.gate is Gate.OPEN or (queue.partition in self._members and not queue.landed):
-            self._appender.offer(queue)
-        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._sitting_out:
-            self._wanting[queue] = None
-            self._wake.set()
+        self._members.offer(queue)
 
     def moved(self) -> None:
         """Something was acknowledged or passed over."""
@@ -158,7 +149,7 @@ class Transactions:
 
     def _is_out(self, part: PartitionCopy) -> bool:
         """Whether everything of a partition is committed, and no marker will come that ends a transaction with it."""
-        if part.remote in self._members or part.remote in self._entering:
+        if part.remote in self._members:
             return False
         return part.at_rest and self._stored.get(part.source) == part.acknowledged
 
@@ -166,9 +157,7 @@ class Transactions:
         """The copier has let a partition go."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
-        self._wanting.pop(part.queue, None)
-        self._sitting_out.pop(part.queue, None)
-        self._members.pop(part.remote, None)
+        self._members.forget(part.queue)
 
     async def _run(self) -> None:
         while not self.ended:
@@ -184,8 +173,7 @@ class Transactions:
     def _due(self) -> bool:
         if self._broken is not None:
             return True
-        self._back_from_sitting_out()
-        if self._wanting:
+        if self._members.waiting:
             return True
         idle_s = time.monotonic() - self._ended_at
         if self._commit_wanted or idle_s >= self._settings.position_interval_ms / 1000:
@@ -195,8 +183,8 @@ class Transactions:
         return idle_s > KEEP_ALIVE_S
 
     def _until_due(self) -> float:
-        waiting = min(self._sitting_out.values(), default=float("inf")) - time.monotonic()
-        return max(0.01, min(self._settings.position_interval_ms / 1000, waiting))
+        sitting_out_s = self._members.sits_out_until - time.monotonic()
+        return max(0.01, min(self._settings.position_interval_ms / 1000, sitting_out_s))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
         # One that takes part gets a marker, even if nothing of it was sent in time.
@@ -213,13 +201,12 @@ class Transactions:
         self._opened_at = time.monotonic()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
             self._start_over(await self._insist(lambda: self._coordinator.init(self._holder)))
-        if self._wanting:
+        if self._members.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
         until = time.monotonic() + self._interval_s
         while not self._full(until):
-            self._back_from_sitting_out()
-            if self._wanting:
+            if self._members.waiting:
                 await self._admit()
                 continue
             await self._wake.wait(max(0.0, until - time.monotonic()))
@@ -237,7 +224,7 @@ class Transactions:
             committed = await self._insist(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
                 raise _AbortedError("the coordinator does not know the transaction any more")
-        self._members.clear()
+        self._members.disband()
         self._log_members.clear()
         for source, position in positions.items():
             self._stored[source] = position
@@ -249,72 +236,30 @@ class Transactions:
         now = time.monotonic()
         if now >= until or self._commit_wanted:
             return True
-        if self._settings.transaction_boundary == "interval" or self._wanting:
+        if self._settings.transaction_boundary == "interval" or self._members.waiting:
             return False
-        return all(queue.idle for queue in self._members.values())
+        return self._members.idle
 
     async def _admit(self) -> None:
         """Let the partitions that wait take part."""
-        waiting, self._wanting = self._wanting, {}
-        fresh = {}
-        for queue in waiting:
-            if queue.partition in self._members:
-                self._open(queue)
-            elif self._client.leader(queue.partition) is None:
-                self._sit_out(queue)
-                self._appender.refresh()
-            elif queue.pending:
-                fresh[queue.partition] = queue
+        fresh = self._members.enter()
         if not fresh:
             return
-        self._entering = fresh
-        try:
-            refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
-            if not refused:
-                self._members.update(fresh)
-        finally:
-            self._entering = {}
-        if not refused:
-            for queue in fresh.values():
-                self._open(queue)
-            return
-        for partition, queue in fresh.items():
-            code = refused.get(partition)
-            if code is None:
-                self._wanting[queue] = None
-            elif faults.refused(code):
-                raise self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
-            else:
-                self.trouble = f"{partition}: {faults.explain(code)}"
-                self._sit_out(queue)
-                self._appender.refresh()
-
-    def _open(self, queue: AppendQueue) -> None:
-        queue.gate = Gate.OPEN
-        self._appender.offer(queue)
-
-    def _sit_out(self, queue: AppendQueue) -> None:
-        self._sitting_out[queue] = time.monotonic() + SIT_OUT_S
-
-    def _back_from_sitting_out(self) -> None:
-        now = time.monotonic()
-        for queue in [queue for queue, until in self._sitting_out.items() if until <= now]:
-            del self._sitting_out[queue]
-            if queue.pending:
-                self._wanting[queue] = None
+        refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+        if refused:
+            self.trouble = self._members.left_outside(refused)
+        else:
+            self._members.entered()
 
     async def _land(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
-        for queue in self._members.values():
-            queue.gate = Gate.RETRIES
-            if queue.pending:
-                self._wanting[queue] = None
+        self._members.close()
         deadline = time.monotonic() + PATIENCE_S
-        while late := [queue for queue in self._members.values() if not queue.landed]:
+        while late := self._members.late:
             # A queue stays stopped only when its partition has failed.
             if time.monotonic() > deadline or any(queue.stopped for queue in late):
                 for queue in late:
-                    self._sit_out(queue)
+                    self._members.sit_out(queue)
                 names = ", ".join(str(queue.partition) for queue in late[:3])
                 raise _AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
@@ -440,7 +385,6 @@ class Transactions:
         self._members.clear()
         self._log_members.clear()
         self._sequences.clear()
-        self._wanting.clear()
         self._log.clear(self.identity)
         for part in self._partitions.values():
             part.roll_back(self.identity)
