@@ -80,13 +80,14 @@ def opened() -> Iterator[Callable[[FlowSettings], Opened]]:
 
 
 def own_aliases(settings: FlowSettings, new_name: Callable[[str], str], policy: PolicyName = "default") -> FlowSettings:
-    """The same flow under aliases, and so with internal topics, that no other test has; it writes no heartbeats."""
+    """The same flow under aliases, and so with internal topics, that no other test has; no heartbeats of others."""
     return replace(
         settings,
         source=Alias(new_name("a")),
         target=Alias(new_name("b")),
         policy=policy,
         emit_heartbeats_interval_s=None,
+        heartbeats_replication_enabled=False,
     )
 
 
@@ -186,7 +187,9 @@ def test_a_topic_that_would_go_round_in_a_circle_is_left_out(
     create_topic(source, one_way)
     there = own_aliases(flow_settings(*clusters, topics=(both_ways, one_way)), new_name, "identity")
     back = replace(
-        flow_settings(target, source, topics=(both_ways,), policy="identity"), source=there.target, target=there.source
+        flow_settings(target, source, topics=(both_ways,), policy="identity", heartbeats_replication_enabled=False),
+        source=there.target,
+        target=there.source,
     )
 
     found = opened(there).topics(there, back)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 PARTITIONS = 4
 RATE = 3000
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(500)
 
 
 def test_executors_and_workers_die(
@@ -40,7 +40,7 @@ def test_executors_and_workers_die(
         except KafkaException:
             return 0
 
-    def wait_until_copied(count: int, deadline_s: float = 60) -> None:
+    def wait_until_copied(count: int, deadline_s: float = 150) -> None:
         try:
             wait_for(lambda: copied() >= count, deadline_s, f"{count} records are copied")
         except TimeoutError as late:
@@ -55,18 +55,18 @@ def test_executors_and_workers_die(
         twinlog.start()
         try:
             with Load(source_cluster, topic, PARTITIONS, rate=RATE) as load:
-                twinlog.wait_for_line(r"4 partitions in 2 tasks", 90)
+                twinlog.wait_for_line(r"4 partitions in 2 tasks", 150)
                 wait_until_copied(load.total)
 
                 chance.choice(spark.workers).executors[0].kill()
-                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 30)
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 60)
                 wait_until_copied(load.total)
                 # Its worker starts another.
-                twinlog.wait_for_line(r"lease \d+: 4 partitions in 2 tasks", 60, times=2)
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 2 tasks", 120, times=2)
                 wait_until_copied(load.total + RATE)
 
                 chance.choice(spark.workers).kill()
-                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 30, times=2)
+                twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 60, times=2)
                 wait_until_copied(load.total + 2 * RATE)
             wait_until_copied(load.total)
             assert twinlog.terminate() == 0

@@ -120,7 +120,7 @@ def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals
         assert parent.stdout is not None
         sleeper = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(how)
-        parent.wait(10)
+        parent.wait(60)
     wait_for(lambda: not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE, 10, "it is gone")
 
 
