@@ -54,6 +54,7 @@ def flow_settings(
         target_admin=AdminSettings(writing),
         replication_factor=1,
         offset_storage_replication_factor=1,
+        sync_topic_configs_interval_s=None,
         offset_storage_partitions=POSITION_PARTITIONS,
     )
     return replace(settings, **others)

@@ -16,9 +16,11 @@ from confluent_kafka.admin import (
 )
 
 from harness.cluster import KafkaCluster
-from harness.topics import create_topic, delete_topic, set_topic_config, topic_config
+from harness.produce import numbered, produce
+from harness.topics import create_topic, delete_topic, offsets, set_topic_config, topic_config
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.errors import ClusterError
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.topology import topology_of
@@ -233,3 +235,21 @@ def test_single_changes_can_be_required(
     with pytest.raises(ClusterError, match="KIP-339"):
         syncing(topics=(topic_name,), alter_configs="required")()
     assert has(clusters[1], f"north.{topic_name}", {"flush.ms": "5000"})
+
+
+def test_records_as_large_as_the_source_takes_since_a_moment_are_copied(
+    clusters: tuple[KafkaCluster, KafkaCluster], topic_name: str
+) -> None:
+    source, target = clusters
+    both(clusters, topic_name, {"max.message.bytes": "50000"}, {"max.message.bytes": "50000"})
+    produce(source, topic_name, numbered(1))
+    settings = flow_settings(
+        *clusters, topics=(topic_name,), sync_topic_configs_interval_s=600.0, emit_heartbeats_interval_s=None
+    )
+    with FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 1, 30, "the first record is copied")
+        set_topic_config(source, topic_name, {"max.message.bytes": "4000000"})
+        produce(source, topic_name, numbered(1, size=400_000))
+        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 2, 30, "the large record is copied")
+        assert flow.runner.reason is None
+    assert has(target, f"north.{topic_name}", {"max.message.bytes": "4000000"})

@@ -182,3 +182,35 @@ def test_by_policy_a_record_that_the_target_refuses_is_left_out(copy_flow: CopyF
     stored = copy_flow.stored(topic_name)
     assert stored is not None
     assert (stored.next_source, stored.next_target) == (6, 3)
+
+
+@pytest.mark.parametrize("policy", ["stop", "skip"])
+def test_a_limit_that_was_raised_meanwhile_counts(copy_flow: CopyFlow, topic_name: str, policy: str) -> None:
+    remote = copy_flow.create(topic_name, config=LARGE, remote_config=LIMITED)
+    produce(copy_flow.source, topic_name, noise(100))
+    running = copy_flow.start(topic_name, oversized_record_policy=policy)
+    copy_flow.wait_until_caught_up(running, topic_name)
+
+    set_topic_config(copy_flow.target, remote, LARGE)
+    produce(copy_flow.source, topic_name, noise(100, 60_000, 100, start=1), per_batch=3)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    running.release()
+
+    assert running.heard.events == []
+    assert_copied(copy_flow, topic_name)
+
+
+def test_a_record_waits_for_a_limit_that_follows_its_source(copy_flow: CopyFlow, topic_name: str) -> None:
+    remote = copy_flow.create(topic_name, config=LIMITED, remote_config=LIMITED)
+    running = copy_flow.start(topic_name, sync_topic_configs_interval_s=30.0)
+    set_topic_config(copy_flow.source, topic_name, LARGE)
+    produce(copy_flow.source, topic_name, noise(100, 60_000))
+
+    assert f"{remote} takes {LIMIT} bytes and {topic_name} 4000000" in running.wait_for_event("limit")
+    assert running.heard.failures == []
+    # What the driver does on this event.
+    set_topic_config(copy_flow.target, remote, LARGE)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    running.release()
+
+    assert_copied(copy_flow, topic_name)

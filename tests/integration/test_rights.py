@@ -196,6 +196,39 @@ def test_what_is_missing_is_named_until_it_is_there(
     }
 
 
+def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
+    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One topic that may not be mirrored yet keeps none of the others."""
+    monkeypatch.setattr("twinlog.run.mirrored.RETRY_S", 0.2)
+    source, target = guarded
+    now, later = new_name("t"), new_name("t")
+    for topic in (now, later):
+        create_topic(source, topic)
+        produce(source, topic, numbered(10))
+        grant(source, Acl(topic, USER, "READ"))
+    grant(source, Acl(now, USER, "DESCRIBE_CONFIGS"))
+    settings = as_mirrormaker(guarded, topics=(now, later))
+    by_default = flow_settings(*guarded)
+    settings = replace(
+        settings,
+        producer=by_default.producer,
+        target_admin=by_default.target_admin,
+        sync_topic_acls_interval_s=None,
+    )
+    with FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: f"north.{now}" in topics(target), 20, "the first topic is there")
+        wait_for(lambda: len(consume(target, f"north.{now}")) == 10, 20, "the first topic is copied")
+        assert f"north.{later}" not in topics(target)
+        assert f"lacks DESCRIBE_CONFIGS on topic {later}, needed for reading its settings" in caplog.text
+
+        grant(source, Acl(later, USER, "DESCRIBE_CONFIGS"))
+        wait_for(lambda: f"north.{later}" in topics(target), 20, "the other topic is there")
+        wait_for(lambda: len(consume(target, f"north.{later}")) == 10, 20, "the other topic is copied")
+        assert not flow.runner.ended
+    assert caplog.text.count(f"remote topic north.{later}: ") == 1
+
+
 def test_acls_of_topics_are_carried_over_and_never_twice(
     guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -176,7 +176,7 @@ def test_a_record_too_large_stops_its_flow_and_no_other(
     produce(right, back, numbered(10))
     process = run_twinlog(
         "left, right",
-        flow_properties("left->right", left, right, {"topics": large})
+        flow_properties("left->right", left, right, {"topics": large, "sync.topic.configs.enabled": "false"})
         + flow_properties("right->left", right, left, {"topics": back}),
     )
 

@@ -139,17 +139,17 @@ class ClusterAdmin:
 
     async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         kind = CreatePartitionsRequest.CreatePartitionsTopic
-        request = CreatePartitionsRequest(
-            topics=[kind(name=name, count=count, assignments=None) for name, count in counts.items()],
-            timeout_ms=30_000,
-            validate_only=False,
-        )
-        response = await self.client.ask(request, await self._controller(), 40.0)
-        return {
-            TopicName(result.name): self._reason(result, "ALTER", "adding partitions")
-            for result in response.results
-            if result.error_code != Code.NONE
-        }
+        topics = [kind(name=name, count=count, assignments=None) for name, count in counts.items()]
+        refused = {}
+        for start in range(0, len(topics), CHUNK):
+            request = CreatePartitionsRequest(
+                topics=topics[start : start + CHUNK], timeout_ms=30_000, validate_only=False
+            )
+            response = await self.client.ask(request, await self._controller(), 40.0)
+            for result in response.results:
+                if result.error_code != Code.NONE:
+                    refused[TopicName(result.name)] = self._reason(result, "ALTER", "adding partitions")
+        return refused
 
     def _reason(self, result: Any, operation: str, purpose: str) -> Refusal:
         code = result.error_code

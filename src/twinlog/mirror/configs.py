@@ -84,8 +84,8 @@ class ConfigSync:
         self._troubles: list[ClusterError] = []
         self._replaces = False
 
-    def run(self, pairs: Sequence[Pair]) -> None:
-        """Bring the settings of remote topics up to date; those that do not exist are left out.
+    def run(self, pairs: Sequence[Pair]) -> dict[TopicName, list[ConfigChange]]:
+        """Bring the settings of remote topics up to date; returns what was changed. What vanished is left out.
 
         Raises RefusedError when a permission is missing on some, and ClusterError when some could not be changed now or
         a cluster does not answer; the others have been brought up to date then.
@@ -109,6 +109,7 @@ class ConfigSync:
             text = "; ".join(str(trouble) for trouble in self._troubles)
             refused = all(isinstance(trouble, RefusedError) for trouble in self._troubles)
             raise RefusedError(text) if refused else ClusterError(text)
+        return made
 
     def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
         found, untold = admin.call(describe_configs, admin.client, topics)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from twinlog.errors import RefusedError
 from twinlog.flows.chosen import config_filter_of
+from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.configs import describe_configs
+from twinlog.kafka.faults import Code
 from twinlog.metrics.progress import progress_topic
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.syncs_topic import create_syncs_topic
@@ -65,16 +68,29 @@ class TopicMirror:
         create_syncs_topic(settings, self._source, self._target)
 
     def create(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
-        """Create the remote topics of `pairs`; returns those that were refused."""
-        configs = self._source.configs(pair.source.name for pair in pairs)
+        """Create the remote topics of `pairs`; returns those that were refused.
+
+        A source topic that vanished meanwhile gets none.
+        """
+        configs, untold = self._source.call(describe_configs, self._source.client, [pair.source.name for pair in pairs])
+        lacks = self._source.client.lacks
+        hidden = {
+            pair.remote: Refusal(
+                untold[pair.source.name],
+                str(lacks("DESCRIBE_CONFIGS", f"topic {pair.source.name}", "reading its settings")),
+            )
+            for pair in pairs
+            if faults.refused(untold.get(pair.source.name, Code.NONE))
+        }
         topics = [
             NewTopic(
                 pair.remote,
                 pair.source.partitions,
                 self._settings.replication_factor,
-                self._settings_for(configs.get(pair.source.name, [])),
+                self._settings_for(configs[pair.source.name]),
             )
             for pair in pairs
+            if pair.source.name in configs
         ]
         refused = self._create(topics)
         for topic in topics:
@@ -82,7 +98,7 @@ class TopicMirror:
                 log.info(
                     "%s: created remote topic %s (%d partitions)", self._settings.name, topic.name, topic.partitions
                 )
-        return refused
+        return refused | hidden
 
     def grow(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
         """Add partitions to the remote topics of `pairs`; returns those that were refused."""

@@ -18,13 +18,14 @@ from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
 from twinlog.run.fencing import TransactionalIds
-from twinlog.run.jobs import Jobs
+from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_keeping_in_step, begin_tidying
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
+from twinlog.task.limits import LIMIT_EVENT
 from twinlog.task.wire import VALID_S
 from twinlog.types import TopicName, TopicPartition
 
@@ -100,6 +101,7 @@ class FlowRunner:
         self._stopping = threading.Event()
         self._replan = threading.Event()
         self._jobs = Jobs(settings.name, self.view.note)
+        self._keeps_settings: Job | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
         self._reports = threading.Thread(target=self._read_reports, name=f"reports {settings.name}", daemon=True)
 
@@ -176,7 +178,9 @@ class FlowRunner:
                 return
             self.state = State.RUNNING
             self.ready.set()
-            begin_keeping_in_step(self._jobs, self.settings, self._source, self._target, self._topics)
+            self._keeps_settings = begin_keeping_in_step(
+                self._jobs, self.settings, self._source, self._target, self._topics
+            )
             begin_following_groups(
                 self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
             )
@@ -307,6 +311,8 @@ class FlowRunner:
 
     def _copier_event(self, kind: str, text: str) -> None:
         log.warning("%s: %s: %s", self.settings.name, kind, text)
+        if kind == LIMIT_EVENT and self._keeps_settings is not None:
+            self._keeps_settings.hurry()
 
     # The reports' thread.
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from twinlog.errors import RefusedError
 from twinlog.flows.topology import topology_of
+from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.configs import describe_configs
 from twinlog.mirror.checks import misread_topics, say_misread_topics
 from twinlog.mirror.topics import TopicMirror
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Changes, Pair, compare, copyable
 from twinlog.run.rivals import Rivals
 from twinlog.settings import FlowSettings
-from twinlog.topics import Topic, listed
+from twinlog.topics import ConfigChange, Refusal, Topic, listed
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
 
+MAX_MESSAGE_BYTES = "max.message.bytes"
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+RETRY_S = 10.0
+"""Until a remote topic that was refused is tried again."""
 
 
 class MirroredTopics:
@@ -49,7 +55,8 @@ class MirroredTopics:
         self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
-        self._refused: set[TopicName] = set()
+        self._refused: dict[TopicName, str] = {}
+        self._retry_at: dict[TopicName, float] = {}
         self._left_out: dict[TopicName, str] = {}
         self._looked = False
         self._said_idle = False
@@ -62,18 +69,12 @@ class MirroredTopics:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
         changes = self._without_left_out(compare(self._topology, source, target))
-        create = [pair for pair in changes.create if pair.remote not in self._refused]
-        refused = {}
-        if create:
-            refused.update(self._mirror.create(create))
-        if changes.grow:
-            refused.update(self._mirror.grow(changes.grow))
-        for name, refusal in refused.items():
-            if name not in self._refused:
-                log.error("%s: remote topic %s: %s", self._settings.name, name, refusal.text)
-                self._refused.add(name)
+        create = self._due(changes.create)
+        grow = self._due(changes.grow)
+        self._note(create, self._mirror.create(create) if create else {})
+        self._note(grow, self._mirror.grow(grow) if grow else {})
         self._say_what_is_missing(changes, source, target)
-        if create or changes.grow:
+        if create or grow:
             target = self._target.topics()
         remote = copyable(changes, target)
         fresh = {part.topic for part in remote.values()} - set(self._limits)
@@ -93,10 +94,16 @@ class MirroredTopics:
         """The largest batch that a remote topic takes, in bytes."""
         return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
 
+    def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
+        """Settings of remote topics were changed: what was known of these is looked up again when it is needed."""
+        for topic, made in changes.items():
+            if any(change.name == MAX_MESSAGE_BYTES for change in made):
+                self._limits.pop(topic, None)
+
     def require_all(self) -> None:
         """Raise RefusedError when a topic that should be mirrored is not."""
         if self._refused:
-            raise RefusedError(f"these remote topics cannot be created: {', '.join(sorted(self._refused))}")
+            raise RefusedError("; ".join(f"{topic}: {text}" for topic, text in sorted(self._refused.items())))
         if self._left_out:
             raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(self._left_out.items())))
 
@@ -104,11 +111,37 @@ class MirroredTopics:
         self._rivals.close()
 
     def _read_limits(self, remotes: Sequence[TopicName]) -> dict[TopicName, int]:
-        found = {}
-        for name, entries in self._target.configs(remotes).items():
-            limit = next((entry.value for entry in entries if entry.name == "max.message.bytes"), None)
+        admin = self._target
+        told, untold = admin.call(describe_configs, admin.client, remotes)
+        hidden = [name for name, code in untold.items() if faults.refused(code)]
+        if hidden:
+            error = admin.client.lacks(
+                "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
+            )
+            log.warning(
+                "%s: %s; the default is taken, and what the target refuses is split", self._settings.name, error
+            )
+        found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
+        for name, entries in told.items():
+            limit = next((entry.value for entry in entries if entry.name == MAX_MESSAGE_BYTES), None)
             found[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
         return found
+
+    def _due(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
+        now = time.monotonic()
+        return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
+
+    def _note(self, tried: Sequence[Pair], refused: Mapping[TopicName, Refusal]) -> None:
+        for pair in tried:
+            refusal = refused.get(pair.remote)
+            if refusal is None:
+                self._refused.pop(pair.remote, None)
+                continue
+            if self._refused.get(pair.remote) != refusal.text:
+                log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
+            self._refused[pair.remote] = refusal.text
+            self._retry_at[pair.remote] = time.monotonic() + RETRY_S
 
     def _without_left_out(self, changes: Changes) -> Changes:
         left_out = self._rivals.refusals(changes.pairs)

@@ -10,7 +10,7 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.mirror.acls import AclSync
 from twinlog.mirror.configs import ConfigSync
 from twinlog.offsets.translator import Translator
-from twinlog.run.jobs import Jobs
+from twinlog.run.jobs import Job, Jobs
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.settings import FlowSettings
 
@@ -29,12 +29,16 @@ def begin_heartbeats(jobs: Jobs, settings: FlowSettings, target: ClusterAdmin) -
 
 def begin_keeping_in_step(
     jobs: Jobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, topics: MirroredTopics
-) -> None:
-    """The jobs that keep settings and rights of remote topics like those of their source."""
+) -> Job | None:
+    """The jobs that keep settings and rights of remote topics like those of their source; returns the first of them."""
     configs = ConfigSync(settings, source, target)
-    jobs.begin(
+
+    def keep_settings() -> None:
+        topics.notice(configs.run(topics.pairs))
+
+    job = jobs.begin(
         "keep the settings of remote topics in step",
-        lambda: configs.run(topics.pairs),
+        keep_settings,
         settings.sync_topic_configs_interval_s,
         way_out=f"{settings.name}.sync.topic.configs.enabled = false leaves them as they are",
     )
@@ -44,6 +48,7 @@ def begin_keeping_in_step(
         settings.sync_topic_acls_interval_s,
         way_out=f"{settings.name}.sync.topic.acls.enabled = false leaves them as they are",
     )
+    return job
 
 
 def begin_following_groups(

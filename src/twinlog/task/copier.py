@@ -25,6 +25,7 @@ from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.inspect import SourceInspector
+from twinlog.task.limits import RemoteLimits
 from twinlog.task.maps import MapWriter
 from twinlog.task.partition import Hooks, PartitionCopy
 from twinlog.task.resolve import Resolver
@@ -113,6 +114,7 @@ class Copier:
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
         self._inspector = SourceInspector(self.source, settings, listener.event)
+        self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
         self._maps = MapWriter(loop, self.target, settings)
         self._storing = loop.lock()
         self._syncs: SyncWriter | None = None
@@ -141,6 +143,7 @@ class Copier:
             pause=lambda part, seconds: self._later(self._pause, part, seconds),
             check=lambda part, end: self._later(self._check, part, end),
             resolve=lambda part: self._later(self._resolve_again, part),
+            limit=lambda part: self._later(self._limits.look, part),
             failed=listener.failed,
             event=listener.event,
             source_lacks=self.source.lacks,

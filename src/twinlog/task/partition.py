@@ -26,6 +26,8 @@ READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended."""
 
 RETRY_S = 0.1
+SURE_S = 5.0
+"""How long an answer about the remote topic's limit counts."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class PartitionCopy:
 
     `failed(error)` reports what the flow stops on; `check(partition, end)` asks the copier to look at the source again:
     its log parts from what was read at `end`, or does not have the offset (-1), or the topic is another one (None);
-    `resolve(partition)` to find the position anew from the remote log;
+    `resolve(partition)` to find the position anew from the remote log; `limit(partition)` what the remote topic takes;
     `moved()` says that something was acknowledged; `more()` that reading may go on; `offer(queue)` that it has appends.
     """
 
@@ -64,6 +66,8 @@ class PartitionCopy:
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
         self.rules = replace(rules, max_batch_bytes=min(rules.max_batch_bytes, grant.max_batch_bytes))
+        self.limit = grant.max_batch_bytes
+        """What the remote topic takes, as far as is known."""
         topic_id = position.topic_id or grant.topic_id
         self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
         self.queue = AppendQueue(
@@ -88,6 +92,8 @@ class PartitionCopy:
         self.left = False
         self.failed = False
         self.trouble: str | None = None
+        self._most_bytes = rules.max_batch_bytes
+        self._sure_until = 0.0
         self._hooks = hooks
         self._max_fetch_bytes = max_fetch_bytes
         self._fetch_offset = position.next_source
@@ -161,8 +167,15 @@ class PartitionCopy:
             return
         try:
             prepared = prepare(fetched.records, self._fetch_offset, self.rules, fetched.aborted)
+        except RecordTooLargeError as error:
+            if self._doubts_limit():
+                return
+            self.fail(self._named(error))
+            return
         except TwinlogError as error:
             self.fail(self._named(error))
+            return
+        if prepared.oversized and self._doubts_limit():
             return
         self._fetch_offset = prepared.position
         if prepared.leader_epoch >= 0:
@@ -179,6 +192,22 @@ class PartitionCopy:
             self._hooks.offer(self.queue)
         elif self.queue.idle:
             self._catch_up()
+
+    def _doubts_limit(self) -> bool:
+        """Whether the remote topic has to be asked first; what was read is read again then."""
+        if time.monotonic() < self._sure_until:
+            return False
+        self.paused = True
+        self._hooks.limit(self)
+        return True
+
+    def take_limit(self, limit: int | None) -> None:
+        """Go on with what the remote topic takes now, None if it does not tell."""
+        if limit is not None and limit != self.limit:
+            self.limit = limit
+            self.rules = replace(self.rules, max_batch_bytes=min(self._most_bytes, limit))
+        self._sure_until = time.monotonic() + SURE_S
+        self.go_on()
 
     def _refused(self, fetched: PartitionAnswer) -> None:
         code = fetched.error
@@ -381,6 +410,7 @@ class Hooks:
     pause: Callable[[PartitionCopy, float], None]
     check: Callable[[PartitionCopy, int | None], None]
     resolve: Callable[[PartitionCopy], None]
+    limit: Callable[[PartitionCopy], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
