@@ -10,18 +10,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.writer import CheckpointWriter, GroupCheckpoints
-from twinlog.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.groups import Group, GroupOffsets
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.faults import Code
 from twinlog.kafka.groups import GroupAdmin
 from twinlog.settings import FlowSettings
 from twinlog.topics import listed
-from twinlog.types import GroupId
+from twinlog.types import GroupId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +44,16 @@ _METADATA_TOO_LARGE = 12
 class GroupSync:
     """The groups of one flow on its target; `turn` commits once what is due."""
 
-    def __init__(self, settings: FlowSettings, target: ClusterAdmin, writer: CheckpointWriter) -> None:
+    def __init__(
+        self, settings: FlowSettings, target: ClusterAdmin, positions: Callable[[], Mapping[GroupId, GroupOffsets]]
+    ) -> None:
+        """`positions` tells where each group would go on now, by remote partition."""
         self._settings = settings
         self._target = target
-        self._writer = writer
+        self._positions = positions
         self._admin = GroupAdmin(target.client)
-        self._done: dict[GroupId, GroupCheckpoints] = defaultdict(dict)
-        """The checkpoints that the target's groups were last seen to have reached."""
+        self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
+        """The positions that the target's groups were last seen to have reached."""
         self._seen: dict[GroupId, GroupOffsets] = {}
         """What each group had committed on the target after the last look, our own commits with it."""
         self._hands_off: dict[GroupId, float] = {}
@@ -64,17 +65,17 @@ class GroupSync:
     def turn(self) -> str | None:
         """Commit what is due for groups that are proven to have no members; returns what could not be committed.
 
-        Asks nothing when no checkpoint is new. Raises ClusterError when the target does not answer.
+        Asks nothing when no position is new. Raises ClusterError when the target does not answer.
         """
         now = time.monotonic()
-        checkpoints = self._writer.checkpoints()
+        positions = self._positions()
         if now >= self._look_at:
             self._done.clear()
             self._look_at = now + LOOK_AGAIN_S
-        self._failed = {group: failure for group, failure in self._failed.items() if group in checkpoints}
+        self._failed = {group: failure for group, failure in self._failed.items() if group in positions}
         due = {
             group: news
-            for group, all_of_it in checkpoints.items()
+            for group, all_of_it in positions.items()
             if self._failed.get(group, (0.0, 0.0, ""))[1] <= now
             and (news := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
         }
@@ -82,7 +83,7 @@ class GroupSync:
             self._sync(due)
         return self._told()
 
-    def _sync(self, due: Mapping[GroupId, GroupCheckpoints]) -> None:
+    def _sync(self, due: Mapping[GroupId, GroupOffsets]) -> None:
         present, wrong = self._target.call(self._admin.offsets, sorted(due))
         for group, code in wrong.items():
             self._fail(group, code)
@@ -93,7 +94,7 @@ class GroupSync:
             self._seen[group] = offsets
             if not self._is_idle(group, groups.get(group), moved):
                 continue
-            ahead = _ahead(due[group].values(), offsets)
+            ahead = _ahead(due[group], offsets)
             if ahead:
                 commits[group] = ahead
             else:
@@ -105,18 +106,19 @@ class GroupSync:
         commits = {
             group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
         }
+        # Until they have ended it is not known which of these commits were ours.
+        before = {group: self._seen.pop(group) for group in commits}
         refused = self._target.call(self._admin.commit, commits)
         for group, offsets in commits.items():
             codes = refused.get(group, {})
             taken = {where: what for where, what in offsets.items() if where not in codes}
-            self._seen[group] = {**self._seen[group], **taken}
+            self._seen[group] = {**before[group], **taken}
             self._reached(group, due[group], set(codes))
             for where, code in codes.items():
                 self._fail(group, code, str(where.topic))
 
-    def _reached(self, group: GroupId, checkpoints: GroupCheckpoints, failed: Iterable[object]) -> None:
-        failed = set(failed)
-        self._done[group].update({where: what for where, what in checkpoints.items() if where not in failed})
+    def _reached(self, group: GroupId, positions: GroupOffsets, failed: Collection[TopicPartition]) -> None:
+        self._done[group].update({where: what for where, what in positions.items() if where not in failed})
         if not failed:
             self._failed.pop(group, None)
 
@@ -173,10 +175,8 @@ class GroupSync:
         return listed(texts) if texts else None
 
 
-def _ahead(checkpoints: Iterable[Checkpoint], present: GroupOffsets) -> GroupOffsets:
+def _ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
     """What to commit: where the target's group has no offset or an earlier one."""
     return {
-        checkpoint.remote: CommittedOffset(checkpoint.downstream, checkpoint.metadata)
-        for checkpoint in checkpoints
-        if checkpoint.remote not in present or present[checkpoint.remote].offset < checkpoint.downstream
+        where: what for where, what in positions.items() if where not in present or present[where].offset < what.offset
     }

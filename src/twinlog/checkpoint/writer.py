@@ -15,7 +15,7 @@ from twinlog.checkpoint.following import FollowedGroups
 from twinlog.checkpoint.journal import Journal
 from twinlog.errors import RefusedError
 from twinlog.flows.chosen import policy_of
-from twinlog.groups import GroupOffsets
+from twinlog.groups import CommittedOffset, GroupOffsets
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.snapshot import read_partition
@@ -37,8 +37,6 @@ SAID = float("inf")
 WRONG_S = 5.0
 """How long a coordinator may not tell a group's offsets before that is said: it may have to load them first."""
 
-GroupCheckpoints = dict[TopicPartition, Checkpoint]
-
 
 class CheckpointWriter:
     """The checkpoints of one flow; `turn` looks once at all groups (Kafka class MirrorCheckpointTask)."""
@@ -53,9 +51,10 @@ class CheckpointWriter:
         self._journal = Journal(settings.name, target, self._topic, factor, "checkpoints")
         self._groups = FollowedGroups(settings, source, bearings.accepts)
         self._lock = threading.Lock()
-        self._last: dict[GroupId, GroupCheckpoints] = defaultdict(dict)
+        self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition, as the topic holds them."""
-        self._followed: set[GroupId] = set()
+        self._standing: dict[GroupId, GroupOffsets] = {}
+        """Where each group would go on now; without partitions of which that is not known for sure."""
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._unsettled: set[GroupId] = set()
         """Groups with an offset that has no exact translation yet."""
@@ -64,10 +63,14 @@ class CheckpointWriter:
         self._read = False
         self._look_at = 0.0
 
-    def checkpoints(self) -> dict[GroupId, GroupCheckpoints]:
-        """The last checkpoints of all groups that are followed now; may be called from another thread."""
+    def positions(self) -> dict[GroupId, GroupOffsets]:
+        """Where each group that is followed would go on, by remote partition; may be called from another thread.
+
+        A checkpoint that was only found in the topic, or that is further than the present translation, is no position:
+        the remote topic may be another one since.
+        """
         with self._lock:
-            return {group: dict(self._last[group]) for group in self._followed if group in self._last}
+            return dict(self._standing)
 
     def turn(self) -> str | None:
         """Write the checkpoints that are due; returns what could not be done for single groups.
@@ -80,8 +83,7 @@ class CheckpointWriter:
             self._read_last()
         elif created:
             log.warning("%s: topic %s was gone; its checkpoints are written again", self._settings.name, self._topic)
-            with self._lock:
-                self._last.clear()
+            self._last.clear()
         offsets, wrong = self._groups.read()
         changed = [
             group
@@ -90,11 +92,15 @@ class CheckpointWriter:
         ]
         if changed:
             self._bearings.refresh({where.topic for group in changed for where in offsets[group]})
-            self._write([checkpoint for group in changed for checkpoint in self._due(group, offsets[group])])
+            found = {group: self._translate(group, offsets[group]) for group in changed}
+            self._write([checkpoint for due, _ in found.values() for checkpoint in due])
+            with self._lock:
+                self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
         self._unsettled &= set(offsets)
         with self._lock:
-            self._followed = set(offsets)
+            for group in self._standing.keys() - offsets.keys():
+                del self._standing[group]
         if look:
             self._look_at = time.monotonic() + LOOK_AGAIN_S
             self._say_untranslated()
@@ -125,9 +131,11 @@ class CheckpointWriter:
         elif record.value is None:
             self._last[group].pop(remote, None)
 
-    def _due(self, group: GroupId, offsets: GroupOffsets) -> list[Checkpoint]:
-        last = self._last.get(group, {})
-        due = []
+    def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
+        """The checkpoints of a group that are due, and where it would go on."""
+        before = self._last.get(group, {})
+        due: list[Checkpoint] = []
+        standing: GroupOffsets = {}
         settled = True
         for where, committed in offsets.items():
             bearing = self._bearings.find(where, committed.offset)
@@ -138,21 +146,24 @@ class CheckpointWriter:
             settled = settled and bearing.exact
             self._untranslated.pop((group, where.topic), None)
             new = Checkpoint(group, *bearing.partition, committed.offset, bearing.offset, committed.metadata)
-            if is_due(new, last.get(new.remote), exact=bearing.exact):
+            last = before.get(new.remote)
+            if is_due(new, last, exact=bearing.exact):
                 due.append(new)
+            elif last is not None and last.downstream > new.downstream:
+                continue
+            standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
         if settled:
             self._unsettled.discard(group)
         else:
             self._unsettled.add(group)
-        return due
+        return due, standing
 
     def _write(self, checkpoints: list[Checkpoint]) -> None:
         if not checkpoints:
             return
         self._journal.append((checkpoint.key, checkpoint.value) for checkpoint in checkpoints)
-        with self._lock:
-            for checkpoint in checkpoints:
-                self._last[checkpoint.group][checkpoint.remote] = checkpoint
+        for checkpoint in checkpoints:
+            self._last[checkpoint.group][checkpoint.remote] = checkpoint
 
     def _say_untranslated(self) -> None:
         """A group without a checkpoint in a topic would begin there as a new one: say so once."""

@@ -76,7 +76,7 @@ def begin_following_groups(
     )
     jobs.begin(
         "commit offsets of groups on the target",
-        GroupSync(settings, target, writer).turn,
+        GroupSync(settings, target, writer.positions).turn,
         settings.sync_group_offsets_interval_s,
         way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
         once_more=True,

@@ -1,0 +1,110 @@
+"""Which checkpoints are due, and what may be committed for a group, by its offset's translation and what was before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from twinlog.checkpoint.bearings import Bearing, Bearings
+from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.checkpoint.sync import _ahead
+from twinlog.checkpoint.writer import CheckpointWriter
+from twinlog.groups import CommittedOffset
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.read.records import Record
+from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.types import Alias, GroupId, TopicName, TopicPartition
+
+GROUP = GroupId("g")
+HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
+
+
+class Told:
+    """Translates as it is told."""
+
+    def __init__(self) -> None:
+        self.bearing: Bearing | None = None
+
+    def accepts(self, topic: TopicName) -> bool:
+        return True
+
+    def find(self, partition: TopicPartition, offset: int) -> Bearing | None:
+        return self.bearing
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def writer(told: Told) -> Iterator[CheckpointWriter]:
+    nobody = ClientSettings(("127.0.0.1:1",))
+    settings = FlowSettings(
+        Alias("east"),
+        Alias("west"),
+        ConsumerSettings(nobody),
+        ProducerSettings(nobody),
+        AdminSettings(nobody),
+        AdminSettings(nobody),
+    )
+    admin = ClusterAdmin("west", nobody)
+    try:
+        yield CheckpointWriter(settings, admin, admin, cast(Bearings, told))
+    finally:
+        admin.close()
+
+
+def stored(upstream: int, downstream: int) -> Record:
+    found = Checkpoint(GROUP, *THERE, upstream, downstream)
+    return Record(0, 0, found.key, found.value, ())
+
+
+@pytest.mark.parametrize(
+    ("last", "bearing", "due", "standing"),
+    [
+        pytest.param(None, None, [], {}, id="not known"),
+        pytest.param(None, (7, True), [7], {THERE: 7}, id="the first"),
+        pytest.param((9, 7), (7, True), [], {THERE: 7}, id="written already"),
+        pytest.param((9, 5), (7, False), [7], {THERE: 7}, id="further, and skips nothing"),
+        pytest.param((9, 8), (7, False), [], {}, id="perhaps of an earlier life of the remote topic"),
+        pytest.param((9, 8), (7, True), [7], {THERE: 7}, id="surely of an earlier life of the remote topic"),
+        pytest.param((9, 8), None, [], {}, id="not known any more"),
+    ],
+)
+def test_only_what_is_known_now_is_committed(
+    writer: CheckpointWriter,
+    told: Told,
+    last: tuple[int, int] | None,
+    bearing: tuple[int, bool] | None,
+    due: list[int],
+    standing: dict[TopicPartition, int],
+) -> None:
+    if last is not None:
+        writer._take(stored(*last))
+    told.bearing = None if bearing is None else Bearing(THERE, *bearing)
+    checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
+    assert [checkpoint.downstream for checkpoint in checkpoints] == due
+    assert {where: what.offset for where, what in positions.items()} == standing
+
+
+def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, told: Told) -> None:
+    told.bearing = Bearing(THERE, 7, True)
+    writer._take(stored(9, 7))
+    writer._take(Record(1, 0, stored(9, 7).key, None, ()))
+    writer._take(Record(2, 0, b"?", b"?", ()))
+    checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
+    assert [checkpoint.downstream for checkpoint in checkpoints] == [7]
+
+
+def test_offsets_on_the_target_go_forward_only() -> None:
+    other = TopicPartition(TopicName("east.t"), 1)
+    positions = {THERE: CommittedOffset(7), other: CommittedOffset(3, "note")}
+    assert _ahead(positions, {}) == positions
+    assert _ahead(positions, {THERE: CommittedOffset(6)}) == positions
+    assert _ahead(positions, {THERE: CommittedOffset(7), other: CommittedOffset(2)}) == {
+        other: CommittedOffset(3, "note")
+    }
+    assert _ahead(positions, {THERE: CommittedOffset(8), other: CommittedOffset(3)}) == {}
