@@ -49,7 +49,7 @@ def run_flows(
 
     from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
-    runner = Runner(config.flows, RunOptions(master, conf or {}, until_caught_up))
+    runner = Runner(config.flows, RunOptions(master, conf or {}, until_caught_up), config.all_enabled)
 
     def stop(number: int, frame: FrameType | None) -> None:
         logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)

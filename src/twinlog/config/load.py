@@ -45,12 +45,20 @@ def load(
         problems.add_new(more.all())
     for pair in enabled:
         warn_of_lost_overrides(layers[pair], found)
-    warn_of_circles([flow for flow in flows if flow.enabled], found.warnings)
+    here = {(flow.source, flow.target): flow for flow in flows if flow.enabled}
+    every = list(permutations(found.aliases, 2))
+    # What is wrong with a flow of another host is that host's business.
+    elsewhere = {
+        pair: build_flow(resolve_flow(found, *pair), file, Problems([]), [], enabled=True)
+        for pair in _enabled(found, [pair for pair in every if pair not in pairs], Problems([]))
+    }
+    all_enabled = [flow for pair in every if (flow := here.get(pair) or elsewhere.get(pair)) is not None]
+    warn_of_circles(all_enabled, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     if problems.all():
         raise ConfigError(problems.all())
-    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings))
+    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled))
 
 
 def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Problems) -> None:

@@ -13,9 +13,12 @@ class MirrorConfig:
     """The flows to run, all aliases of the file, and what its author should know though nothing is wrong.
 
     The enabled flows stand first. Behind them is a flow with `enabled=False` for each other pair of clusters that has
-    heartbeats: it writes heartbeats to its target and reads nothing.
+    heartbeats: it writes heartbeats to its target and reads nothing. `all_enabled` are the enabled flows of the file in
+    its order, also those that `--clusters` leaves to other processes; of these only names, topics and policy can be
+    relied on.
     """
 
     flows: tuple[FlowSettings, ...]
     clusters: tuple[Alias, ...]
     warnings: tuple[str, ...]
+    all_enabled: tuple[FlowSettings, ...] = ()

@@ -42,5 +42,5 @@ def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
         if back is not None and flow.source < flow.target and "identity" in {flow.policy, back.policy}:
             warnings.append(
                 f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
-                "mirror is copied in a circle for ever; keep `topics` of the two apart"
+                "mirror would be copied in a circle for ever and is left out by both; keep `topics` of the two apart"
             )

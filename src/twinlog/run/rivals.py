@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from twinlog.errors import TwinlogError
+from twinlog.errors import ConfigError, TwinlogError
 from twinlog.flows.circles import circle
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin import ClusterAdmin
@@ -59,7 +59,7 @@ class Rivals:
     ) -> None:
         self._flow = flow
         self._topology = topology_of(flow)
-        self._all = [topology_of(other) for other in flows if other.enabled]
+        self._all = _topologies(flow, flows)
         self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
@@ -114,6 +114,18 @@ class Rivals:
                     "out, or rename remote topics with the default replication.policy.class"
                 )
         return lost
+
+
+def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topology]:
+    found = []
+    for other in flows:
+        if other.enabled:
+            try:
+                found.append(topology_of(other))
+            except ConfigError as error:
+                # A class that only the host of that flow has.
+                log.warning("%s: circles over %s cannot be seen: %s", flow.name, other.name, error)
+    return found
 
 
 class _Rival:

@@ -39,11 +39,15 @@ class Runner:
     """Owns the flows, the desk and Spark. `run` blocks; `stop` may be called from a signal handler.
 
     `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; nobody waits for these.
-    Each is run by one process: of those that were started with the same file the others stand by.
+    Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
+    enabled flows of the file, which other processes may run: some may come in each other's way.
     """
 
-    def __init__(self, flows: Sequence[FlowSettings], options: RunOptions) -> None:
+    def __init__(
+        self, flows: Sequence[FlowSettings], options: RunOptions, all_enabled: Sequence[FlowSettings] = ()
+    ) -> None:
         self._options = options
+        self._all_enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._settings = [flow for flow in flows if flow.enabled]
         self._wake = threading.Event()
         self.idle = [IdleSeat(flow, self._wake.set) for flow in flows if not flow.enabled]
@@ -142,7 +146,7 @@ class Runner:
                 tasks=1 if local else slots,
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
-                flows=self._settings,
+                flows=self._all_enabled,
                 proven_s=proven_s,
             )
 

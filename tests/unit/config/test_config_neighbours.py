@@ -1,0 +1,47 @@
+"""Flows of other hosts: this one does not run them, and must know of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import load
+
+FILE = """
+clusters = a, b, c
+a.bootstrap.servers = a-1:9092
+b.bootstrap.servers = b-1:9092
+c.bootstrap.servers = ${env:NOBODY_SET_THIS}
+config.providers = env
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+b->a.enabled = true
+a->b.enabled = true
+a->b.topics = t
+b->c.enabled = true
+b->c.topics = u
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    return path
+
+
+def test_flows_of_other_hosts_are_known_in_the_order_of_the_file(file: Path) -> None:
+    config = load(file, ["b"])
+    assert [flow.name for flow in config.flows if flow.enabled] == ["a->b"]
+    # What is wrong with a cluster that only another host needs is no problem here.
+    assert [(flow.name, flow.topics) for flow in config.all_enabled] == [
+        ("a->b", ("t",)),
+        ("b->a", (".*",)),
+        ("b->c", ("u",)),
+    ]
+
+
+def test_a_circle_over_two_hosts_is_warned_of(file: Path) -> None:
+    for target in ("a", "b"):
+        assert any("a->b and b->a" in warning for warning in load(file, [target]).warnings)
