@@ -28,7 +28,7 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.client import translate_offsets
 from twinlog.settings import ClientSettings, FlowSettings
-from twinlog.types import GroupId, TopicName
+from twinlog.types import Alias, GroupId, TopicName
 
 PROMISE_S = 5.0
 """Within this time after its last commit a group can go on at the target exactly where it stood."""
@@ -331,3 +331,49 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
     options += ["--timeout-ms", "5000", "--formatter", formatter]
     lines = run_tool(CONSOLE_CONSUMER, options, deadline_s=90).splitlines()
     assert str(Checkpoint(GroupId(group), TopicName(scene.remote), 0, 7, 7, "note" + NUL)) in lines
+
+
+def test_a_stop_translates_once_more(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
+) -> None:
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-last-{secrets.token_hex(4)}")
+    produce(scene.source, scene.topic, numbered(10))
+    group = scene.group()
+    seldom = replace(
+        quick_settings,
+        topics=(scene.topic,),
+        groups=(f"{scene.topic}.*",),
+        refresh_groups_interval_s=0.1,
+        emit_checkpoints_interval_s=3600,
+        sync_group_offsets_interval_s=3600,
+    )
+    with FlowWithoutSpark(seldom) as flow:
+        scene.wait_until_copied(10)
+        commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
+        flow.stop()
+    assert scene.on_target(group) == {(scene.remote, 0): Committed(10)}
+    assert [one.downstream for one in scene.checkpoints(group)] == [10]
+
+
+def test_without_checkpoints_no_group_is_touched(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
+) -> None:
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-without-{secrets.token_hex(4)}")
+    produce(scene.source, scene.topic, numbered(10))
+    group = scene.group()
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 5}})
+    alias = Alias(f"without-{prefix}")
+    settings = replace(
+        quick_settings,
+        source=alias,
+        topics=(scene.topic,),
+        groups=(group,),
+        emit_checkpoints_interval_s=None,
+        emit_heartbeats_interval_s=0.1,
+    )
+    with FlowWithoutSpark(settings) as flow:
+        scene.remote = f"{alias}.{scene.topic}"
+        scene.wait_until_copied(10)
+        flow.stop()
+    assert scene.on_target(group) == {}
+    assert f"{alias}.checkpoints.internal" not in topics(target_cluster)
