@@ -62,8 +62,9 @@ class Nursery:
                 [sys.executable, "-m", __name__, str(listener.fileno())],
                 stdin=subprocess.PIPE,
                 pass_fds=(listener.fileno(),),
-                # Ctrl-C is for the driver, which ends the rest in order.
-                start_new_session=True,
+                # Ctrl-C is for the driver, which ends the rest in order. A session of its own would be a share of the
+                # processors of its own (autogroups), taken from the brokers of the same machine.
+                process_group=0,
             )
 
     @property
