@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from faults.scene import COMMAND
 from harness.checker import Identity, Load, identify
@@ -109,6 +109,7 @@ class Reader:
         """When the last record came."""
         self._at_most = at_most
         self._asked: deque[int] = deque()
+        self._error: Exception | None = None
         self._consumer = Consumer(
             {
                 **cluster.client_config(),
@@ -126,16 +127,27 @@ class Reader:
 
     @property
     def full(self) -> bool:
-        """Whether it has committed as much as it may read."""
+        """Whether it has committed as much as it may read. Raises what ended it before its time."""
+        if self._error is not None:
+            raise self._error
         return self.committed >= self._at_most
 
     def stop(self) -> list[Identity]:
         """End, and return what was processed. The group is left where the cluster still lives."""
         self._stopping.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error
         return self.processed
 
     def _run(self) -> None:
+        try:
+            self._read()
+        except Exception as error:
+            self._error = error
+        self._consumer.close()
+
+    def _read(self) -> None:
         commit_at = time.monotonic() + COMMIT_EVERY_S
         while not self._stopping.is_set():
             room = min(500, self._at_most - len(self.processed))
@@ -153,13 +165,16 @@ class Reader:
                 # Answers to commits come with a poll, and no record may come with them.
                 self._consumer.pause(self._consumer.assignment())
                 self._consumer.poll(COMMIT_EVERY_S)
-        self._consumer.close()
 
     def _commit(self) -> None:
         count = len(self.processed)
         if count > max(self.committed, *self._asked, 0):
             self._asked.append(count)
-            self._consumer.commit(asynchronous=True)
+            try:
+                self._consumer.commit(asynchronous=True)
+            except KafkaException:
+                # Its partitions are being dealt anew; it is asked again.
+                self._asked.pop()
 
     def _answered(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
         """Called in the order of the commits."""
