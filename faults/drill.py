@@ -122,8 +122,8 @@ class Reader:
         )
         self._consumer.subscribe([topic])
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"reader {group}", daemon=True)
-        self._thread.start()
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name=f"reader {group}", daemon=True).start()
 
     @property
     def full(self) -> bool:
@@ -135,7 +135,7 @@ class Reader:
     def stop(self) -> list[Identity]:
         """End, and return what was processed. The group is left where the cluster still lives."""
         self._stopping.set()
-        self._thread.join()
+        self._ended.wait()
         if self._error is not None:
             raise self._error
         return self.processed
@@ -145,6 +145,8 @@ class Reader:
             self._read()
         except Exception as error:
             self._error = error
+        self._ended.set()
+        # This may take for ever when the cluster is gone.
         self._consumer.close()
 
     def _read(self) -> None:
