@@ -37,6 +37,7 @@ class KafkaCluster:
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
     settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`. `jmx`: its figures
     can be read, see `harness.requests`.
+    `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
 
@@ -48,6 +49,7 @@ class KafkaCluster:
         sasl: bool = True,
         acls: bool = False,
         config: Mapping[str, str] | None = None,
+        racks: bool = False,
         users: Mapping[str, str] = USERS,
         heap: str = "512m",
         jit: Jit = "quick",
@@ -61,6 +63,7 @@ class KafkaCluster:
         self.cluster_id = new_kafka_id()
         self._sasl = sasl
         self._acls = acls
+        self._racks = racks
         self._own_dir = work_dir is None
         self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
         command = jvm_command(heap, jit, "kafka.Kafka", version)
@@ -267,6 +270,9 @@ class KafkaCluster:
             "log.message.timestamp.before.max.ms": str(2**63 - 1),
             "log.message.timestamp.after.max.ms": str(2**63 - 1),
         }
+        if self._racks:
+            selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+            settings |= {"broker.rack": f"rack-{broker.node_id}", "replica.selector.class": selector}
         if self._sasl:
             logins = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
             settings |= {

@@ -51,6 +51,9 @@ class ClientSettings:
 
     `security_protocol` is PLAINTEXT or SASL_PLAINTEXT; `sasl_mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and
     None without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these are
+    asked again when no known broker can be reached, or none gave metadata for `rebootstrap_trigger_ms` (KIP-899,
+    KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -66,6 +69,15 @@ class ClientSettings:
     receive_buffer_bytes: int = -1
     send_buffer_bytes: int = -1
     metadata_max_age_ms: int = 300_000
+    retry_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
+    connection_setup_timeout_ms: int = 10_000
+    connection_setup_timeout_max_ms: int = 30_000
+    canonical_bootstrap: bool = False
+    rebootstrap: bool = True
+    rebootstrap_trigger_ms: int = 300_000
+    default_api_timeout_ms: int = 60_000
+    retries: int = 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,7 @@ class ConsumerSettings:
     """How to read from the source.
 
     `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are.
+    With `client_rack` partitions are read from replicas in that rack, where brokers select them so (KIP-392).
     """
 
     client: ClientSettings
@@ -83,6 +96,7 @@ class ConsumerSettings:
     fetch_max_wait_ms: int = 500
     max_partition_fetch_bytes: int = 8_388_608
     check_crcs: bool = True
+    client_rack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,7 @@ class ProducerSettings:
     max_request_size: int = 1_048_576
     max_in_flight: int = 5
     delivery_timeout_ms: int = 2_147_483_647
+    retries: int = 2_147_483_647
     merge_batch_bytes: int = 524_288
     transaction_timeout_ms: int = 60_000
 

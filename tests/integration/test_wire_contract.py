@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kafka.cluster import ClusterMetadata
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -24,6 +25,7 @@ from harness.topics import create_topic, topics
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import wire
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.connections import Connections
 from twinlog.kafka.fetch_response import read_fetch_response
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.selector import LeanSelector
@@ -67,6 +69,10 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
     [
         (wire.FrameManager, KafkaConnectionManager, "_connect"),
         (wire.FrameManager, KafkaConnectionManager, "_build_transport"),
+        (Connections, KafkaConnectionManager, "get_connection"),
+        (Connections, KafkaConnectionManager, "bootstrap_async"),
+        (Connections, KafkaConnectionManager, "close_idle_connections"),
+        (Connections, KafkaConnectionManager, "_connect"),
         (wire.FrameConnection, KafkaConnection, "connection_made"),
         (wire.FrameParser, KafkaProtocol, "send_request"),
         (wire.FrameParser, KafkaProtocol, "receive_bytes"),
@@ -96,7 +102,32 @@ def test_a_manager_knows_every_setting_that_it_is_given() -> None:
     given = {"bootstrap_servers", "client_id", "request_timeout_ms", "reconnect_backoff_ms", "reconnect_backoff_max_ms"}
     given |= {"metadata_max_age_ms", "security_protocol", "socket_options", "receive_message_max_bytes", "proxy_url"}
     given |= {"max_in_flight_requests_per_connection", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password"}
+    given |= {"connections_max_idle_ms", "socket_connection_setup_timeout_ms"}
+    given |= {"socket_connection_setup_timeout_max_ms"}
     assert given <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
+    assert {
+        "bootstrap_servers",
+        "retry_backoff_ms",
+        "allow_auto_create_topics",
+    } <= ClusterMetadata.DEFAULT_CONFIG.keys()
+
+
+def test_metadata_is_kept_in_one_place(client: ClusterClient, loop: Loop) -> None:
+    control, data = client._control, client._data
+    assert data.cluster is control.cluster
+    heard: list[object] = []
+    control.cluster.add_listener(heard.append)
+    # What the library does by itself, when a connection is lost or metadata is old.
+    loop.run(control.cluster.refresh_metadata)
+    assert heard
+    assert control._asked_since is None
+    assert {server.node_id for server in control.cluster.bootstrap_brokers()} == {"bootstrap-0"}
+    assert control.cluster._generate_bootstrap_brokers().keys() == control.cluster._bootstrap_brokers.keys()
+    control.update_backoff(1)
+    failures, _, _ = control._backoff[1]
+    assert (failures, control.cut_off) == (1, True)
+    control.reset_backoff(1)
+    assert not control.cut_off
 
 
 def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) -> None:

@@ -22,6 +22,7 @@ from twinlog.settings import (
 from twinlog.types import Alias
 
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+_WITHOUT_END = 2**31 - 1
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -54,6 +55,7 @@ class Clients:
             fetch_max_wait_ms=reading.number("fetch.max.wait.ms"),
             max_partition_fetch_bytes=reading.number("max.partition.fetch.bytes"),
             check_crcs=reading.flag("check.crcs"),
+            client_rack=reading.text("client.rack"),
         )
 
     def producer(self) -> ProducerSettings:
@@ -73,7 +75,8 @@ class Clients:
             compression_level=_level(reading, codec),
             max_request_size=reading.number("max.request.size"),
             max_in_flight=reading.number("max.in.flight.requests.per.connection"),
-            delivery_timeout_ms=reading.number("delivery.timeout.ms"),
+            delivery_timeout_ms=self._delivery_timeout(reading),
+            retries=reading.number("retries"),
             merge_batch_bytes=reading.number("batch.size"),
             transaction_timeout_ms=reading.number("transaction.timeout.ms"),
         )
@@ -109,12 +112,31 @@ class Clients:
             client_id=client_id,
             request_timeout_ms=reading.number("request.timeout.ms"),
             reconnect_backoff_ms=reading.number("reconnect.backoff.ms"),
-            reconnect_backoff_max_ms=reading.number("reconnect.backoff.max.ms"),
+            reconnect_backoff_max_ms=_most_backoff(reading),
             retry_backoff_ms=reading.number("retry.backoff.ms"),
+            retry_backoff_max_ms=reading.number("retry.backoff.max.ms"),
             receive_buffer_bytes=reading.number("receive.buffer.bytes"),
             send_buffer_bytes=reading.number("send.buffer.bytes"),
             metadata_max_age_ms=reading.number("metadata.max.age.ms"),
+            connections_max_idle_ms=reading.number("connections.max.idle.ms"),
+            connection_setup_timeout_ms=reading.number("socket.connection.setup.timeout.ms"),
+            connection_setup_timeout_max_ms=reading.number("socket.connection.setup.timeout.max.ms"),
+            canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
+            rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
+            rebootstrap_trigger_ms=reading.number("metadata.recovery.rebootstrap.trigger.ms"),
+            # A consumer's calls are repeated without a count; a producer's batches have limits of their own.
+            default_api_timeout_ms=_WITHOUT_END if role is None else reading.number("default.api.timeout.ms"),
+            retries=reading.number("retries") if role is not None and reading.knows("retries") else _WITHOUT_END,
         )
+
+    def _delivery_timeout(self, reading: Reading) -> int:
+        """Kafka's producer refuses one that a single request may outlast (KafkaProducer.configureDeliveryTimeout)."""
+        timeout_ms = reading.number("delivery.timeout.ms")
+        entry = reading.layer.get("delivery.timeout.ms")
+        least = reading.number("request.timeout.ms")
+        if entry is not None and timeout_ms < least:
+            reading.problems.refuse(entry, str(timeout_ms), f"at least request.timeout.ms, which is {least} here")
+        return timeout_ms
 
     def _servers(self, reading: Reading, alias: Alias) -> tuple[str, ...]:
         if "bootstrap.servers" not in reading.layer:
@@ -165,6 +187,12 @@ def _level(reading: Reading, codec: str) -> int | None:
         return None
     level = reading.number(name)
     return None if codec == "gzip" and level == -1 else level
+
+
+def _most_backoff(reading: Reading) -> int:
+    """With a first pause of its own and no longest one, every pause is the first (CommonClientConfigs)."""
+    first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    return reading.number(first if first in reading.layer and most not in reading.layer else most)
 
 
 def _or(choices: tuple[str, ...]) -> str:

@@ -52,6 +52,7 @@ class Form(StrEnum):
     TOPIC_PART = "characters that are legal in topic names (a-z A-Z 0-9 . _ -)"
     TOPIC = "a legal topic name"
     EMPTY = "nothing, because this version copies records unchanged"
+    BROKERS = "nothing, because brokers are asked (bootstrap.servers)"
 
 
 UnknownKeys = Literal["fail", "warn"]

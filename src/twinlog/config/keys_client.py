@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.key import Effect, Key, KeyType, Level
+from twinlog.config.key import Effect, Form, Key, KeyType, Level
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
-LATER, JVM = Effect.LATER, Effect.JVM
+JVM = Effect.JVM
 
 _consumer = partial(Key, level=Level.CONSUMER)
 _producer = partial(Key, level=Level.PRODUCER)
@@ -46,23 +46,43 @@ _SHARED = (
         "retry.backoff.max.ms",
         LONG,
         "1000",
-        "Longest pause before a failed request is sent again.",
-        effect=LATER,
+        "Longest pause before a failed request is sent again; pauses double up to it.",
         minimum=0,
     ),
-    _admin("client.dns.lookup", STRING, "use_all_dns_ips", "How many addresses of a host are tried.", effect=LATER),
-    _admin("connections.max.idle.ms", LONG, "540000", "Milliseconds until an idle connection closes.", effect=LATER),
-    _admin("socket.connection.setup.timeout.ms", LONG, "10000", "Milliseconds one connection may take.", effect=LATER),
-    _admin("socket.connection.setup.timeout.max.ms", LONG, "30000", "Most that grows to.", effect=LATER),
     _admin(
-        "metadata.recovery.strategy", STRING, "rebootstrap", "What to do when no known broker answers.", effect=LATER
+        "client.dns.lookup",
+        ENUM,
+        "use_all_dns_ips",
+        "Each address of a host is tried; `resolve_canonical_bootstrap_servers_only` looks up the bootstrap servers' "
+        "canonical names first, as Kerberos may need.",
+        choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
+    _admin(
+        "connections.max.idle.ms",
+        LONG,
+        "540000",
+        "Milliseconds until a connection that is not used is closed; below 0 never.",
+    ),
+    _admin(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        "10000",
+        "Milliseconds a new connection may take, its login included; doubles with each failure.",
+    ),
+    _admin("socket.connection.setup.timeout.max.ms", LONG, "30000", "Most milliseconds that grows to."),
+    _admin(
+        "metadata.recovery.strategy",
+        ENUM,
+        "rebootstrap",
+        "What to do when no known broker can be reached: ask the bootstrap servers again, or go on trying.",
+        choices=("rebootstrap", "none"),
+        any_case=True,
     ),
     _admin(
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
         "300000",
-        "Milliseconds without an answer before the bootstrap servers are asked again.",
-        effect=LATER,
+        "Milliseconds without metadata before the bootstrap servers are asked again all the same.",
         minimum=0,
     ),
     _admin("config.providers", LIST, "", "Write it at top level instead.", effect=JVM),
@@ -103,8 +123,20 @@ CONSUMER_KEYS = (
         minimum=0,
     ),
     _consumer("check.crcs", BOOL, "true", "Whether each batch's checksum is checked before it is copied."),
-    _consumer("client.rack", STRING, "", "Rack of this client, to read from a near replica.", effect=LATER),
-    _consumer("default.api.timeout.ms", INT, "60000", "Milliseconds one call may take.", effect=LATER, minimum=0),
+    _consumer(
+        "client.rack",
+        STRING,
+        "",
+        "Rack of this client: partitions are read from replicas in it, where the brokers' `replica.selector.class` "
+        "names them.",
+    ),
+    _consumer(
+        "default.api.timeout.ms",
+        INT,
+        "60000",
+        "Milliseconds a question may take, with its repetitions; fetching goes on for ever.",
+        minimum=0,
+    ),
     _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading never creates a topic."),
     _read_jvm("auto.commit.interval.ms", INT, "5000", "Nothing is committed on the source.", minimum=0),
     _read_jvm("enable.auto.commit", BOOL, "true", "Nothing is committed on the source."),
@@ -174,12 +206,11 @@ PRODUCER_KEYS = (
         "delivery.timeout.ms",
         INT,
         "2147483647",
-        "Milliseconds a batch is tried before its task fails; Connect's default for its producers.",
+        "Milliseconds a batch is tried before the flow stops on it; Connect's default for its producers.",
         minimum=0,
     ),
-    _producer("retries", INT, "2147483647", "A batch is tried until `delivery.timeout.ms`.", effect=LATER, minimum=0),
     _producer(
-        "max.block.ms", LONG, "9223372036854775807", "Milliseconds to wait for metadata.", effect=LATER, minimum=0
+        "retries", INT, "2147483647", "How often a failed batch is sent again before the flow stops on it.", minimum=0
     ),
     _producer(
         "transaction.timeout.ms",
@@ -190,6 +221,13 @@ PRODUCER_KEYS = (
     ),
     _write_jvm("transactional.id", STRING, None, "A flow's group, connector and task name its transactions."),
     _write_jvm("transaction.two.phase.commit.enable", BOOL, "false", "Lets another system finish transactions."),
+    _write_jvm(
+        "max.block.ms",
+        LONG,
+        "9223372036854775807",
+        "No call blocks: a flow says at once what it waits for, and goes on when it is there.",
+        minimum=0,
+    ),
     _write_jvm("linger.ms", LONG, "5", "Batches arrive ready made; nothing waits for them to fill.", minimum=0),
     _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce without a pool.", minimum=0),
     _write_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
@@ -204,7 +242,25 @@ PRODUCER_KEYS = (
 
 ADMIN_KEYS = (
     *_SHARED,
-    _admin("bootstrap.controllers", LIST, "", "Controllers to ask instead of brokers.", effect=LATER),
-    _admin("default.api.timeout.ms", INT, "60000", "Milliseconds one call may take.", effect=LATER, minimum=0),
-    _admin("retries", INT, "2147483647", "How often a failed request is sent again.", effect=LATER, minimum=0),
+    _admin(
+        "bootstrap.controllers",
+        LIST,
+        "",
+        "Must be empty: a cluster has `bootstrap.servers`, and Kafka refuses both.",
+        form=Form.BROKERS,
+    ),
+    _admin(
+        "default.api.timeout.ms",
+        INT,
+        "60000",
+        "Milliseconds a request may take, with its repetitions.",
+        minimum=0,
+    ),
+    _admin(
+        "retries",
+        INT,
+        "2147483647",
+        "How often a request that no broker answered is sent again, as long as one can be reached.",
+        minimum=0,
+    ),
 )

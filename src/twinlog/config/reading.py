@@ -61,6 +61,10 @@ class Reading:
             return None
         return entry
 
+    def knows(self, name: str) -> bool:
+        """Whether there is such a key here."""
+        return name in self._table.exact
+
     def text(self, name: str) -> str:
         """A STRING, ENUM, CLASS or PASSWORD; empty where there is neither a value nor a default."""
         value = self._value(name)

@@ -139,7 +139,7 @@ def _check_form(key: Key, form: Form, value: Value) -> None:
     elif form in {Form.TOPIC_PART, Form.TOPIC}:
         for item in items:
             _check_topic(item, form)
-    elif form is Form.EMPTY and items:
+    elif form in {Form.EMPTY, Form.BROKERS} and items:
         raise ValueRefusedError(repr(", ".join(items)), form.value)
 
 

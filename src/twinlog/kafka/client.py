@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,14 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
+from twinlog.kafka.backoff import Backoff
+from twinlog.kafka.connections import Connections
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.reach import unreachable
 from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.versions import FETCH_VERSION, incompatible
-from twinlog.kafka.wire import FrameManager, RawProduce
+from twinlog.kafka.wire import RawProduce
 from twinlog.settings import ClientSettings
 from twinlog.topics import listed
 from twinlog.types import TopicName, TopicPartition
@@ -47,7 +49,8 @@ class Leader:
 class TopicMetadata:
     """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
 
-    `leaders` lacks those of its `partitions` that have none at the moment.
+    `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
+    partition and are online.
     """
 
     name: TopicName
@@ -55,6 +58,7 @@ class TopicMetadata:
     leaders: Mapping[int, Leader]
     error: int = 0
     partitions: int = 0
+    replicas: Mapping[int, Collection[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -67,8 +71,8 @@ class ClusterClient:
     loop: Loop
     alias: str
     settings: ClientSettings
-    _control: Any = field(init=False)
-    _data: Any = field(init=False)
+    _control: Connections = field(init=False)
+    _data: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
@@ -77,11 +81,9 @@ class ClusterClient:
         options = connection_options(self.settings)
         # With one more in flight kafka-python refuses a request at once.
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
-        self._control = FrameManager(self.loop.net, **limits, **options)
-        self._data = FrameManager(self.loop.net, **limits, **options)
-        for manager in (self._control, self._data):
-            # Metadata is asked for here, by name; the managers must never create a topic by asking.
-            manager.cluster.config["allow_auto_create_topics"] = False
+        self._control = Connections(self.loop.net, self.settings, **limits, **options)
+        self._data = Connections(self.loop.net, self.settings, **limits, **options)
+        self._data.share_metadata(self._control)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
         """Append nothing while `allowed()` is false, whatever waits already to be sent."""
@@ -129,8 +131,35 @@ class ClusterClient:
         return sorted(broker.node_id for broker in self._control.cluster.brokers())
 
     async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
-        """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError."""
-        return await self._send(self._control, request, node, timeout_s)
+        """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError.
+
+        A question to any broker that got no answer is asked again, `retries` times and for `default.api.timeout.ms`
+        or `timeout_s` seconds at most, and not when no broker at all can be reached: then nobody should have to wait
+        to be told.
+        """
+        settings = self.settings
+        most_s = settings.default_api_timeout_ms / 1000
+        most_s = most_s if timeout_s is None else min(most_s, timeout_s)
+        request_s = min(most_s, settings.request_timeout_ms / 1000 if timeout_s is None else timeout_s)
+        if node is not None:
+            return await self._send(self._control, request, node, request_s)
+        give_up_at = time.monotonic() + most_s
+        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        for tries_left in range(settings.retries, -1, -1):
+            try:
+                return await self._send(self._control, request, None, request_s)
+            except RefusedError:
+                raise
+            except ClusterError:
+                pause_s = backoff.failed()
+                if self._control.cut_off:
+                    self._control.rebootstrap()
+                    raise
+                if self._control.closed or not tries_left or time.monotonic() + pause_s >= give_up_at:
+                    raise
+            await self.loop.sleep(pause_s)
+            request_s = min(request_s, give_up_at - time.monotonic())
+        raise AssertionError("the last try returns or raises")
 
     async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
         """Send on the data connection of a broker."""
@@ -177,11 +206,13 @@ class ClusterClient:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
+        self._control.metadata_wanted()
         response = await self.ask(request)
+        if response.error_code == Code.REBOOTSTRAP_REQUIRED:
+            self._control.rebootstrap()
         if not response.brokers:
             raise ClusterError(f"cluster {self.alias}: its metadata names no broker")
-        for manager in (self._control, self._data):
-            manager.cluster.update_metadata(response)
+        self._control.cluster.update_metadata(response)
         found = {}
         for topic in response.topics:
             found[TopicName(topic.name)] = TopicMetadata(
@@ -194,6 +225,10 @@ class ClusterClient:
                 },
                 error=topic.error_code,
                 partitions=len(topic.partitions),
+                replicas={
+                    part.partition_index: set(part.replica_nodes) - set(part.offline_replicas or ())
+                    for part in topic.partitions
+                },
             )
         self._topics.update(found)
         return found
@@ -206,6 +241,11 @@ class ClusterClient:
         """The partition's leader by the last `refresh`; None while unknown."""
         topic = self._topics.get(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
+
+    def holds(self, partition: TopicPartition, node: int) -> bool:
+        """Whether a broker has an online replica of the partition, by the last `refresh`."""
+        topic = self._topics.get(partition.topic)
+        return topic is not None and node in topic.replicas.get(partition.partition, ())
 
     async def list_offsets(
         self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False, log_end: bool = False

@@ -65,10 +65,17 @@ class FetchSession:
         self._known: dict[TopicPartition, FetchPosition] = {}
 
     async def fetch(
-        self, wanted: Mapping[TopicPartition, FetchPosition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+        self,
+        wanted: Mapping[TopicPartition, FetchPosition],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        rack: str = "",
     ) -> list[Fetched]:
         """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
 
+        A leader that is told our `rack` may send us to a replica near it instead (KIP-392).
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
         version = self._client.fetch_version
@@ -88,7 +95,7 @@ class FetchSession:
             session_epoch=self._epoch,
             topics=self._topics(ask),
             forgotten_topics_data=self._forgotten(forgotten),
-            rack_id="",
+            rack_id=rack,
             max_version=version,
             min_version=version,
         )
@@ -96,7 +103,8 @@ class FetchSession:
             at.topic_id: part.topic for part, at in (*self._known.items(), *wanted.items()) if at.topic_id is not None
         }
         try:
-            response: FetchAnswer = await self._client.send(request, self._node, max_wait_ms / 1000 + 30)
+            timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
+            response: FetchAnswer = await self._client.send(request, self._node, timeout_s)
         except Exception:
             self._reset()
             raise

@@ -37,6 +37,7 @@ class PartitionAnswer:
     """One partition's part of the response; `records` is a writable view, complete batches first.
 
     `diverging_epoch` and `diverging_end` say where the broker's log parts from what was read, -1 when it does not.
+    `preferred_replica` is the broker that a leader sends us to instead of giving records (KIP-392), -1 for none.
     """
 
     partition: int
@@ -48,6 +49,7 @@ class PartitionAnswer:
     records: memoryview
     diverging_epoch: int = -1
     diverging_end: int = -1
+    preferred_replica: int = -1
 
 
 @dataclass(slots=True)
@@ -93,11 +95,13 @@ def _read_partition(frame: memoryview, at: int) -> tuple[PartitionAnswer, int]:
     for _ in range(count - 1):
         aborted.append(AbortedTransaction(*_TRANSACTION.unpack_from(frame, at)))
         at = skip_tags(frame, at + _TRANSACTION.size)
-    size, at = read_unsigned(frame, at + _INT.size)  # behind the preferred read replica
+    (preferred,) = _INT.unpack_from(frame, at)
+    size, at = read_unsigned(frame, at + _INT.size)
     end = at + max(0, size - 1)
     if end > len(frame):
         raise ValueError(f"{size - 1} bytes of records in a frame with {len(frame) - at} left")
     part = PartitionAnswer(index, error, high_watermark, last_stable, log_start, aborted, frame[at:end])
+    part.preferred_replica = preferred
     at = end
     tags, at = read_unsigned(frame, at)
     for _ in range(tags):

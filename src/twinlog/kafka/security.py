@@ -17,6 +17,9 @@ def connection_options(settings: ClientSettings) -> dict[str, Any]:
         "reconnect_backoff_ms": settings.reconnect_backoff_ms,
         "reconnect_backoff_max_ms": settings.reconnect_backoff_max_ms,
         "metadata_max_age_ms": settings.metadata_max_age_ms,
+        "connections_max_idle_ms": settings.connections_max_idle_ms,
+        "socket_connection_setup_timeout_ms": settings.connection_setup_timeout_ms,
+        "socket_connection_setup_timeout_max_ms": settings.connection_setup_timeout_max_ms,
         "security_protocol": settings.security_protocol,
         "socket_options": socket_options(settings.receive_buffer_bytes, settings.send_buffer_bytes),
     }

@@ -3,7 +3,7 @@
 kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB
 at a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
 received straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is
-joined once. This module, `transport` and `selector` are the only ones that know these inner layers;
+joined once. This module, `connections`, `transport` and `selector` are the only ones that know these inner layers;
 `tests/integration/test_wire_contract.py` holds the library to them.
 """
 
@@ -30,6 +30,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.parser import KafkaProtocol
 
+from twinlog.kafka.addresses import beginning_with
 from twinlog.kafka.fetch_response import read_fetch_response
 from twinlog.kafka.transport import PlainTransport, TlsTransport
 from twinlog.kafka.varint import skip_tags, uvarint
@@ -183,11 +184,12 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     def __init__(self, net: Any, **configs: Any) -> None:
         super().__init__(net, **configs)
         self.failures: dict[str, BaseException] = {}
+        self._silent: dict[tuple[str, int], int] = {}
         self.may_send: Callable[[], bool] = lambda: True
         self._refresh_metadata = self.cluster.refresh_metadata
         self.cluster.refresh_metadata = self._note_refresh
 
-    async def _note_refresh(self, node_id: Any) -> Any:
+    async def _note_refresh(self, node_id: Any = None) -> Any:
         # A bootstrap drops this error and tries on.
         try:
             return await self._refresh_metadata(node_id)
@@ -220,7 +222,8 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         self.close()
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        sock = await _open_socket(self._net, node.host, node.port, self.config["socket_options"], timeout_at)
+        options = self.config["socket_options"]
+        sock = await _open_socket(self._net, node.host, node.port, options, timeout_at, self._silent)
         transport: Any
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
@@ -228,21 +231,52 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         else:
             transport = PlainTransport(self._net, sock, host=node.host)
         transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send)
+        transport._net = _Impatient(self._net, timeout_at)
         try:
             await transport.handshake()
         except Exception as error:
             transport.abort()
             raise KafkaConnectionError(f"Handshake failed: {error}") from error
+        finally:
+            transport._net = self._net
         return transport
 
 
+class _Impatient:
+    """A loop for a handshake, which the library would wait for without end."""
+
+    def __init__(self, net: Any, timeout_at: float | None) -> None:
+        self._net = net
+        self._timeout_at = timeout_at
+
+    def wait_read(self, sock: Any) -> Any:
+        return self._net.wait_read(sock, self._timeout_at)
+
+    def wait_write(self, sock: Any) -> Any:
+        return self._net.wait_write(sock, self._timeout_at)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._net, name)
+
+
 async def _open_socket(
-    net: Any, host: str, port: int, options: Sequence[tuple[int, int, int]], timeout_at: float | None
+    net: Any,
+    host: str,
+    port: int,
+    options: Sequence[tuple[int, int, int]],
+    timeout_at: float | None,
+    silent: dict[tuple[str, int], int],
 ) -> socket.socket:
-    """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector."""
+    """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector.
+
+    Each address of the host is tried, but one that is `silent` takes all the time there is; the next call begins with
+    the address behind it (Kafka class ClusterConnectionStates).
+    """
     sockets = KafkaNetSocket()
     error = KafkaConnectionError("DNS Resolution failure")
-    for family, kind, protocol, _, address in sockets.dns_lookup(host, port):
+    first = silent.get((host, port), 0)
+    addresses = beginning_with(sockets.dns_lookup(host, port), first)
+    for turn, (family, kind, protocol, _, address) in enumerate(addresses):
         sock = sockets.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
@@ -251,6 +285,7 @@ async def _open_socket(
             return cast(socket.socket, await sockets.sock_connect(net, sock, address, timeout_at=timeout_at))
         except KafkaTimeoutError:
             sock.close()
+            silent[host, port] = (first + turn + 1) % len(addresses)
             raise KafkaConnectionError("Connection timed out") from None
         except (OSError, KafkaConnectionError) as failure:
             sock.close()

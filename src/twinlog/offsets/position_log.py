@@ -8,6 +8,7 @@ from functools import partial
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka import faults
+from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.faults import Code
 from twinlog.kafka.partitioner import partition_for
@@ -19,8 +20,6 @@ from twinlog.write.appends import Append
 from twinlog.write.encode import encode_batch
 from twinlog.write.keyed import record_body
 from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
-
-RETRY_S = 0.1
 
 _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 
@@ -99,7 +98,9 @@ class PositionLog:
     def _troubled(self, where: TopicPartition, sent: Sent) -> None:
         code, queue = sent.code, self._queues[where]
         if code == NO_ANSWER or code in faults.RETRIABLE:
-            queue.retry(time.monotonic() + RETRY_S)
+            client = self._settings.producer.client
+            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
+            queue.retry(time.monotonic() + pause)
             self._offer(queue)
         elif faults.refused(code):
             self._heard(self._client.lacks("WRITE", f"topic {self.topic}", "storing positions"))

@@ -1,4 +1,7 @@
-"""Reads source partitions: one long poll per broker, so that a new record travels on within a millisecond."""
+"""Reads source partitions: one long poll per broker, so that a new record travels on within a millisecond.
+
+A partition is asked of its leader, or of a replica in our rack that the leader named (`nearest`).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch import Fetched, FetchPosition, FetchSession
 from twinlog.kafka.loop import Loop, Signal
+from twinlog.read.nearest import NearestReplicas
 from twinlog.settings import ConsumerSettings
 from twinlog.types import TopicName, TopicPartition
 
@@ -50,6 +55,7 @@ class SourceReader:
         self._cursors = cursors
         self._deliver = deliver
         self._lost = lost
+        self._nearest = NearestReplicas(client, settings.client_rack, settings.client.metadata_max_age_ms / 1000)
         self._polls: dict[int, _Poll] = {}
         self._stale = loop.signal()
         self._stopped = False
@@ -62,21 +68,20 @@ class SourceReader:
     def wake(self) -> None:
         """Cursors were added or taken away, or leaders moved: look at all of them."""
         for cursor in self._cursors:
-            leader = self._client.leader(cursor)
-            if leader is None:
+            node = self._nearest.node(cursor)
+            if node is None:
                 self._stale.set()
-            elif leader.node not in self._polls:
-                self._polls[leader.node] = poll = _Poll(self._loop)
-                self._loop.start(self._run, leader.node, poll)
+            else:
+                self._poll(node)
         for poll in self._polls.values():
             poll.rebuild = True
             poll.wake.set()
 
     def resume(self, partition: TopicPartition) -> None:
-        """One partition that was held back wants more."""
-        leader = self._client.leader(partition)
-        if leader is not None and leader.node in self._polls:
-            poll = self._polls[leader.node]
+        """One partition that was held back wants more, or is to be read elsewhere from now on."""
+        node = self._nearest.node(partition)
+        if node is not None:
+            poll = self._poll(node)
             poll.changed.add(partition)
             poll.wake.set()
 
@@ -89,6 +94,13 @@ class SourceReader:
         self._stale.set()
         for poll in self._polls.values():
             poll.wake.set()
+
+    def _poll(self, node: int) -> _Poll:
+        poll = self._polls.get(node)
+        if poll is None:
+            self._polls[node] = poll = _Poll(self._loop)
+            self._loop.start(self._run, node, poll)
+        return poll
 
     async def _keep_leaders(self) -> None:
         while True:
@@ -109,6 +121,7 @@ class SourceReader:
     async def _run(self, node: int, poll: _Poll) -> None:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
+        backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
         while not self._stopped:
             self._choose(node, poll)
             wanted = poll.wanted
@@ -122,21 +135,48 @@ class SourceReader:
                     max_wait_ms=min(SHORT_WAIT_MS, wait_ms) if poll.held_back else wait_ms,
                     min_bytes=settings.fetch_min_bytes,
                     max_bytes=min(MAX_FETCH_BYTES, settings.fetch_max_bytes),
+                    rack=self._nearest.rack,
                 )
             except RefusedError as error:
                 self._lost(error)
                 return
             except TwinlogError as error:
                 self.trouble = str(error)
+                for partition in self._nearest.lost(node):
+                    poll.changed.add(partition)
+                    self.resume(partition)
                 self.refresh()
-                await self._loop.sleep(settings.client.retry_backoff_ms / 1000)
+                await self._loop.sleep(backoff.failed())
                 continue
             self.trouble = None
+            settled = True
             for fetched in answers:
                 asked = wanted.get(fetched.partition)
                 if asked is not None and not self._stopped:
-                    self._deliver(asked, fetched)
                     poll.changed.add(fetched.partition)
+                    settled = self._take(node, asked, fetched) and settled
+            if settled:
+                backoff.worked()
+            else:
+                self.refresh()
+                await self._loop.sleep(backoff.failed())
+
+    def _take(self, node: int, asked: FetchPosition, fetched: Fetched) -> bool:
+        """Deliver one answer, or find another broker to ask; False when the next one may have no better answer."""
+        nearest, partition, answer = self._nearest, fetched.partition, fetched.answer
+        settled = True
+        if not nearest.leads(partition, node):
+            if answer.error or answer.diverging_epoch >= 0:
+                # Only the leader knows what is missing: a follower's log may just be shorter.
+                nearest.leave(partition, node)
+                self.resume(partition)
+                return False
+            nearest.took(partition, node, answer)
+        elif answer.preferred_replica >= 0 and not answer.error:
+            settled = nearest.follow(partition, answer)
+            self.resume(partition)
+        self._deliver(asked, fetched)
+        return settled
 
     def _choose(self, node: int, poll: _Poll) -> None:
         """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
@@ -148,8 +188,10 @@ class SourceReader:
             changed = set(self._cursors)
         for partition in changed:
             cursor = self._cursors.get(partition)
-            leader = self._client.leader(partition)
-            position = None if cursor is None or leader is None or leader.node != node else cursor.fetch_position()
+            where = self._nearest.node(partition)
+            position = None if cursor is None or where != node else cursor.fetch_position()
+            if cursor is not None and where != node and partition in poll.wanted:
+                self.resume(partition)
             if position is None:
                 poll.wanted.pop(partition, None)
             else:

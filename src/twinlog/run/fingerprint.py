@@ -1,7 +1,7 @@
 """What a flow was told, short enough to travel with its process, to find out whether two processes were told the same.
 
-Each setting is there by the name of its key with a hash of its value. Credentials are left out: hosts may have their
-own, and a hash of a short password can be guessed.
+Each setting is there by the name of its key with a hash of its value. Credentials and racks are left out: hosts may
+have their own, and a hash of a short password can be guessed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from twinlog.settings import (
 Fingerprint = Mapping[str, str]
 """Hash of a value by the name of its key."""
 
-_LEFT_OUT = frozenset({"source", "target", "connector_name", "worker_group_id", "client_id", "sasl_username"})
+_LEFT_OUT = frozenset(
+    {"source", "target", "connector_name", "worker_group_id", "client_id", "sasl_username", "client_rack"}
+)
 
 _KEYS = {
     "separator": "replication.policy.separator",
@@ -46,8 +48,16 @@ _KEYS = {
     "compression_level": "compression.type",
     "max_in_flight": "max.in.flight.requests.per.connection",
     "merge_batch_bytes": "batch.size",
+    "connection_setup_timeout_ms": "socket.connection.setup.timeout.ms",
+    "connection_setup_timeout_max_ms": "socket.connection.setup.timeout.max.ms",
+    "canonical_bootstrap": "client.dns.lookup",
+    "rebootstrap": "metadata.recovery.strategy",
+    "rebootstrap_trigger_ms": "metadata.recovery.rebootstrap.trigger.ms",
 }
 """Keys of fields that are not spelled like them."""
+
+_NO_KEYS = frozenset({("consumer", "retries"), ("producer", "default_api_timeout_ms")})
+"""Fields of a client that its role has no key for."""
 
 _OF_THE_CLUSTER = ("bootstrap.", "security.", "sasl.", "ssl.")
 """Keys of a client that are written for the whole cluster."""
@@ -90,6 +100,8 @@ def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
         value = getattr(settings, own.name)
         if isinstance(value, ClientSettings):
             yield from _client(value, alias, role)
+            continue
+        if (role, own.name) in _NO_KEYS:
             continue
         key = _key(own.name)
         yield f"{alias}.{key}" if key.startswith(_OF_THE_CLUSTER) else f"{alias}.{role}.{key}", value

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch import Fetched, FetchPosition
 from twinlog.kafka.loop import Loop
@@ -46,6 +47,9 @@ DRAIN_S = 2.0
 
 LAST_EPOCH = 32_767
 """Largest producer epoch; a new producer id follows it."""
+
+NO_LIMIT_MS = 2**31 - 1
+"""Connect's own `delivery.timeout.ms`: batches are tried for ever."""
 
 MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
@@ -140,7 +144,7 @@ class Copier:
             more=self._reader.resume,
             moved=self._has_moved,
             leaderless=self._appender.refresh,
-            pause=lambda part, seconds: self._later(self._pause, part, seconds),
+            pause=lambda part, refusals: self._later(self._pause, part, refusals),
             check=lambda part, end: self._later(self._check, part, end),
             resolve=lambda part: self._later(self._resolve_again, part),
             limit=lambda part: self._later(self._limits.look, part),
@@ -161,6 +165,8 @@ class Copier:
             await self.insist(self.transactions.start)
         self._reader.start()
         self._appender.start(self._wanted)
+        if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
+            self.loop.start(self._keep_deadlines)
         if self._syncs is not None:
             self.loop.start(self._syncs.run)
 
@@ -256,7 +262,7 @@ class Copier:
             self._rules,
             identity,
             max_fetch_bytes=self.settings.consumer.max_partition_fetch_bytes,
-            max_in_flight=self.settings.producer.max_in_flight,
+            producer=self.settings.producer,
             hooks=self._hooks,
             sequence=sequence,
         )
@@ -360,6 +366,13 @@ class Copier:
             except ClusterError:
                 continue
 
+    async def _keep_deadlines(self) -> None:
+        while not self.stopped:
+            await self.loop.sleep(min(1.0, self.settings.producer.delivery_timeout_ms / 10_000))
+            now = time.monotonic()
+            for part in list(self.partitions.values()):
+                part.check_delivery(now)
+
     async def _store_positions(self, parts: Sequence[PartitionCopy]) -> None:
         stored = await self._store(lambda: {part.source: part.acknowledged for part in parts})
         for part in parts:
@@ -405,10 +418,11 @@ class Copier:
     def _later(self, step: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         self.loop.start(step, *args)
 
-    async def _pause(self, part: PartitionCopy, seconds: float) -> None:
+    async def _pause(self, part: PartitionCopy, refusals: int) -> None:
         part.paused = True
         self._reader.refresh()
-        await self.loop.sleep(seconds)
+        client = self.settings.consumer.client
+        await self.loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
         part.go_on()
 
     async def _check(self, part: PartitionCopy, end: int | None) -> None:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 from twinlog.errors import CopyError, RecordTooLargeError, RefusedError, TwinlogError
 from twinlog.kafka import faults
+from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
+from twinlog.settings import ProducerSettings
 from twinlog.task.grant import Grant
 from twinlog.types import TopicPartition
 from twinlog.write.appender import NO_ANSWER
@@ -25,7 +27,6 @@ from twinlog.write.split import split_append
 READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended."""
 
-RETRY_S = 0.1
 SURE_S = 5.0
 """How long an answer about the remote topic's limit counts."""
 
@@ -58,7 +59,7 @@ class PartitionCopy:
         identity: ProducerIdentity,
         *,
         max_fetch_bytes: int,
-        max_in_flight: int,
+        producer: ProducerSettings,
         hooks: Hooks,
         sequence: int = 0,
     ) -> None:
@@ -75,7 +76,7 @@ class PartitionCopy:
             identity,
             self._acknowledged,
             self._troubled,
-            max_in_flight=max_in_flight,
+            max_in_flight=producer.max_in_flight,
             sequence=sequence,
         )
         self.transactional = identity.transactional
@@ -95,9 +96,11 @@ class PartitionCopy:
         self._most_bytes = rules.max_batch_bytes
         self._sure_until = 0.0
         self._hooks = hooks
+        self._producer = producer
         self._max_fetch_bytes = max_fetch_bytes
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
+        self._refusals = 0
         self.held_back = False
         self._uncommitted: list[tuple[Append, int, int]] = []
         self._leeway = identity.transactional
@@ -160,6 +163,7 @@ class PartitionCopy:
             self._refused(fetched)
             return
         self.trouble = None
+        self._refusals = 0
         self.high_watermark = fetched.high_watermark
         committed = self.rules.read_committed and fetched.last_stable_offset >= 0
         self.end = fetched.last_stable_offset if committed else fetched.high_watermark
@@ -222,7 +226,8 @@ class PartitionCopy:
             self.fail(self._hooks.source_lacks("READ", f"topic {self.source.topic}", "copying it"))
         else:
             self.trouble = f"source: {faults.name_of(code)}"
-            self._hooks.pause(self, RETRY_S)
+            self._refusals += 1
+            self._hooks.pause(self, self._refusals)
 
     # Append.
 
@@ -323,7 +328,12 @@ class PartitionCopy:
         code = sent.code
         if code == NO_ANSWER or code in faults.RETRIABLE:
             self.trouble = "target: no answer" if code == NO_ANSWER else f"target: {faults.name_of(code)}"
-            self.queue.retry(time.monotonic() + RETRY_S)
+            if sent.failures > self._producer.retries:
+                self.fail(self._gave_up(sent.append, f"retries = {self._producer.retries}"))
+                return
+            client = self._producer.client
+            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
+            self.queue.retry(time.monotonic() + pause)
             self._hooks.leaderless()
             self._hooks.offer(self.queue)
         elif self.transactional and code in faults.TRANSACTION_LOST:
@@ -348,6 +358,18 @@ class PartitionCopy:
                     f"{sent.append.next_source_offset - 1} of {self.source}: {faults.explain(code)}"
                 )
             )
+
+    def check_delivery(self, now: float) -> None:
+        """Fail when the target has not acknowledged anything that waits for `delivery.timeout.ms`."""
+        limit_ms = self._producer.delivery_timeout_ms
+        if not self.failed and not self.left and self.queue.overdue(now, limit_ms / 1000):
+            self.fail(self._gave_up(self.queue.first, f"delivery.timeout.ms = {limit_ms}"))
+
+    def _gave_up(self, append: Append, limit: str) -> CopyError:
+        return CopyError(
+            f"{self.remote}: the target did not take source offsets {append.first_source_offset} to "
+            f"{append.next_source_offset - 1} of {self.source} within {limit} ({self.trouble or 'no answer yet'})"
+        )
 
     def _too_large(self, sent: Sent) -> None:
         # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
@@ -407,7 +429,7 @@ class Hooks:
     more: Callable[[TopicPartition], None]
     moved: Callable[[], None]
     leaderless: Callable[[], None]
-    pause: Callable[[PartitionCopy, float], None]
+    pause: Callable[[PartitionCopy, int], None]
     check: Callable[[PartitionCopy, int | None], None]
     resolve: Callable[[PartitionCopy], None]
     limit: Callable[[PartitionCopy], None]

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka import faults
+from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
@@ -305,6 +306,8 @@ class Transactions:
 
     async def _insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until the cluster has answered it."""
+        client = self._settings.producer.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
         while True:
             try:
                 result = await step()
@@ -314,7 +317,7 @@ class Transactions:
                 if self.ended:
                     raise
                 self.trouble = str(error)
-                await self._loop.sleep(RETRY_S)
+                await self._loop.sleep(backoff.failed())
             else:
                 return result
 

@@ -86,6 +86,8 @@ class TargetAppender:
             except TwinlogError as error:
                 if isinstance(error, RefusedError):
                     self._lost(error)
+            for broker in self._brokers.values():
+                broker.move_on()
             homeless, self._homeless = self._homeless, {}
             for queue in homeless:
                 self.offer(queue)
@@ -105,6 +107,16 @@ class _BrokerAppender:
     def offer(self, queue: AppendQueue) -> None:
         self._ready[queue] = None
         self.wake.set()
+
+    def move_on(self) -> None:
+        """What waits to be sent here again goes to its new leader at once (KAFKA-15415)."""
+        leader = self._appender._client.leader
+        for queue in self._ready:
+            if queue.not_before:
+                there = leader(queue.partition)
+                if there is not None and there.node != self._node:
+                    queue.not_before = 0.0
+                    self.wake.set()
 
     async def run(self) -> None:
         owner = self._appender

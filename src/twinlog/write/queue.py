@@ -6,6 +6,7 @@ flight, sequence numbers without a hole, and a batch that is sent again keeps it
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,13 +45,17 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Sent:
-    """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target)."""
+    """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target).
+
+    `failures` counts how often it was what kept the others from going on.
+    """
 
     append: Append
     sequence: int
     state: State = State.FLYING
     code: int = 0
     base_offset: int = -1
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class AppendQueue:
         "pending",
         "queued_bytes",
         "stopped",
+        "waits_since",
     )
 
     def __init__(
@@ -104,6 +110,7 @@ class AppendQueue:
         self.pending: deque[Append] = deque()
         self.queued_bytes = 0
         self.not_before = 0.0
+        self.waits_since = 0.0
         self.stopped = False
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
@@ -117,6 +124,8 @@ class AppendQueue:
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
+        if self.idle:
+            self.waits_since = time.monotonic()
         self.pending.extend(appends)
         for append in appends:
             self.queued_bytes += append.bytes
@@ -125,6 +134,11 @@ class AppendQueue:
     def idle(self) -> bool:
         """Nothing waits and nothing is in flight."""
         return not self.pending and not self._window
+
+    @property
+    def first(self) -> Append:
+        """The append that the others wait for; there must be one."""
+        return self._window[0].append if self._window else self.pending[0]
 
     @property
     def flying(self) -> int:
@@ -139,6 +153,10 @@ class AppendQueue:
     def next_sequence(self) -> int:
         """Sequence number of the next append."""
         return self._next_sequence
+
+    def overdue(self, now: float, limit_s: float) -> bool:
+        """Whether the first append has waited to be acknowledged for longer than `limit_s` at a monotonic time."""
+        return not self.idle and now - self.waits_since > limit_s
 
     def next_bytes(self, now: float) -> int:
         """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
@@ -180,11 +198,13 @@ class AppendQueue:
         while window and window[0].state is State.DONE:
             done = window.popleft()
             self._known = True
+            self.waits_since = time.monotonic()
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._flying and window:
             # What is left failed, or was appended behind one that failed; the first one says what to do.
             self.stopped = True
+            window[0].failures += 1
             self._troubled(window[0])
 
     def retry(self, not_before: float) -> None:

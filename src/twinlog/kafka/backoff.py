@@ -1,0 +1,42 @@
+"""How long to wait before a failed request is sent again (KIP-580, Kafka class ExponentialBackoff)."""
+
+from __future__ import annotations
+
+import random
+
+_JITTER = 0.2
+
+
+def pause_s(failures: int, initial_ms: int, most_ms: int) -> float:
+    """Seconds to wait after the `failures`th failure in a row: twice as long each time, with a jitter of 20 %.
+
+    When the most is below the first pause, every pause is the most, as in Kafka.
+
+    >>> pause_s(1, 500, 100)
+    0.1
+    """
+    if most_ms <= initial_ms:
+        return most_ms / 1000
+    # More doublings than any pause has room for.
+    grown = max(initial_ms, 1) << min(failures - 1, 63)
+    return min(min(grown, most_ms) * random.uniform(1 - _JITTER, 1 + _JITTER), most_ms) / 1000
+
+
+class Backoff:
+    """Counts the failures of one thing that is tried again and again."""
+
+    __slots__ = ("_failures", "_initial_ms", "_most_ms")
+
+    def __init__(self, initial_ms: int, most_ms: int) -> None:
+        self._initial_ms = initial_ms
+        self._most_ms = most_ms
+        self._failures = 0
+
+    def failed(self) -> float:
+        """Note a failure; returns how many seconds to wait."""
+        self._failures += 1
+        return pause_s(self._failures, self._initial_ms, self._most_ms)
+
+    def worked(self) -> None:
+        """The next failure is the first again."""
+        self._failures = 0

@@ -1,0 +1,277 @@
+"""Connections follow the settings of their client: where brokers are looked for, how long, and what is kept open."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+from kafka.net.inet import KafkaNetSocket
+
+from harness.wait import wait_for
+from tests.unit.kafka.fake_broker import FakeBroker
+from twinlog.errors import ClusterError
+from twinlog.kafka.addresses import canonical
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.settings import ClientSettings
+
+ENOUGH_S = 20.0
+QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
+
+Connect = Callable[[ClientSettings], ClusterClient]
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    loop.net.start()
+    yield loop
+    loop.net.stop(timeout_ms=2000)
+    loop.close()
+
+
+@pytest.fixture
+def clients(loop: Loop) -> Iterator[Connect]:
+    """Makes clients that are closed after the test."""
+    made: list[ClusterClient] = []
+
+    def make(settings: ClientSettings) -> ClusterClient:
+        made.append(ClusterClient(loop, "north", settings))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def moved(loop: Loop, clients: Connect) -> Iterator[tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]]:
+    """A function that connects a client to a broker, which then is at another address, as only the bootstrap server
+    knows; and the broker where it was and where it is."""
+    with FakeBroker() as bootstrap, FakeBroker() as before, FakeBroker() as now:
+        bootstrap.brokers = before.brokers = {1: before.port}
+        now.brokers = {1: now.port}
+
+        def connect(**settings: Any) -> ClusterClient:
+            client = clients(replace(QUICK, bootstrap_servers=(bootstrap.address,), **settings))
+            loop.run(client.connect)
+            loop.run(client.refresh, [])
+            assert before.asked == 1
+            bootstrap.brokers = {1: now.port}
+            return client
+
+        yield connect, before, now
+
+
+def answered(loop: Loop, client: ClusterClient) -> bool:
+    try:
+        loop.run(client.refresh, [])
+    except ClusterError:
+        return False
+    return True
+
+
+# -- where brokers are looked for
+
+
+def test_brokers_that_moved_are_asked_for_at_the_bootstrap_servers(
+    loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
+) -> None:
+    connect, before, now = moved
+    client = connect()
+    before.close()
+    wait_for(lambda: answered(loop, client) and now.asked, ENOUGH_S, "the broker is found where it is now")
+    assert client._control.rebootstraps == 1
+
+
+def test_without_recovery_they_are_not(
+    loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
+) -> None:
+    connect, before, now = moved
+    client = connect(rebootstrap=False)
+    before.close()
+    refused = [answered(loop, client) for _ in range(10)]
+    assert not any(refused)
+    assert (now.connections, client._control.rebootstraps) == (0, 0)
+
+
+def test_a_broker_that_says_nothing_for_long_is_looked_for_elsewhere(
+    loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
+) -> None:
+    connect, before, now = moved
+    client = connect(rebootstrap_trigger_ms=200, request_timeout_ms=50)
+    before.silent = True
+    begun = time.monotonic()
+    wait_for(lambda: answered(loop, client) and now.asked, ENOUGH_S, "the broker is found where it is now")
+    assert time.monotonic() - begun >= 0.2
+    wait_for(lambda: not before.connected, ENOUGH_S, "connections to where it was are closed")
+
+
+# -- questions that get no answer
+
+
+def test_a_question_that_gets_no_answer_is_asked_again(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+        broker.drop = 3
+        loop.run(client.refresh, [])
+        assert broker.drop == 0
+
+
+def test_no_more_often_than_it_may_be(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,), retries=2))
+        loop.run(client.connect)
+        broker.drop = 1000
+        before = broker.asked
+        # The library asks too, when a connection is lost; so only this client's questions are counted.
+        asked: list[Any] = []
+        send = client._control.send
+        client._control.send = lambda *these, **those: asked.append(these) or send(*these, **those)  # type: ignore[func-returns-value]
+        with pytest.raises(ClusterError):
+            loop.run(client.ask, client._control.cluster.metadata_request())
+        assert broker.asked > before
+        assert 3 <= len(asked) <= 3 + (broker.asked - before)
+
+
+def test_no_longer_than_it_may_take(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker, FakeBroker() as other:
+        broker.brokers = other.brokers = {1: broker.port, 2: other.port}
+        settings = replace(QUICK, bootstrap_servers=(broker.address,), default_api_timeout_ms=400)
+        client = clients(settings)
+        loop.run(client.connect)
+        broker.silent = other.silent = True
+        begun = time.monotonic()
+        with pytest.raises(ClusterError):
+            loop.run(client.refresh, [])
+        assert 0.3 < time.monotonic() - begun < 5
+
+
+# -- opening
+
+
+def test_one_silent_server_does_not_take_the_time_of_the_others(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as mute, FakeBroker() as broker:
+        mute.mute = True
+        broker.brokers = {1: broker.port}
+        settings = replace(QUICK, connection_setup_timeout_ms=100, connection_setup_timeout_max_ms=200)
+        for _ in range(4):
+            client = clients(replace(settings, bootstrap_servers=(mute.address, broker.address)))
+            loop.run(client.connect, 10.0)
+            assert client.connected
+
+
+def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(
+            replace(
+                QUICK,
+                bootstrap_servers=(broker.address,),
+                connection_setup_timeout_ms=20,
+                connection_setup_timeout_max_ms=100,
+                retries=0,
+            )
+        )
+        control = client._control
+        loop.run(client.connect)
+        broker.mute = True
+        times: set[float] = set()
+
+        def grown() -> bool:
+            answered(loop, client)
+            times.add(control.socket_connection_setup_timeout_ms(1))
+            return max(times) > 70
+
+        wait_for(grown, ENOUGH_S, "the time for a connection grows")
+        assert max(times) <= 120
+        assert control.cut_off
+
+
+def test_the_address_behind_a_silent_one_is_tried_next(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        mine = KafkaNetSocket().dns_lookup("127.0.0.1", broker.port)
+        (silent,) = KafkaNetSocket().dns_lookup("127.0.0.9", 9)
+        tried: list[str] = []
+        connect = KafkaNetSocket.sock_connect
+
+        async def sock_connect(self: Any, net: Any, sock: Any, address: Any, timeout_at: float) -> Any:
+            tried.append(address[0])
+            if address[0] == "127.0.0.9":
+                raise KafkaTimeoutError("silence")
+            return await connect(self, net, sock, address, timeout_at)
+
+        monkeypatch.setattr(KafkaNetSocket, "dns_lookup", lambda *_: [silent, *mine])
+        monkeypatch.setattr(KafkaNetSocket, "sock_connect", sock_connect)
+        client = clients(replace(QUICK, bootstrap_servers=(f"several.example:{broker.port}",)))
+        loop.run(client.connect)
+        assert tried[:2] == ["127.0.0.9", "127.0.0.1"]
+
+
+def test_canonical_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = {"one": ["10.0.0.1", "10.0.0.2"], "two": ["10.0.0.2"]}
+
+    def getaddrinfo(host: str, port: int, *_: Any) -> list[Any]:
+        if host not in hosts:
+            raise socket.gaierror("unknown")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in hosts[host]]
+
+    def getnameinfo(address: tuple[str, int], _: int) -> tuple[str, str]:
+        if address[0] == "10.0.0.2":
+            raise socket.gaierror("no name")
+        return "one.example.com", str(address[1])
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getnameinfo", getnameinfo)
+    assert canonical(["one:1", "two:1", "three:2"]) == ["one.example.com:1", "10.0.0.2:1", "three:2"]
+
+
+def test_bootstrap_servers_are_named_canonically_only_when_asked_for(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        monkeypatch.setattr("twinlog.kafka.connections.canonical", lambda servers: [broker.address])
+        settings = replace(QUICK, bootstrap_servers=("alias.invalid:1",))
+        loop.run(clients(replace(settings, canonical_bootstrap=True)).connect)
+        with pytest.raises(ClusterError, match=r"alias\.invalid"):
+            loop.run(clients(settings).connect, 0.2)
+
+
+# -- keeping
+
+
+def test_what_nobody_uses_is_closed_and_opened_again(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,), connections_max_idle_ms=200))
+        loop.run(client.connect)
+        loop.run(client.refresh, [])
+        made = broker.connections
+        wait_for(lambda: not broker.connected, ENOUGH_S, "the idle connection is closed")
+        loop.run(client.refresh, [])
+        assert broker.connections == made + 1
+
+
+def test_a_connection_that_waits_for_an_answer_is_not_idle(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        settings = replace(QUICK, bootstrap_servers=(broker.address,), connections_max_idle_ms=50, retries=0)
+        client = clients(settings)
+        loop.run(client.connect)
+        broker.silent = True
+        begun = time.monotonic()
+        with pytest.raises(ClusterError):
+            loop.run(client.ask, client._control.cluster.metadata_request(), None, 0.5)
+        assert time.monotonic() - begun >= 0.4

@@ -1,0 +1,101 @@
+"""A batch that the target does not take is tried as often and as long as the producer's settings say."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from twinlog.errors import CopyError, TwinlogError
+from twinlog.kafka.faults import Code
+from twinlog.offsets.positions import Position
+from twinlog.settings import ClientSettings, ProducerSettings
+from twinlog.task.grant import Grant
+from twinlog.task.partition import Hooks, PartitionCopy
+from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.write.appender import NO_ANSWER
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.encode import encode_batch
+from twinlog.write.keyed import record_body
+from twinlog.write.queue import ProducerIdentity
+
+SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
+CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)
+
+
+class Target:
+    """A partition whose target answers as the test says; `failures` are what the flow would stop on."""
+
+    def __init__(self, **producer: Any) -> None:
+        self.failures: list[TwinlogError] = []
+        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks)}
+        hooks["failed"] = lambda _, error: self.failures.append(error)
+        self.part = PartitionCopy(
+            Grant(SOURCE, REMOTE, None, 1 << 20, None),
+            Position(0, 0),
+            CopyRules(max_batch_bytes=1 << 20),
+            ProducerIdentity(1, 0),
+            max_fetch_bytes=1 << 20,
+            producer=ProducerSettings(CLIENT, **producer),
+            hooks=Hooks(**hooks),
+        )
+        data = encode_batch([(0, record_body(b"k", b"v", ()))])
+        self.part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])
+
+    def answer(self, code: int) -> float:
+        """Send the batch and answer it; returns how many seconds it then waits."""
+        queue = self.part.queue
+        queue.not_before = 0.0
+        assert queue.next_bytes(time.monotonic())
+        queue.settle(queue.take(), code, 0)
+        return queue.not_before - time.monotonic()
+
+
+@pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])
+def test_after_the_last_retry_the_flow_stops(code: int) -> None:
+    target = Target(retries=2)
+    for _ in range(2):
+        target.answer(code)
+        assert target.failures == []
+    target.answer(code)
+    (error,) = target.failures
+    assert isinstance(error, CopyError)
+    assert "north.shop-0: the target did not take source offsets 0 to 0 of shop-0 within retries = 2" in str(error)
+
+
+def test_a_success_before_the_last_retry_is_one() -> None:
+    target = Target(retries=1)
+    target.answer(NO_ANSWER)
+    target.answer(Code.NONE)
+    assert target.failures == []
+    assert target.part.acknowledged.next_target == 1
+
+
+def test_pauses_grow_up_to_the_most() -> None:
+    target = Target()
+    pauses = [target.answer(NO_ANSWER) for _ in range(5)]
+    for pause, middle in zip(pauses, (0.1, 0.2), strict=False):
+        assert 0.7 * middle <= pause <= 1.2 * middle
+    assert all(0.2 <= pause <= 0.3 for pause in pauses[2:])
+    assert target.failures == []
+
+
+def test_after_the_delivery_timeout_the_flow_stops() -> None:
+    target = Target(delivery_timeout_ms=30_000)
+    now = time.monotonic()
+    target.part.check_delivery(now + 29)
+    assert target.failures == []
+    target.answer(NO_ANSWER)
+    target.part.check_delivery(now + 31)
+    target.part.check_delivery(now + 32)
+    (error,) = target.failures
+    assert "within delivery.timeout.ms = 30000 (target: no answer)" in str(error)
+
+
+def test_what_was_delivered_is_not_late() -> None:
+    target = Target(delivery_timeout_ms=30_000)
+    target.answer(Code.NONE)
+    target.part.check_delivery(time.monotonic() + 100)
+    assert target.failures == []
