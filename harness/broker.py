@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from harness.archive import use_options
 from harness.child import Child
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION, Parts, cache_dir, classpath_argument, locked
@@ -33,6 +34,7 @@ def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSI
         java_command(),
         f"-Xmx{heap}",
         *_JIT_OPTIONS[jit],
+        *(use_options(version) if jit == "quick" else ()),
         "-Djava.awt.headless=true",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -58,19 +60,23 @@ def new_kafka_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Loopback ports of one node: without authentication, with SASL/PLAIN, the controller's and the JVM's for JMX."""
+    """Loopback ports of one node: without authentication, with SASL/PLAIN, the controller's and the JVM's for JMX.
+
+    `more` are those of further listeners, by name.
+    """
 
     plaintext: int
     sasl: int
     controller: int
     jmx: int
+    more: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def claim(cls) -> Ports:
-        return cls(claim_port(), claim_port(), claim_port(), claim_port())
+    def claim(cls, more: Iterable[str] = ()) -> Ports:
+        return cls(claim_port(), claim_port(), claim_port(), claim_port(), {name: claim_port() for name in more})
 
     def release(self) -> None:
-        for port in (self.plaintext, self.sasl, self.controller, self.jmx):
+        for port in (self.plaintext, self.sasl, self.controller, self.jmx, *self.more.values()):
             release_port(port)
 
 

@@ -37,6 +37,7 @@ class KafkaCluster:
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
     settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`. `jmx`: its figures
     can be read, see `harness.requests`.
+    `listeners`: further ones by name, each with its `security.protocol` and what else counts for it alone.
     `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
@@ -49,6 +50,7 @@ class KafkaCluster:
         sasl: bool = True,
         acls: bool = False,
         config: Mapping[str, str] | None = None,
+        listeners: Mapping[str, Mapping[str, str]] | None = None,
         racks: bool = False,
         users: Mapping[str, str] = USERS,
         heap: str = "512m",
@@ -64,12 +66,19 @@ class KafkaCluster:
         self._sasl = sasl
         self._acls = acls
         self._racks = racks
+        self._listeners = dict(listeners or {})
         self._own_dir = work_dir is None
         self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
         command = jvm_command(heap, jit, "kafka.Kafka", version)
         self.brokers = {
             node: Broker(
-                f"{name}-{node}", node, Ports.claim(), self.work_dir / f"node-{node}", command, version, jmx=jmx
+                f"{name}-{node}",
+                node,
+                Ports.claim(self._listeners),
+                self.work_dir / f"node-{node}",
+                command,
+                version,
+                jmx=jmx,
             )
             for node in range(1, nodes + 1)
         }
@@ -184,6 +193,10 @@ class KafkaCluster:
             raise HarnessError(f"cluster {self.name} was made with sasl=False.")
         return ",".join(f"127.0.0.1:{broker.ports.sasl}" for broker in self.brokers.values())
 
+    def listener(self, name: str, host: str = "127.0.0.1") -> str:
+        """host:port list of one of the further listeners."""
+        return ",".join(f"{host}:{broker.ports.more[name]}" for broker in self.brokers.values())
+
     def client_config(self, user: str | None = None) -> ClientConfig:
         """Settings for confluent_kafka; without a user, for the plaintext listener. Its log chatter is off."""
         settings: ClientConfig = {"bootstrap.servers": self.bootstrap, "log_level": 0}
@@ -229,12 +242,16 @@ class KafkaCluster:
         listeners = f"CONTROLLER://127.0.0.1:{ports.controller},PLAINTEXT://127.0.0.1:{ports.plaintext}"
         if self._sasl:
             listeners += f",SASL://127.0.0.1:{ports.sasl}"
+        protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT"
+        for name, own in self._listeners.items():
+            listeners += f",{name}://127.0.0.1:{ports.more[name]}"
+            protocols += f",{name}:{own['security.protocol']}"
         copies = str(min(nodes, 3))
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(broker.node_id),
             "listeners": listeners,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+            "listener.security.protocol.map": protocols,
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(
@@ -279,6 +296,9 @@ class KafkaCluster:
                 "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
                 "listener.name.sasl.plain.sasl.jaas.config": f"{PLAIN_LOGIN} {logins};",
             }
+        for name, own in self._listeners.items():
+            prefix = f"listener.name.{name.lower()}."
+            settings |= {prefix + key: value for key, value in own.items() if key != "security.protocol"}
         if self._acls:
             settings |= {
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

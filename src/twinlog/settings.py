@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from twinlog.tls import TlsSettings
+from twinlog.tokens import TokenSettings
 from twinlog.types import Alias
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
@@ -49,8 +51,9 @@ CONFIG_PROPERTIES_EXCLUDE = (
 class ClientSettings:
     """How to reach one cluster.
 
-    `security_protocol` is PLAINTEXT or SASL_PLAINTEXT; `sasl_mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and
-    None without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    `security_protocol` is one of Kafka's; with SSL and SASL_SSL `tls` None means the operating system's authorities.
+    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; it is None
+    without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
     `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these are
     asked again when no known broker can be reached, or none gave metadata for `rebootstrap_trigger_ms` (KIP-899,
     KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
@@ -61,6 +64,8 @@ class ClientSettings:
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
+    tls: TlsSettings | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = field(default=None, repr=False)
     client_id: str = "twinlog"
     request_timeout_ms: int = 30_000
     reconnect_backoff_ms: int = 50

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +20,11 @@ from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.protocol.producer import ProduceRequest
 
+from harness.certificates import authority
 from twinlog.kafka.loop import Loop
-from twinlog.kafka.transport import SCRATCH_BYTES, PlainTransport
+from twinlog.kafka.transport import SCRATCH_BYTES, PlainTransport, TlsTransport
 from twinlog.kafka.wire import PRODUCE_VERSION, FrameParser, RawProduce
+from twinlog.tls import TlsContext, TlsSettings, tls_context
 
 LIMIT = 200_000
 
@@ -72,6 +79,8 @@ def test_a_produce_request_has_kafka_pythons_bytes(
 class Receiver:
     """Stands where a connection would."""
 
+    _sensors = None
+
     def __init__(self) -> None:
         self.frames: list[bytes] = []
 
@@ -84,6 +93,8 @@ class Receiver:
 
 class Road:
     """A socket pair with a frame transport at one end; `send` delivers at once."""
+
+    loop: Loop
 
     def __init__(self, net: Any) -> None:
         near, self.far = socket.socketpair()
@@ -104,10 +115,40 @@ class Road:
         return None
 
 
+@cache
+def contexts() -> tuple[ssl.SSLContext, TlsContext]:
+    """Of a broker and of its client."""
+    root = authority()
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as directory:
+        theirs.load_cert_chain(root.issue("broker", ["here"]).write_pem(Path(directory, "broker.pem")))
+    return theirs, tls_context(TlsSettings(root.pem))
+
+
+class TlsRoad(Road):
+    """The same behind TLS, whose records of 16 KiB are not those of the frames."""
+
+    def __init__(self, net: Any) -> None:
+        theirs, ours = contexts()
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        self.receiver = Receiver()
+        self.transport = TlsTransport(net, near, host="here", ssl_context=ours)
+        self.transport._prepare_frames(LIMIT, lambda: True)
+        self.transport._protocol = self.receiver
+        shaken: list[ssl.SSLSocket] = []
+        shaking = threading.Thread(target=lambda: shaken.append(theirs.wrap_socket(far, server_side=True)))
+        shaking.start()
+        net.run(self.transport.handshake)
+        shaking.join()
+        self.far = shaken[0]
+
+
 @contextmanager
-def road() -> Iterator[Road]:
+def road(kind: type[Road] = Road) -> Iterator[Road]:
     loop = Loop()
-    road = Road(loop.net)
+    road = kind(loop.net)
+    road.loop = loop
     try:
         yield road
     finally:
@@ -125,12 +166,16 @@ sizes = st.sampled_from([0, 1, 3, 4, 5, 100, SCRATCH_BYTES - 4, SCRATCH_BYTES, S
 
 
 @anything
-@given(sizes=st.lists(sizes, max_size=5), cuts=st.lists(st.integers(0, 5 * LIMIT), max_size=12))
-def test_frames_are_whole_however_they_arrive(sizes: list[int], cuts: list[int]) -> None:
+@given(
+    kind=st.sampled_from([Road, TlsRoad]),
+    sizes=st.lists(sizes, max_size=5),
+    cuts=st.lists(st.integers(0, 5 * LIMIT), max_size=12),
+)
+def test_frames_are_whole_however_they_arrive(kind: type[Road], sizes: list[int], cuts: list[int]) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     stream = b"".join(map(framed, bodies))
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
-    with road() as way:
+    with road(kind) as way:
         for begin, end in itertools.pairwise(places):
             assert way.send(stream[begin:end]) is None
         assert way.receiver.frames == bodies
@@ -143,6 +188,32 @@ def test_an_impossible_length_ends_the_connection(size: int) -> None:
         error = way.send(struct.pack(">i", size))
         assert isinstance(error, KafkaProtocolError)
         assert way.receiver.frames == [b"good"]
+
+
+@pytest.mark.parametrize("kind", [Road, TlsRoad])
+@pytest.mark.parametrize("size", [1, SCRATCH_BYTES, 3_000_000])
+def test_what_is_sent_arrives_in_order_however_little_the_socket_takes(kind: type[Road], size: int) -> None:
+    messages = [bytes([number]) * size for number in range(1, 4)]
+    with road(kind) as way:
+        way.transport._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+        arrived = bytearray()
+
+        def read() -> None:
+            while len(arrived) < 3 * size:
+                arrived.extend(way.far.recv(100_000))
+
+        reading = threading.Thread(target=read)
+        reading.start()
+
+        async def send() -> None:
+            for message in messages:
+                way.transport.write(message)
+            while way.transport._write_buffer:
+                await way.loop.sleep(0.001)
+
+        way.loop.run(send)
+        reading.join(20)
+        assert bytes(arrived) == b"".join(messages)
 
 
 def test_the_end_of_the_stream_ends_the_connection() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
+from twinlog.config.security import read_security
 from twinlog.errors import ConfigProblem
 from twinlog.settings import (
     SOURCE_CONNECTOR,
@@ -102,13 +102,15 @@ class Clients:
             client_id = chosen or f"connector-producer-{SOURCE_CONNECTOR}"
         else:
             client_id = f"{chosen}|{role}" if chosen else role
-        mechanism, login = self._security(reading, alias)
+        security = read_security(reading, alias, self._file, self._warnings)
         return ClientSettings(
             bootstrap_servers=self._servers(reading, alias),
-            security_protocol=reading.text("security.protocol"),
-            sasl_mechanism=mechanism,
-            sasl_username=login.username if login else None,
-            sasl_password=login.password if login else None,
+            security_protocol=security.protocol,
+            sasl_mechanism=security.mechanism,
+            sasl_username=security.username,
+            sasl_password=security.password,
+            tls=security.tls,
+            tokens=security.tokens,
             client_id=client_id,
             request_timeout_ms=reading.number("request.timeout.ms"),
             reconnect_backoff_ms=reading.number("reconnect.backoff.ms"),
@@ -144,39 +146,6 @@ class Clients:
         # A listener name in front, as in PLAINTEXT://host:port, is allowed and means nothing to a client.
         return tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers"))
 
-    def _security(self, reading: Reading, alias: Alias) -> tuple[str | None, Login | None]:
-        protocol = reading.text("security.protocol")
-        if protocol not in PROTOCOLS:
-            entry = reading.layer["security.protocol"]
-            reading.problems.refuse(entry, protocol, "PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS")
-        if not protocol.startswith("SASL_"):
-            login = reading.layer.get("sasl.jaas.config")
-            if login is not None and protocol == "PLAINTEXT":
-                self._warn(f"{login.place}: {login.key} is not used, for security.protocol is PLAINTEXT")
-            return None, None
-        mechanism = reading.text("sasl.mechanism").strip()
-        written = reading.written("sasl.mechanism")
-        if written is None and "sasl.mechanism" not in reading.layer:
-            self._missing(reading, f"{alias}.sasl.mechanism", _or(MECHANISMS))
-        elif written is not None and mechanism not in MECHANISMS:
-            reading.problems.refuse(written, repr(mechanism), _or(MECHANISMS))
-        return mechanism, self._login(reading, alias, mechanism)
-
-    def _login(self, reading: Reading, alias: Alias, mechanism: str) -> Login | None:
-        entry = reading.written("sasl.jaas.config")
-        if entry is None:
-            if "sasl.jaas.config" not in reading.layer:
-                self._missing(reading, f"{alias}.sasl.jaas.config", EXPECTED)
-            return None
-        try:
-            login = parse_jaas(entry.value)
-        except JaasError as error:
-            reading.problems.refuse(entry, str(error), EXPECTED)
-            return None
-        if mechanism in MECHANISMS and mechanism.partition("-")[0] != login.family:
-            reading.problems.refuse(entry, f"a login module for {login.family}", f"one for {mechanism}")
-        return login
-
     def _missing(self, reading: Reading, key: str, expected: str) -> None:
         reading.problems.add(ConfigProblem(self._file, None, key, "missing", expected))
 
@@ -193,7 +162,3 @@ def _most_backoff(reading: Reading) -> int:
     """With a first pause of its own and no longest one, every pause is the first (CommonClientConfigs)."""
     first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
     return reading.number(first if first in reading.layer and most not in reading.layer else most)
-
-
-def _or(choices: tuple[str, ...]) -> str:
-    return ", ".join(choices[:-1]) + " or " + choices[-1]

@@ -1,18 +1,30 @@
-"""Reads the user name and password out of a `sasl.jaas.config` line.
+"""Reads what to log in with out of a `sasl.jaas.config` line.
 
 The line has the form of one entry of a JAAS file: `<LoginModule class> <flag> <name>=<value> ... ;` (Kafka class
-JaasConfig). Only the modules that log in with a password are accepted.
+JaasConfig). Only the modules that log in with a password or a token are accepted.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 EXPECTED = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
 
-_MODULES: dict[str, Literal["PLAIN", "SCRAM"]] = {"PlainLoginModule": "PLAIN", "ScramLoginModule": "SCRAM"}
+EXPECTED_OAUTH = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required; "
+    "with the client's id and secret in sasl.oauthbearer.client.credentials.*"
+)
+
+Family = Literal["PLAIN", "SCRAM", "OAUTHBEARER"]
+
+_MODULES: dict[str, Family] = {
+    "PlainLoginModule": "PLAIN",
+    "ScramLoginModule": "SCRAM",
+    "OAuthBearerLoginModule": "OAUTHBEARER",
+}
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 # A quoted value may hold escaped quotes; an unquoted word ends at a blank, an equals sign or the semicolon.
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
@@ -24,11 +36,21 @@ class JaasError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user name and a password, and the family of mechanisms the module is for."""
+    """The options of the module, and the family of mechanisms it is for.
 
-    family: Literal["PLAIN", "SCRAM"]
-    username: str
-    password: str = field(repr=False)
+    A module for passwords always has `username` and `password`.
+    """
+
+    family: Family
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def username(self) -> str:
+        return self.options["username"]
+
+    @property
+    def password(self) -> str:
+        return self.options["password"]
 
 
 def parse_jaas(text: str) -> Login:
@@ -39,14 +61,16 @@ def parse_jaas(text: str) -> Login:
     module = tokens[0].rsplit(".", 1)[-1]
     family = _MODULES.get(module)
     if family is None:
-        raise JaasError("the login module is neither PlainLoginModule nor ScramLoginModule")
+        raise JaasError("the login module is none of PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule")
     if tokens[1].lower() not in _FLAGS:
         raise JaasError("the word 'required' does not follow the login module")
     options = _options(tokens[2:-1])
-    for name in ("username", "password"):
+    for name in () if family == "OAUTHBEARER" else ("username", "password"):
         if name not in options:
             raise JaasError(f"{name} is missing")
-    return Login(family, options["username"], options["password"])
+    if family == "SCRAM" and options.get("tokenauth", "").lower() == "true":
+        raise JaasError("it logs in with a delegation token, which is not supported here")
+    return Login(family, options)
 
 
 def _options(tokens: list[str]) -> dict[str, str]:

@@ -36,11 +36,13 @@ class Level(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a key does in this version: it works, it will later, or it speaks to a Java process and never can."""
+    """What a key does in this version: it works, it will later, it speaks to a Java process and never can, or to
+    a broker and means nothing to a client."""
 
     WORKS = "works"
     LATER = "later"
     JVM = "jvm"
+    BROKER = "broker"
 
 
 class Form(StrEnum):

@@ -53,7 +53,11 @@ class Places:
     def place(self, entry: Entry) -> Placed:
         """The place of `entry`; its `key` is None where nobody knows the name."""
         placed = self._find(entry)
-        pointless = placed.key is not None and placed.key.effect is Effect.JVM and _providers_trap(placed.name) is None
+        pointless = (
+            placed.key is not None
+            and placed.key.effect in {Effect.JVM, Effect.BROKER}
+            and _providers_trap(placed.name) is None
+        )
         # Nobody should be sent to another place to write what means nothing there either.
         return replace(placed, trap=None) if pointless else placed
 

@@ -82,6 +82,12 @@ class Reading:
         assert isinstance(value, int)
         return value
 
+    def fraction(self, name: str) -> float:
+        """A DOUBLE."""
+        value = self._value(name)
+        assert isinstance(value, float)
+        return value
+
     def items(self, name: str) -> tuple[str, ...]:
         """A LIST; empty where there is neither a value nor a default."""
         value = self._value(name)

@@ -98,7 +98,8 @@ classes, transforms and a forwarding admin class of your own cannot be loaded, a
 ## How to read the tables
 
 The column *now* says what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
-effect yet; *Java*: it is accepted and reported once, but speaks to a Java process and means nothing here.
+effect yet; *Java*: it is accepted and reported once, but speaks to a Java process and means nothing here;
+*broker*: the same of what only brokers act on.
 A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
 written twice, as in `topics.exclude = mm2.*\\\\.internal`.
 """
@@ -129,7 +130,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
 )
 
 _OWN = ", or `package.module:Class`"
-_EFFECTS = {Effect.WORKS: "**works**", Effect.LATER: "later", Effect.JVM: "Java"}
+_EFFECTS = {Effect.WORKS: "**works**", Effect.LATER: "later", Effect.JVM: "Java", Effect.BROKER: "broker"}
 
 
 def render() -> str:

@@ -161,7 +161,7 @@ def _check(placed: Placed, found: Survey) -> None:
     if renamed is not None:
         found.warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
     # What means nothing here cannot be wrong here.
-    if entry.unresolved is not None or key.effect is Effect.JVM:
+    if entry.unresolved is not None or key.effect in {Effect.JVM, Effect.BROKER}:
         return
     try:
         parse_value(key, entry.value)
@@ -203,6 +203,7 @@ def own_class(item: Placed, found: Survey) -> str | None:
 def _report_effects(placed: Iterable[Placed], warnings: list[str]) -> None:
     later: dict[str, Entry] = {}
     jvm: dict[str, None] = {}
+    broker: dict[str, None] = {}
     for item in placed:
         key = item.key
         if key is None or item.trap is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
@@ -211,11 +212,15 @@ def _report_effects(placed: Iterable[Placed], warnings: list[str]) -> None:
             later.setdefault(item.name, item.entry)
         elif key.effect is Effect.JVM:
             jvm.setdefault(item.entry.key)
+        elif key.effect is Effect.BROKER:
+            broker.setdefault(item.entry.key)
     warnings.extend(
         f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
     )
     if jvm:
         warnings.append("these keys speak to a Java process and mean nothing here: " + ", ".join(jvm))
+    if broker:
+        warnings.append("these keys are for brokers and mean nothing to their clients: " + ", ".join(broker))
 
 
 def _switched_off(key: Key, entry: Entry) -> bool:

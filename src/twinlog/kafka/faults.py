@@ -18,6 +18,7 @@ from kafka.errors import (
 )
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.refusal import LoginRefusedError
 
 
 class Code(IntEnum):
@@ -144,6 +145,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     """An error of kafka-python as one of ours, naming the cluster it came from and whose login it was."""
     if isinstance(error, TwinlogError):
         return error
+    if isinstance(error, LoginRefusedError):
+        return RefusedError(f"cluster {cluster}: {error.sentence}")
     if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
         text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(

@@ -13,6 +13,8 @@ from kafka.errors import (
     RequestTimedOutError,
 )
 
+from twinlog.kafka.refusal import NoTokenError
+
 _TLS_RECORD = (0x14, 0x15, 0x16)
 """How a record of TLS begins: change of cipher, alert, handshake. Behind it stands the major version, 3."""
 
@@ -29,6 +31,8 @@ def unreachable(
 
 def reason(error: BaseException, protocol: str) -> str:
     """Why one connection came to nothing."""
+    if isinstance(error, NoTokenError):
+        return error.sentence
     text = str(error)
     frame = re.search(r"a frame of (\d+) bytes", text)
     if frame is not None:
@@ -47,8 +51,6 @@ def reason(error: BaseException, protocol: str) -> str:
         return "no route to that host"
     if any(sign in text for sign in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "record layer")):
         return f"the port does not speak TLS, and security.protocol is {protocol}"
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"its certificate is not trusted ({text.rpartition('CERTIFICATE_VERIFY_FAILED] ')[2]})"
     if isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in text:
         return "no answer in time; is the broker alive, and does a firewall drop packets?"
     if isinstance(error, IllegalSaslStateError):

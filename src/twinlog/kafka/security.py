@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from twinlog.kafka.tokens import token_source
 from twinlog.kafka.wire import socket_options
 from twinlog.settings import ClientSettings
+from twinlog.tls import TlsSettings, tls_context
 
 
 def connection_options(settings: ClientSettings) -> dict[str, Any]:
@@ -23,8 +25,13 @@ def connection_options(settings: ClientSettings) -> dict[str, Any]:
         "security_protocol": settings.security_protocol,
         "socket_options": socket_options(settings.receive_buffer_bytes, settings.send_buffer_bytes),
     }
+    if settings.security_protocol.endswith("SSL"):
+        options["ssl_context"] = tls_context(settings.tls or TlsSettings())
     if settings.sasl_mechanism is not None:
         options["sasl_mechanism"] = settings.sasl_mechanism
+    if settings.tokens is not None:
+        options["sasl_oauth_token_provider"] = token_source(settings.tokens)
+    elif settings.sasl_mechanism is not None:
         options["sasl_plain_username"] = settings.sasl_username
         options["sasl_plain_password"] = settings.sasl_password
     return options
@@ -34,6 +41,8 @@ def principal(settings: ClientSettings) -> str:
     """Whom the brokers take this client for, as rights name it; with certificates and tokens only they know."""
     if settings.sasl_username is not None:
         return f"User:{settings.sasl_username}"
-    if settings.security_protocol == "PLAINTEXT":
-        return "User:ANONYMOUS"
-    return "the principal of this client's certificate or token"
+    if settings.security_protocol.startswith("SASL_"):
+        subject = settings.tokens.subject if settings.tokens else None
+        return f"User:{subject}" if subject else "the principal of this client's token"
+    # With TLS and no certificate a client is nobody, too.
+    return f"User:{settings.tls.subject}" if settings.tls and settings.tls.subject else "User:ANONYMOUS"

@@ -6,6 +6,7 @@ A response is received straight into one writable buffer of its size; those of k
 from __future__ import annotations
 
 import selectors
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from typing import Any, cast
 
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from twinlog.kafka.refusal import LoginRefusedError, of_tls
+from twinlog.tls import TlsContext
 
 SCRATCH_BYTES = 64 << 10
 """Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
@@ -63,18 +67,25 @@ class _Frames:
         """Send at once what the socket takes; the rest goes when it takes more."""
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
-        self._write_buffer.append(data)
+        # A view, because the socket takes it in pieces; TLS in pieces of 16 KiB, each of which would copy the rest.
+        self._write_buffer.append(memoryview(data))
         if self._writing:
             return
         _, error = self._sock_send()
         if error is not None:
             # Not from here: the caller is not done with this request yet.
-            self._net.call_soon(lambda: self.abort(error=error))  # type: ignore[attr-defined]
+            self._net.call_soon(lambda: self._give_up(error))
         elif self._write_buffer:
             self._writing = True
             self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
         else:
             self.last_write = time.monotonic()
+
+    def _give_up(self, error: Exception) -> None:
+        if not self._closed:
+            # What the other side said before it closed the connection tells more than that it did.
+            said = self._receive() if self._may_send() else None
+            self.abort(error=said if isinstance(said, LoginRefusedError) else error)  # type: ignore[attr-defined]
 
     def _sock_send(self) -> tuple[int, Exception | None]:
         # Asked here, because a request may have waited for a connection, and the rest of one for room in the socket.
@@ -95,8 +106,10 @@ class _Frames:
             except (BlockingIOError, InterruptedError):
                 return None
             except OSError as error:
-                if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                if isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
                     return None
+                if isinstance(error, ssl.SSLError) and (refused := self._refusal(error)) is not None:
+                    return refused
                 return cast(Exception, KafkaConnectionError(error)) if fresh else None
             if not received:
                 # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
@@ -134,6 +147,9 @@ class _Frames:
             if have == size:
                 self._deliver(frame)
 
+    def _refusal(self, error: ssl.SSLError) -> Exception | None:
+        return None
+
     def _deliver(self, frame: bytearray) -> None:
         self._frame, self._head = None, b""
         protocol = self._protocol
@@ -146,4 +162,34 @@ class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
 
 
 class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
-    pass
+    _ssl_context: TlsContext
+    host: str
+    address = ""
+    """host:port of the broker, for what is said of it."""
+
+    async def handshake(self) -> None:
+        """Raises LoginRefusedError when one side does not accept the other."""
+        try:
+            await super().handshake()
+        except ssl.SSLError as error:
+            refused = self._refusal(error)
+            if refused is None:
+                raise
+            raise refused from error
+        suite = self._ssl_context.refused_suite(self._sock)
+        if suite is not None:
+            raise self._refused(f"the broker chose the cipher {suite}, which ssl.cipher.suites does not list")
+
+    def resume_reading(self) -> None:
+        super().resume_reading()
+        # What was decrypted already wakes no selector.
+        if self._sock.pending():
+            self._net.call_soon(self._readable)
+
+    def _refusal(self, error: ssl.SSLError) -> Exception | None:
+        # With TLS 1.3 a broker looks at the client's certificate when the client has long begun to talk.
+        why = of_tls(error, self.host, certificate=self._ssl_context.shows_certificate)
+        return None if why is None else self._refused(why)
+
+    def _refused(self, why: str) -> Exception:
+        return cast(Exception, LoginRefusedError(f"{self.address or self.host}: {why}"))

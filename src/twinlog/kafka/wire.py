@@ -32,13 +32,15 @@ from kafka.protocol.parser import KafkaProtocol
 
 from twinlog.kafka.addresses import beginning_with
 from twinlog.kafka.fetch_response import read_fetch_response
+from twinlog.kafka.refusal import LoginRefusedError
+from twinlog.kafka.tokens import TokenSource
 from twinlog.kafka.transport import PlainTransport, TlsTransport
 from twinlog.kafka.varint import skip_tags, uvarint
 
 PRODUCE_VERSION = 9
 """The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
 
-_REFUSALS = (AuthorizationError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+_REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _PREFIX = struct.Struct(">ihhih")
 _INT = struct.Struct(">i")
 
@@ -173,6 +175,13 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
         )
 
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        # Also when a session ends and the connection logs in again (KIP-368).
+        source = self.config["sasl_oauth_token_provider"]
+        if isinstance(source, TokenSource):
+            await source.prepare(self.net)
+        await super()._sasl_authenticate(timeout_at)
+
 
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
@@ -228,12 +237,16 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
             transport = TlsTransport(self._net, sock, host=node.host, **tls)
+            transport.address = f"{node.host}:{node.port}"
         else:
             transport = PlainTransport(self._net, sock, host=node.host)
         transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send)
         transport._net = _Impatient(self._net, timeout_at)
         try:
             await transport.handshake()
+        except LoginRefusedError:
+            transport.abort()
+            raise
         except Exception as error:
             transport.abort()
             raise KafkaConnectionError(f"Handshake failed: {error}") from error

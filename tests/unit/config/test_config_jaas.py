@@ -1,4 +1,4 @@
-"""User name and password come out of a JAAS line, and a wrong line is refused without repeating it."""
+"""What to log in with comes out of a JAAS line, and a wrong line is refused without repeating it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
         (f'  {SCRAM}\n required\n username="u"\n password="p" ;  ', ("SCRAM", "u", "p")),
         (f"{PLAIN} required username='u' password=p;", ("PLAIN", "u", "p")),
         (f'{PLAIN} REQUIRED password="a\\"b\\\\c=;" username="u x";', ("PLAIN", "u x", 'a"b\\c=;')),
-        (f'{SCRAM} required username="u" password="" tokenauth="true";', ("SCRAM", "u", "")),
+        (f'{SCRAM} required username="u" password="" tokenauth="false";', ("SCRAM", "u", "")),
     ],
 )
 def test_accepted(line: str, login: tuple[str, str, str]) -> None:
@@ -30,10 +30,11 @@ def test_accepted(line: str, login: tuple[str, str, str]) -> None:
     [
         ("", "semicolon"),
         (f'{PLAIN} required username="u" password="hush"', "semicolon"),
-        ('com.example.OtherModule required username="u" password="hush";', "neither"),
+        ('com.example.OtherModule required username="u" password="hush";', "none of PlainLoginModule"),
         (f'{PLAIN} username="u" password="hush";', "'required'"),
         (f'{PLAIN} required username="u" password="hush;', "quote"),
         (f'{PLAIN} required username="u";', "password is missing"),
+        (f'{SCRAM} required username="u" password="hush" tokenauth="true";', "delegation token"),
         (f'{PLAIN} required password="hush";', "username is missing"),
         (f'{PLAIN} required username "u" password "hush";', "name=value"),
         (f'{PLAIN} required username="u" password="hush" x;', "name=value"),
@@ -44,6 +45,11 @@ def test_refused(line: str, reason: str) -> None:
         parse_jaas(line)
     assert reason in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+def test_a_module_for_tokens_needs_no_user() -> None:
+    parsed = parse_jaas("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required scope='a b';")
+    assert (parsed.family, dict(parsed.options)) == ("OAUTHBEARER", {"scope": "a b"})
 
 
 def test_the_password_does_not_show() -> None:

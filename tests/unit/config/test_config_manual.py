@@ -1,7 +1,7 @@
 """Files of the kind that MirrorMaker 2's manuals show, with their slips, load as MirrorMaker 2 loads them.
 
 They are read as `connect-mirror-maker` reads them: a key that nobody knows is a warning. What is refused is what
-MirrorMaker 2 could not start with either, except TLS, which this version does not speak.
+MirrorMaker 2 could not start with either.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_loads(tmp_path: Path, text: str, settings: dict[str, object], warnings:
         (
             TWO + "us-east.security.protocol=SSL\nus-east.ssl.truststore.location=/path/to/truststore.jks\n"
             "us-east.ssl.truststore.password=my-secret\nus-east.ssl.key.password=my-secret\n",
-            "us-east.security.protocol: SSL; expected PLAINTEXT or SASL_PLAINTEXT, this version does not speak TLS",
+            "us-east.ssl.truststore.location: '/path/to/truststore.jks' cannot be read (no such file or directory)",
         ),
     ],
 )

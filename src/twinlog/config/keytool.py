@@ -1,0 +1,135 @@
+"""What Java's `keytool` reads out of a key store in Java's own form.
+
+Passwords are handed over in its environment, which only its user can read; files are its owner's alone and gone
+afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+TIMEOUT_S = 60.0
+
+_ENTRY = re.compile(r"^Alias name: (.+)$(?:\n(?!Alias name:).*)*?\nEntry type: PrivateKeyEntry$", re.MULTILINE)
+_CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
+
+
+class KeytoolError(ValueError):
+    """A store cannot be read. `password` and `key` say that the one of the store or of its key is wrong or missing."""
+
+    def __init__(self, found: str, expected: str, *, password: bool = False, key: bool = False) -> None:
+        super().__init__(f"{found}; expected {expected}")
+        self.found = found
+        self.expected = expected
+        self.password = password
+        self.key = key
+
+
+def certificates_of_jks(content: bytes, password: str | None) -> str:
+    """Every certificate of the store, as PEM text among other text. Without a password the store is not verified."""
+    with tempfile.TemporaryDirectory(prefix="twinlog-") as work:
+        return _listed(_written(content, work), password)
+
+
+def key_of_jks(content: bytes, password: str | None, key_password: str | None) -> tuple[bytes, str]:
+    """The first key of the store with its certificates, as PKCS12 with the password that is returned too."""
+    if password is None:
+        raise KeytoolError("missing", "the password of that file", password=True)
+    with tempfile.TemporaryDirectory(prefix="twinlog-") as work:
+        store = _written(content, work)
+        entry = _ENTRY.search(_listed(store, password))
+        if entry is None:
+            raise KeytoolError("no private key in it", "a key store with the client's key")
+        made = Path(work, "key.p12")
+        own = secrets.token_urlsafe(24)
+        names = {"TWINLOG_STORE": password, "TWINLOG_KEY": key_password or password, "TWINLOG_MADE": own}
+        said = _run(
+            *(
+                f"-importkeystore -noprompt -srckeystore {store} -srcstoretype JKS -srcstorepass:env TWINLOG_STORE "
+                f"-destkeystore {made} -deststoretype PKCS12 -deststorepass:env TWINLOG_MADE "
+                "-srckeypass:env TWINLOG_KEY -srcalias"
+            ).split(),
+            entry[1],
+            passwords=names,
+        )
+        if "Cannot recover key" in said or "UnrecoverableKeyException" in said:
+            if key_password is None:
+                raise KeytoolError(
+                    "missing", "the password of the private key, which is not that of the file", key=True
+                )
+            raise KeytoolError("does not open the private key", "the password of that key", key=True)
+        if not made.exists():
+            raise KeytoolError(f"keytool cannot read the file: {_last_line(said)}", "a key store in JKS or PKCS12")
+        return made.read_bytes(), own
+
+
+def _listed(store: Path, password: str | None) -> str:
+    names = {} if password is None else {"TWINLOG_STORE": password}
+    options = [] if password is None else ["-storepass:env", "TWINLOG_STORE"]
+    said = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", *options, passwords=names)
+    if "password was incorrect" in said:
+        raise KeytoolError(
+            "does not open the file, or the file is damaged",
+            "the password that the file was written with",
+            password=True,
+        )
+    if "keytool error" in said:
+        raise KeytoolError(f"keytool cannot read the file: {_last_line(said)}", "a key store in JKS or PKCS12")
+    return said
+
+
+def _written(content: bytes, work: str) -> Path:
+    # keytool takes a file that it may read; the content is what the caller saw, whatever happens to the file meanwhile.
+    store = Path(work, "store.jks")
+    store.write_bytes(content)
+    return store
+
+
+def _run(*arguments: str, passwords: dict[str, str]) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_TOOL_OPTIONS"}}
+    # The words of its answers are looked for, so that they are asked for in one language.
+    command = [_keytool(), "-J-Duser.language=en", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            env={**environment, **passwords},
+            # Asked for a password that nobody gave, it goes on without.
+            input="\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KeytoolError(
+            f"keytool does not run ({type(error).__name__})", f"a Java that works, or PKCS12: {_CONVERT}"
+        ) from None
+    return done.stdout + done.stderr
+
+
+def _keytool() -> str:
+    """keytool of the Java that Spark would start: that of JAVA_HOME, or else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java")
+    places = [Path(home, "bin") if home else None, Path(java).resolve().parent if java else None]
+    for place in places:
+        if place is not None and (place / "keytool").is_file():
+            return str(place / "keytool")
+    found = shutil.which("keytool")
+    if found is None:
+        raise KeytoolError(
+            "a store in Java's own form, and Java's keytool, which reads it, is not found here",
+            f"JAVA_HOME to be set, or PKCS12: {_CONVERT}",
+        )
+    return found
+
+
+def _last_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it says nothing"]
+    return next((line for line in lines if "keytool error" in line), lines[-1])

@@ -1,0 +1,114 @@
+"""How one client proves who it is and whom it trusts, out of the keys that are the same for every client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twinlog.config.jaas import EXPECTED, EXPECTED_OAUTH, JaasError, Login, parse_jaas
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Reading
+from twinlog.config.tls import read_tls
+from twinlog.config.tokens import read_tokens
+from twinlog.errors import ConfigProblem
+from twinlog.tls import TlsSettings
+from twinlog.tokens import TokenSettings
+from twinlog.types import Alias
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_TOKENS = "OAUTHBEARER"
+_KERBEROS = "GSSAPI"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """The part of ClientSettings that is about security."""
+
+    protocol: str
+    tls: TlsSettings | None = None
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = None
+
+
+def read_security(reading: Reading, alias: Alias, file: str, warnings: list[str]) -> Security:
+    """The security of the client whose settings `reading` reads; it talks to `alias`.
+
+    `file` is the name for problems about what nobody wrote.
+    """
+    return _Reader(reading, alias, file, warnings).read()
+
+
+@dataclass(slots=True)
+class _Reader:
+    reading: Reading
+    alias: Alias
+    file: str
+    warnings: list[str]
+
+    def read(self) -> Security:
+        protocol = self.reading.text("security.protocol")
+        tls = None
+        if protocol.endswith("SSL"):
+            tls = read_tls(self.reading, self.warnings)
+        else:
+            self._warn_of_unused("ssl.", protocol)
+        if not protocol.startswith("SASL_"):
+            self._warn_of_unused("sasl.jaas.config", protocol)
+            return Security(protocol, tls)
+        mechanism = self._mechanism()
+        entry, login = self._login(mechanism)
+        if entry is None or login is None:
+            return Security(protocol, tls, mechanism)
+        if login.family == _TOKENS:
+            tokens = read_tokens(self.reading, entry, login, self.warnings)
+            return Security(protocol, tls, mechanism, tokens=tokens)
+        handler = self.reading.layer.get("sasl.login.callback.handler.class")
+        if handler is not None:
+            self._warn(f"{handler.place}: {handler.key} is not used, for sasl.mechanism is {mechanism}")
+        return Security(protocol, tls, mechanism, login.username, login.password)
+
+    def _mechanism(self) -> str:
+        mechanism = self.reading.text("sasl.mechanism").strip()
+        written = self.reading.written("sasl.mechanism")
+        if written is None and "sasl.mechanism" not in self.reading.layer:
+            self._missing("sasl.mechanism", _or(MECHANISMS))
+        elif written is not None and mechanism not in MECHANISMS:
+            more = "; Kerberos is not spoken here, so the brokers need a listener with one of these"
+            expected = _or(MECHANISMS) + (more if mechanism == _KERBEROS else "")
+            self.reading.problems.refuse(written, repr(mechanism), expected)
+        return mechanism
+
+    def _login(self, mechanism: str) -> tuple[Entry | None, Login | None]:
+        expected = EXPECTED_OAUTH if mechanism == _TOKENS else EXPECTED
+        entry = self.reading.written("sasl.jaas.config")
+        if entry is None:
+            if "sasl.jaas.config" not in self.reading.layer:
+                self._missing("sasl.jaas.config", expected)
+            return None, None
+        try:
+            login = parse_jaas(entry.value)
+        except JaasError as error:
+            self.reading.problems.refuse(entry, str(error), expected)
+            return entry, None
+        if mechanism in MECHANISMS and mechanism.partition("-")[0] != login.family:
+            self.reading.problems.refuse(entry, f"a login module for {login.family}", f"one for {mechanism}")
+            return entry, None
+        return entry, login
+
+    def _warn_of_unused(self, prefix: str, protocol: str) -> None:
+        """Settings of this one cluster that its protocol makes no use of; those at top level may be for another."""
+        for name, entry in self.reading.layer.items():
+            if name.startswith(prefix) and (name == prefix or entry.key.startswith(f"{self.alias}.")):
+                self._warn(f"{entry.place}: {entry.key} is not used, for security.protocol is {protocol}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _missing(self, key: str, expected: str) -> None:
+        self.reading.problems.add(ConfigProblem(self.file, None, f"{self.alias}.{key}", "missing", expected))
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return ", ".join(choices[:-1]) + " or " + choices[-1]

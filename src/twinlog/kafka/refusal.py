@@ -1,0 +1,94 @@
+"""Connections that no retry can mend: what TLS or a token server said no to, and the way out."""
+
+from __future__ import annotations
+
+import ssl
+
+from kafka.errors import KafkaConnectionError, KafkaError
+
+
+class LoginRefusedError(KafkaError):  # type: ignore[misc]
+    """One side does not accept the other, and will not later; its text is for people."""
+
+    retriable = False
+
+    @property
+    def sentence(self) -> str:
+        return str(self.args[0])
+
+
+class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
+    """No token can be had at the moment."""
+
+    @property
+    def sentence(self) -> str:
+        return str(self.args[0])
+
+
+_HOST_MISMATCH = frozenset({62, 64})
+_UNTRUSTED = frozenset({2, 18, 19, 20, 21, 24, 27, 28})
+_NOT_YET_VALID, _EXPIRED = 9, 10
+"""OpenSSL's numbers for what it finds wrong with a certificate (x509_vfy.h)."""
+
+_ALERT = "ALERT_"
+_ABOUT_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR")
+_NOTHING_IN_COMMON = (
+    "HANDSHAKE_FAILURE",
+    "PROTOCOL_VERSION",
+    "INSUFFICIENT_SECURITY",
+    "UNSUPPORTED_PROTOCOL",
+    "NO_SHARED_CIPHER",
+    "WRONG_SSL_VERSION",
+    "WRONG_CIPHER_RETURNED",
+    "UNKNOWN_PROTOCOL",
+)
+_WEAK = ("_TOO_SMALL", "_TOO_WEAK", "BAD_SIGNATURE", "DH_KEY")
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+
+
+def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
+    """Why TLS came to nothing for good, None when another try may succeed.
+
+    `certificate` says whether this client has one to show.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _of_certificate(error, host)
+    reason = error.reason or ""
+    _, alert, told = reason.partition(_ALERT)
+    if alert and any(word in told for word in _ABOUT_CERTIFICATE):
+        words = told.lower().replace("_", " ")
+        if not certificate:
+            return f"it wants a certificate of its clients ({words}); set ssl.keystore.location"
+        return (
+            f"it does not accept this client's certificate ({words}); does its trust store have the authority that "
+            "signed the one in ssl.keystore.location, and is that still valid?"
+        )
+    if any(word in reason for word in _NOTHING_IN_COMMON):
+        return (
+            f"both sides have no version of TLS or no cipher in common ({(told or reason).lower().replace('_', ' ')}); "
+            "look at ssl.enabled.protocols and ssl.cipher.suites here and there; a broker that wants a certificate of "
+            "its clients may say so too"
+        )
+    if any(word in reason for word in _NOT_TLS):
+        return "the port does not speak TLS; set PLAINTEXT or SASL_PLAINTEXT as security.protocol, or use another port"
+    if any(word in reason for word in _WEAK):
+        return f"its keys or signatures are too weak for OpenSSL here ({reason.lower().replace('_', ' ')})"
+    return None
+
+
+def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in _HOST_MISMATCH:
+        return (
+            f"its certificate is not for {host}; use a name that the certificate holds, or set an empty "
+            "ssl.endpoint.identification.algorithm to accept any"
+        )
+    if error.verify_code == _EXPIRED:
+        return "its certificate has expired, or the clock of this host is wrong"
+    if error.verify_code == _NOT_YET_VALID:
+        return "its certificate is not valid yet, or the clock of this host is wrong"
+    if error.verify_code in _UNTRUSTED:
+        return (
+            f"its certificate is not trusted ({error.verify_message}); put the authority that signed it into "
+            "ssl.truststore.location"
+        )
+    return f"its certificate is not accepted ({error.verify_message})"

@@ -1,0 +1,100 @@
+"""How TLS is spoken with one cluster: settings that travel, and what Python's `ssl` makes of them.
+
+Everything that stood in files has been read on the driver, so a task needs no file on its host. Names of protocols are
+Java's (`TLSv1.2`).
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+Version = Literal["TLSv1.2", "TLSv1.3"]
+
+_VERSIONS: dict[Version, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Whom to trust, who we are, and what may be spoken.
+
+    `authorities` are certificates as PEM text, each of which is trusted whether it signed itself or not, as Java does;
+    None means those of the operating system. `certificates` (ours, then those that vouch for it) and `private_key` are
+    PEM text and set together, or not at all. `ciphers` are for TLS 1.2 by OpenSSL's names, `suites` for TLS 1.3 by
+    their standard names; empty means the library's choice. `subject` is whom our certificate names, as brokers see it.
+    """
+
+    authorities: str | None = field(default=None, repr=False)
+    certificates: str | None = field(default=None, repr=False)
+    private_key: str | None = field(default=None, repr=False)
+    subject: str | None = None
+    check_host: bool = True
+    lowest: Version = "TLSv1.2"
+    highest: Version = "TLSv1.3"
+    ciphers: tuple[str, ...] = ()
+    suites: tuple[str, ...] = ()
+
+
+class TlsContext(ssl.SSLContext):
+    """A context that knows which suites of TLS 1.3 are allowed: before Python 3.15 `ssl` cannot choose among them."""
+
+    suites: tuple[str, ...] = ()
+    shows_certificate = False
+
+    def refused_suite(self, connection: ssl.SSLSocket) -> str | None:
+        """The suite that the other side chose, if it is one of TLS 1.3 that is not allowed."""
+        chosen = connection.cipher()
+        if not self.suites or chosen is None or connection.version() != "TLSv1.3" or chosen[0] in self.suites:
+            return None
+        return chosen[0]
+
+
+@lru_cache(maxsize=32)
+def tls_context(settings: TlsSettings) -> TlsContext:
+    """A context for client connections, the same one for equal settings. Raises ssl.SSLError for what is no good."""
+    context = TlsContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.suites = settings.suites
+    context.check_hostname = settings.check_host
+    context.minimum_version = _VERSIONS[settings.lowest]
+    context.maximum_version = _VERSIONS[settings.highest]
+    # Java takes every certificate of a trust store as an anchor, OpenSSL by itself only those that signed themselves.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if settings.authorities is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=settings.authorities)
+    if settings.ciphers:
+        context.set_ciphers(":".join(settings.ciphers))
+    if settings.certificates is not None and settings.private_key is not None:
+        with _file_of(settings.certificates + settings.private_key) as path:
+            context.load_cert_chain(path)
+        context.shows_certificate = True
+    return context
+
+
+@contextmanager
+def _file_of(text: str) -> Iterator[str]:
+    """The path of a file with `text`, which only this process may read: `ssl` takes keys from files alone."""
+    if hasattr(os, "memfd_create"):
+        number = os.memfd_create("twinlog", os.MFD_CLOEXEC)
+        path = f"/proc/self/fd/{number}"
+        if os.path.exists(path):
+            with open(number, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                yield path
+            return
+        os.close(number)
+    number, path = tempfile.mkstemp(prefix="twinlog-")
+    try:
+        with open(number, "w", encoding="ascii") as file:
+            file.write(text)
+        yield path
+    finally:
+        os.unlink(path)

@@ -1,0 +1,168 @@
+"""A handshake that comes to nothing is told in words with the way out, and ends what no retry can mend.
+
+The other side is Python's `ssl` here; `tests/integration/test_encrypted.py` has real brokers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.certificates import Certified, authority
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.settings import ClientSettings
+from twinlog.tls import TlsSettings, tls_context
+from twinlog.types import Alias
+
+HOST = "127.0.0.1"
+PAST = -datetime.timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def root() -> Certified:
+    return authority()
+
+
+@pytest.fixture(scope="module")
+def broker(root: Certified) -> Certified:
+    return root.issue("broker", [HOST])
+
+
+def server_context(directory: Path, shown: Certified, *, clients: Certified | None = None) -> ssl.SSLContext:
+    """What a broker with this certificate speaks with; with `clients` it wants certificates that it signed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown.write_pem(directory / "broker.pem"))
+    if clients is not None:
+        context.load_verify_locations(cadata=clients.pem)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+@contextlib.contextmanager
+def serving(context: ssl.SSLContext) -> Iterator[str]:
+    """Accepts connections, shakes hands and then answers as a web server does; yields its address."""
+    with socket.create_server((HOST, 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                connection.settimeout(5)
+                with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as one:
+                    one.recv(1000)
+                    one.sendall(b"HTTP/1.1 400 Bad Request")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"{HOST}:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+HANDS_SHAKEN = "the port speaks HTTP"
+
+
+def fault(address: str, tls: TlsSettings, within_s: float = 3.0) -> ClusterError:
+    admin = ClusterAdmin(Alias("west"), ClientSettings((address,), "SSL", tls=tls))
+    try:
+        with pytest.raises(ClusterError) as raised:
+            admin.connect(within_s)
+    finally:
+        admin.close()
+    return raised.value
+
+
+def refused(address: str, tls: TlsSettings) -> str:
+    error = fault(address, tls)
+    assert isinstance(error, RefusedError), error
+    text = str(error)
+    assert text.startswith(f"cluster west: {HOST}:"), text
+    return text
+
+
+def test_an_unknown_authority(tmp_path: Path, root: Certified, broker: Certified) -> None:
+    with serving(server_context(tmp_path, broker)) as address:
+        text = refused(address, TlsSettings(authority("Another").pem))
+        assert "its certificate is not trusted" in text
+        assert "ssl.truststore.location" in text
+        assert "not trusted" in refused(address, TlsSettings())
+
+
+def test_a_name_that_the_certificate_does_not_hold(tmp_path: Path, root: Certified) -> None:
+    shown = root.issue("broker", ["broker.example"])
+    with serving(server_context(tmp_path, shown)) as address:
+        text = refused(address, TlsSettings(root.pem))
+        assert f"its certificate is not for {HOST}" in text
+        assert "ssl.endpoint.identification.algorithm" in text
+        assert HANDS_SHAKEN in str(fault(address, TlsSettings(root.pem, check_host=False), 0.3))
+
+
+def test_a_certificate_that_has_expired(tmp_path: Path, root: Certified) -> None:
+    with serving(server_context(tmp_path, root.issue("broker", [HOST], until=PAST))) as address:
+        assert "its certificate has expired" in refused(address, TlsSettings(root.pem))
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_client_that_shows_no_certificate(tmp_path: Path, root: Certified, broker: Certified, version: str) -> None:
+    context = server_context(tmp_path, broker, clients=root)
+    tls = TlsSettings(root.pem, lowest=version, highest=version)  # type: ignore[arg-type]
+    with serving(context) as address:
+        assert "ssl.keystore.location" in refused(address, tls) or version == "TLSv1.2"
+
+
+def test_a_client_whose_certificate_nobody_knows(tmp_path: Path, root: Certified, broker: Certified) -> None:
+    stranger = authority("Another").issue("mirror")
+    tls = TlsSettings(root.pem, stranger.chain_pem, stranger.key_pem())
+    with serving(server_context(tmp_path, broker, clients=root)) as address:
+        assert "it does not accept this client's certificate (unknown ca)" in refused(address, tls)
+
+
+def test_no_version_in_common(tmp_path: Path, root: Certified, broker: Certified) -> None:
+    context = server_context(tmp_path, broker)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(context) as address:
+        text = refused(address, TlsSettings(root.pem, lowest="TLSv1.3"))
+    assert "no version of TLS or no cipher in common (protocol version)" in text
+    assert "ssl.enabled.protocols" in text
+
+
+def test_no_cipher_in_common(tmp_path: Path, root: Certified, broker: Certified) -> None:
+    context = server_context(tmp_path, broker)
+    context.set_ciphers("ECDHE-ECDSA-AES256-GCM-SHA384")
+    tls = TlsSettings(root.pem, highest="TLSv1.2", ciphers=("ECDHE-ECDSA-AES128-GCM-SHA256",))
+    with serving(context) as address:
+        assert "no cipher in common" in refused(address, tls)
+
+
+def test_a_suite_of_tls_1_3_that_is_not_allowed(tmp_path: Path, root: Certified, broker: Certified) -> None:
+    tls = TlsSettings(root.pem, lowest="TLSv1.3", suites=("TLS_AES_128_CCM_SHA256",))
+    with serving(server_context(tmp_path, broker)) as address:
+        assert "which ssl.cipher.suites does not list" in refused(address, tls)
+
+
+def test_an_intermediate_authority_is_trusted_by_itself(tmp_path: Path, root: Certified) -> None:
+    between = root.issue("between", authority=True)
+    shown = between.issue("broker", [HOST])
+    with serving(server_context(tmp_path, shown)) as address:
+        assert HANDS_SHAKEN in str(fault(address, TlsSettings(between.pem), 0.3))
+
+
+def test_no_key_stays_on_a_disk(root: Certified, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mirror = root.issue("mirror")
+    settings = TlsSettings(root.pem, mirror.chain_pem, mirror.key_pem())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert tls_context(settings).shows_certificate
+    monkeypatch.delattr("os.memfd_create", raising=False)
+    assert tls_context(replace(settings, subject="another")).shows_certificate
+    assert list(tmp_path.iterdir()) == []
