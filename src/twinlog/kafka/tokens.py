@@ -31,6 +31,10 @@ from twinlog.tokens import TokenSettings
 _FINAL_STATUS = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 413, 414, 415, 501, 505})
 """Answers that another try would not change (Kafka class HttpJwtRetriever)."""
 
+_LOGIN_AGAIN = 0.85
+"""The part of a session after which a connection logs in again, at the earliest; with a new token by then, because the
+session that an old one buys would be very short."""
+
 _MAX_ANSWER = 1 << 20
 _SHOWN = 300
 
@@ -248,7 +252,7 @@ def renewal(now: float, begins: float, ends: float, settings: TokenSettings) -> 
 
     (Kafka class ExpiringCredentialRefreshingLogin)
     """
-    part = settings.refresh_factor + settings.refresh_jitter * random.random()
+    part = min(settings.refresh_factor + settings.refresh_jitter * random.random(), _LOGIN_AGAIN)
     if now + settings.refresh_period_s + settings.refresh_buffer_s > ends:
         return now + (ends - now) * part
     return max(min(begins + (ends - begins) * part, ends - settings.refresh_buffer_s), now + settings.refresh_period_s)
