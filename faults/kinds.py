@@ -35,13 +35,15 @@ def stop_driver(scene: Scene, chance: random.Random) -> str:
 
 
 def kill_engine(scene: Scene, chance: random.Random) -> str:
-    del chance
-    engine = scene.engine()
-    if engine is None:
-        return "there was none"
-    scene.allow_end()
-    engine.kill()
-    return f"process {engine.pid}"
+    """Spark's JVM, and in every third round also the one that follows it, which has just been born or runs again."""
+    engine = scene.kill_engine()
+    what = f"process {engine}"
+    if chance.random() < 1 / 3:
+        scene.wait_for_engine(engine)
+        away = chance.choice([chance.uniform(0, 0.5), chance.uniform(0.5, 6)])
+        pause(away)
+        what += f", again {away:.1f} s into {scene.kill_engine()}"
+    return what
 
 
 def kill_worker(scene: Scene, chance: random.Random) -> str:

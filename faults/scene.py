@@ -19,6 +19,7 @@ from harness.cluster import KafkaCluster
 from harness.jars import cache_dir
 from harness.topics import create_topic
 from harness.wait import wait_for
+from twinlog.run.restarts import WAITS_S, WINDOW_S
 
 Mode = Literal["default", "exactly-once"]
 
@@ -81,7 +82,7 @@ class Scene:
         )
         self._groups: list[int] = []
         self._unasked: list[str] = []
-        self._may_end = False
+        self._engines_killed: list[float] = []
 
     @property
     def remotes(self) -> dict[str, str]:
@@ -92,11 +93,7 @@ class Scene:
         """As its supervisor would, without waiting."""
         self.twinlog.start()
         self._groups.append(self.twinlog.pid)
-        self._may_end = False
-
-    def allow_end(self) -> None:
-        """This twinlog lost what it cannot live without, and ends sooner or later."""
-        self._may_end = True
+        self._engines_killed.clear()
 
     def supervise(self) -> None:
         """Start twinlog again when it has ended, and remember when it should not have."""
@@ -119,9 +116,33 @@ class Scene:
 
         return wait_for(found, START_S, "a worker copies")
 
-    def engine(self) -> psutil.Process | None:
-        """Spark's JVM."""
-        return next((process for process in self._family() if "java" in _name(process)), None)
+    @property
+    def _may_end(self) -> bool:
+        """Whether this twinlog lost so many JVMs that it gives up."""
+        now = time.monotonic()
+        return len([at for at in self._engines_killed if now - at < WINDOW_S + START_S]) > len(WAITS_S)
+
+    def kill_engine(self) -> int:
+        """Spark's JVM, which may only just start; returns its process."""
+        while True:
+            engine = self.wait_for_engine()
+            try:
+                engine.kill()
+            except psutil.NoSuchProcess:
+                # It has just handed over to the next step of its start.
+                continue
+            self._engines_killed.append(time.monotonic())
+            return engine.pid
+
+    def wait_for_engine(self, other_than: int | None = None) -> psutil.Process:
+        """Spark's JVM, or that which Spark's scripts ask for the command of it."""
+
+        def found() -> psutil.Process | None:
+            self.supervise()
+            family = (process for process in self._family() if process.pid != other_than)
+            return next((process for process in family if "java" in _name(process)), None)
+
+        return wait_for(found, START_S, "Spark has a JVM")
 
     def wait_healthy(self) -> None:
         """Every replica on the target in sync, every leader there."""

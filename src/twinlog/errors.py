@@ -12,7 +12,9 @@
     │   └── RecordTooLargeError  one record alone exceeds the target's limit
     ├── FencedError      another process took over what this one wrote     fatal
     ├── GapError         records were lost before they were copied   fatal, by policy
-    └── DriverLostError  the driver of a lease has gone              retriable
+    ├── DriverLostError  the driver of a lease has gone              retriable
+    └── EngineError      Spark cannot start, or refuses              fatal
+        └── EngineLostError  Spark's JVM has ended                   retriable
 
 Every error says whether trying again can help (`retriable`) and survives pickling, because it may cross from a Spark
 worker to the driver.
@@ -118,5 +120,15 @@ class GapError(TwinlogError):
 
 class DriverLostError(TwinlogError):
     """The driver that granted a lease no longer answers; a task must stop writing."""
+
+    retriable = True
+
+
+class EngineError(TwinlogError):
+    """Spark cannot start, or refuses what it is asked; nothing of a record is lost with that."""
+
+
+class EngineLostError(EngineError):
+    """Spark's JVM has ended, or Spark has stopped by itself; another one may be started in its place."""
 
     retriable = True

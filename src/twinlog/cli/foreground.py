@@ -19,7 +19,7 @@ from twinlog.errors import ConfigError
 
 
 class Outcome(Enum):
-    """How a run ended: told to or done; with a flow that failed; or at once, because it could not run."""
+    """How a run ended: told to or done; with a flow that failed; or because Spark did not run, or not any more."""
 
     ENDED = "ended"
     FAILED = "failed"
@@ -90,4 +90,3 @@ def _log_to_stderr(table: bool) -> None:
     logging.getLogger("twinlog").setLevel(logging.INFO)
     # Lost connections are retried and reported by the flow they belong to.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -14,6 +14,7 @@ from twinlog.errors import ConfigError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
+EXIT_SPARK = 3
 
 
 class Until(StrEnum):
@@ -52,7 +53,7 @@ def run(
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed; 2 when FILE is wrong, before any cluster is
-    contacted.
+    contacted; 3 when Spark cannot start, or dies again and again.
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
@@ -63,7 +64,7 @@ def run(
         print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
     outcome = run_flows(config, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP)
-    end_process(0 if outcome is Outcome.ENDED else EXIT_FAILED)
+    end_process({Outcome.ENDED: 0, Outcome.FAILED: EXIT_FAILED, Outcome.BROKEN: EXIT_SPARK}[outcome])
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:

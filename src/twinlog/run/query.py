@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from twinlog.errors import EngineError, EngineLostError
 from twinlog.run.desk import Desk
 from twinlog.run.flow import FlowRunner
 from twinlog.spark.query import FlowQuery
@@ -27,6 +28,7 @@ class SupervisedQuery:
 
     def __init__(self, flow: FlowRunner) -> None:
         self._flow = flow
+        self._engine: SparkEngine | None = None
         self._query: FlowQuery | None = None
         self._not_before = 0.0
         self._wait_s = RESTART_S[0]
@@ -34,7 +36,10 @@ class SupervisedQuery:
         self._idle_since = time.monotonic()
 
     def watch(self, engine: SparkEngine, desk: Desk) -> None:
-        """Look after the query; called every moment, always on the same thread."""
+        """Look after the query; called every moment, always on the same thread.
+
+        With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
+        """
         now = time.monotonic()
         flow = self._flow
         if flow.ended:
@@ -42,19 +47,53 @@ class SupervisedQuery:
             return
         if not flow.ready.is_set():
             return
+        if engine is not self._engine:
+            self._move_to(engine)
         if self._query is None:
             if now >= self._not_before:
-                self._query = engine.query(flow.settings, desk.address)
-                self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
+                self._begin(engine, desk)
             return
         if not flow.leases.unclaimed:
             self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
-        if self._query.alive and now - self._idle_since < self._patience_s:
-            return
-        fault = self._query.fault() or "no task takes up its lease"
-        log.warning("%s: the query is started again in %.0f s: %s", flow.settings.name, self._wait_s, _brief(fault))
+        fault = self._fault(self._query, now)
+        if fault is not None:
+            self._begin_later(fault)
+
+    def _move_to(self, engine: SparkEngine) -> None:
+        """The engine before is gone, its query with it, and its tasks have ended or are about to."""
+        if self._engine is not None and self._flow.leases.lease:
+            # What is left of them has no part in the next lease.
+            self._flow.leases.renew()
+        self._engine, self._query = engine, None
+        self._not_before, self._wait_s = 0.0, RESTART_S[0]
+
+    def _begin(self, engine: SparkEngine, desk: Desk) -> None:
+        try:
+            self._query = engine.query(self._flow.settings, desk.address)
+        except EngineLostError:
+            raise
+        except EngineError as error:
+            self._begin_later(str(error))
+        else:
+            self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
+
+    def _fault(self, query: FlowQuery, now: float) -> str | None:
+        """Why the query must be started again, None as long as it does its work."""
+        try:
+            if query.alive and now - self._idle_since < self._patience_s:
+                return None
+            return query.fault() or "no task takes up its lease"
+        except EngineLostError:
+            raise
+        except EngineError as error:
+            return str(error)
+
+    def _begin_later(self, fault: str) -> None:
+        log.warning(
+            "%s: the query is started again in %.0f s: %s", self._flow.settings.name, self._wait_s, _brief(fault)
+        )
         self.end()
-        self._not_before = now + self._wait_s
+        self._not_before = time.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
 
     def end(self) -> None:

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.errors import EngineLostError
 from twinlog.run.desk import Desk
+from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
 from twinlog.run.rehearsal import rehearse
 from twinlog.run.seat import IdleSeat, Seat
@@ -19,9 +21,6 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 TICK_S = 0.2
-EXECUTORS_S = 15.0
-"""How long a start waits for the first executor of a cluster."""
-
 SLOTS_EVERY_S = 1.0
 SAY_AGAIN_S = 60.0
 
@@ -53,10 +52,11 @@ class Runner:
         self.idle = [IdleSeat(flow, self._wake.set) for flow in flows if not flow.enabled]
         self.flows: list[Seat] = []
         self._stop_asked = threading.Event()
-        self._engine: SparkEngine | None = None
-        self._engine_error: Exception | None = None
+        self._spark = SupervisedEngine(self._build_engine, self._wake.set)
         self.web_url: str | None = None
-        self._rehearsed = False
+        self._seen: SparkEngine | None = None
+        self._rehearsed: SparkEngine | None = None
+        self._rehearsal: threading.Thread | None = None
         self._slots_at = 0.0
         self._said_at = float("-inf")
 
@@ -84,50 +84,61 @@ class Runner:
             _all_at_once([idle.stop for idle in self.idle])
 
     def _copy(self, started: Callable[[Runner], None]) -> int:
-        """Run the flows that copy, with Spark."""
-        master = self._options.master
-        local = master is None or master.startswith("local")
-        wanted = sum(flow.tasks_max for flow in self._settings)
+        """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
         # Spark takes seconds to start: meanwhile the flows find out who runs them and look at their clusters.
-        starter = threading.Thread(
-            target=self._start_engine, args=(master or local_master(wanted),), name="spark", daemon=True
-        )
-        starter.start()
-        self.flows = [self._seat(settings, local) for settings in self._settings]
+        self._spark.start()
+        self.flows = [self._seat(settings) for settings in self._settings]
         desk: Desk | None = None
         try:
             for seat in self.flows:
                 seat.start()
-            if not local:
-                starter.join()
-            if self._engine_error is not None:
-                raise self._engine_error
-            share = self._share(wanted)
-            for seat in self.flows:
-                seat.use_slots(seat.settings.tasks_max if local else share)
-            desk = Desk("127.0.0.1" if self._engine is None or local else self._engine.host)
             started(self)
             while not self._finished():
-                if self._engine_error is not None:
-                    raise self._engine_error
-                if self._engine is not None:
-                    self.web_url = self._engine.web_url
-                    self._follow_slots(self._engine)
-                    self._rehearse(self._engine, desk)
-                for seat in self.flows:
-                    seat.attend(self._engine, desk)
+                engine = self._spark.engine
+                try:
+                    if engine is not None and engine is not self._seen:
+                        self._meet(engine)
+                    if desk is None and (self._local or engine is not None):
+                        # Tasks on other machines reach this process as Spark does.
+                        desk = Desk("127.0.0.1" if self._local or engine is None else engine.host)
+                    if desk is not None:
+                        self._attend(engine, desk)
+                except EngineLostError as error:
+                    if engine is not None:
+                        self._spark.lost(engine, error)
                 self._attend_idle()
         finally:
-            self._shut_down(desk, starter)
+            self._shut_down(desk)
         return 1 if any(seat.state is State.FAILED for seat in self.flows) else 0
+
+    def _attend(self, engine: SparkEngine | None, desk: Desk) -> None:
+        if engine is not None:
+            self._follow_slots(engine)
+            self._rehearse(engine, desk)
+        for seat in self.flows:
+            seat.attend(engine, desk)
+
+    def _meet(self, engine: SparkEngine) -> None:
+        """Look at an engine that has just started."""
+        self.web_url = engine.web_url
+        if not engine.local:
+            share = self._share(engine)
+            for seat in self.flows:
+                seat.use_slots(share)
+        self._seen = engine
 
     def _rehearse(self, engine: SparkEngine, desk: Desk) -> None:
         """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
-        if self._rehearsed or not any(seat.stands_by for seat in self.flows):
+        if engine is self._rehearsed or not any(seat.stands_by for seat in self.flows):
             return
-        self._rehearsed = True
+        if self._rehearsal is not None and self._rehearsal.is_alive():
+            return
+        self._rehearsed = engine
         if all(seat.flow is None for seat in self.flows):
-            threading.Thread(target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True).start()
+            self._rehearsal = threading.Thread(
+                target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True
+            )
+            self._rehearsal.start()
 
     def _rehearse_once(self, engine: SparkEngine, desk: Desk) -> None:
         try:
@@ -138,12 +149,12 @@ class Runner:
         else:
             log.info("Spark is warm, this process is ready to take over")
 
-    def _seat(self, settings: FlowSettings, local: bool) -> Seat:
+    def _seat(self, settings: FlowSettings) -> Seat:
         def build(slots: int, proven_s: Callable[[], float]) -> FlowRunner:
             return FlowRunner(
                 settings,
                 slots=slots,
-                tasks=1 if local else slots,
+                tasks=1 if self._local else slots,
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
                 flows=self._all_enabled,
@@ -181,11 +192,9 @@ class Runner:
         for flow in self.flows:
             flow.use_slots(share)
 
-    def _share(self, wanted: int) -> int:
+    def _share(self, engine: SparkEngine) -> int:
         """Slots for each flow on a cluster: tasks without a slot would wait a whole lease."""
-        if self._engine is None:
-            return wanted
-        slots = self._engine.slots
+        slots, wanted = engine.slots, self._wanted
         share = max(1, slots // len(self._settings))
         if wanted > slots:
             log.warning(
@@ -196,30 +205,32 @@ class Runner:
             )
         return share
 
-    def _start_engine(self, master: str) -> None:
-        try:
-            # A standalone cluster would give all its cores to the first who comes.
-            cores = str(sum(flow.tasks_max for flow in self._settings))
-            engine = SparkEngine(master, {"spark.cores.max": cores, **self._options.conf})
-            engine.wait_for_slot(EXECUTORS_S)
-            self._engine = engine
-        except Exception as error:
-            self._engine_error = error
-        self._wake.set()
+    def _build_engine(self) -> SparkEngine:
+        # A standalone cluster would give all its cores to the first who comes.
+        settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
+        return SparkEngine(self._options.master or local_master(self._wanted), settings)
+
+    @property
+    def _local(self) -> bool:
+        master = self._options.master
+        return master is None or master.startswith("local")
+
+    @property
+    def _wanted(self) -> int:
+        """Tasks that the flows may have, all in all."""
+        return sum(flow.tasks_max for flow in self._settings)
 
     def _finished(self) -> bool:
         return self._stop_asked.is_set() or all(seat.ended for seat in self.flows)
 
-    def _shut_down(self, desk: Desk | None, starter: threading.Thread) -> None:
+    def _shut_down(self, desk: Desk | None) -> None:
         deadline = time.monotonic() + STOP_S
+        self._spark.close()
         _all_at_once([seat.stop for seat in self.flows])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
         if desk is not None:
             desk.close()
-        if self._engine is None:
-            starter.join(max(0.1, deadline - time.monotonic() - 1.0))
-        if self._engine is not None:
-            self._engine.stop(max(0.5, deadline - time.monotonic()))
+        self._spark.stop(max(0.5, deadline - time.monotonic()))
         for seat in self.flows:
             seat.close()
 

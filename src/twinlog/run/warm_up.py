@@ -25,6 +25,7 @@ def warm_up() -> Path:
     desk = Desk("127.0.0.1")
     engine = SparkEngine(local_master(1), {}, java_options=record_options(fresh))
     try:
+        engine.start()
         ran = rehearse(engine, desk)
     finally:
         desk.close()

@@ -37,6 +37,8 @@ PRELOADED = (
 )
 MAX_REQUEST_BYTES = 1 << 20
 STREAMS = 3
+MAX_CHILDREN = 4096
+"""Ends of children that are taken note of at once."""
 
 # `-S -E` leave out what makes Python start slowly; the daemon gets its own environment from the request.
 _LAUNCHER = """\
@@ -73,7 +75,7 @@ class Nursery:
         return self._process.pid
 
     def close(self) -> None:
-        """End the nursery; what it has forked ends with Spark."""
+        """End the nursery, and with it what it has forked and what is left of that."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -83,36 +85,61 @@ class Nursery:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends; then kill what was forked and still runs, with everything in its groups."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()
-    # Nobody waits for the children; the collector leaves pages alone that are shared with them.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    children: set[int] = set()
+    ended, noted = os.pipe()
+    for end in (ended, noted):
+        os.set_blocking(end, False)
+    # The handler only makes the pipe readable.
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(noted)
+    # The collector leaves pages alone that are shared with the children.
     gc.freeze()
     while True:
-        ready, _, _ = select.select([0, listener.fileno()], [], [])
+        ready, _, _ = select.select([0, listener.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, MAX_CHILDREN)
+            # A number is given to another process only once the child that had it was waited for.
+            children = {pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)}
         if 0 in ready:
-            return
-        caller, _ = listener.accept()
-        with caller:
-            _serve(listener, caller)
+            break
+        if listener.fileno() in ready:
+            caller, _ = listener.accept()
+            with caller:
+                child = _serve(listener, caller)
+            if child is not None:
+                children.add(child)
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
-def _serve(listener: socket.socket, caller: socket.socket) -> None:
+def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
+    """Fork for one caller; returns the child, which leads a group of its own as Spark's daemons do."""
     try:
         data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
         while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):
             data += more
         request = json.loads(data)
     except (OSError, ValueError):
-        return
-    if os.fork() == 0:
+        return None
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
         listener.close()
         _become(caller, streams, request["arguments"], request["environment"])
+    # Whoever is first; the other one is told that it has been done.
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
     for stream in streams:
         os.close(stream)
+    return pid
 
 
 def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
@@ -124,7 +151,6 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
             os.close(stream)
         os.environ.clear()
         os.environ.update(environment)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         caller.sendall(f"{os.getpid()}\n".encode())
         sys.argv = list(arguments)
         # That the module was imported before is the point.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import time
@@ -11,17 +12,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StreamingQuery
 
+from twinlog.errors import EngineError, EngineLostError
 from twinlog.settings import FlowSettings
+from twinlog.spark.jvm import Jvm
 from twinlog.spark.source import LeaseSource, source_options
 from twinlog.task.wire import DriverAddress
+
+log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
 
 
 class FlowQuery:
-    """A flow's query; its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping."""
+    """A flow's query; its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping.
 
-    def __init__(self, session: SparkSession, settings: FlowSettings, address: DriverAddress, scratch: Path) -> None:
+    What is asked here raises EngineError, and EngineLostError once the JVM has died; `stop` never does.
+    """
+
+    def __init__(
+        self, session: SparkSession, jvm: Jvm, settings: FlowSettings, address: DriverAddress, scratch: Path
+    ) -> None:
+        self._jvm = jvm
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
         rows = session.readStream.format("twinlog").options(**source_options(settings, address)).load()
@@ -35,25 +46,38 @@ class FlowQuery:
 
     @property
     def alive(self) -> bool:
-        return bool(self._query.isActive)
+        with self._jvm.asked():
+            return bool(self._query.isActive)
 
     @property
     def batch(self) -> int:
         """Number of the last finished micro-batch, -1 before the first."""
-        progress = self._query.lastProgress
-        return -1 if progress is None else int(progress["batchId"])
+        with self._jvm.asked():
+            progress = self._query.lastProgress
+            return -1 if progress is None else int(progress["batchId"])
 
     def fault(self) -> str | None:
         """Why the query ended, None while it lives or when it was stopped."""
-        error = self._query.exception()
-        return None if error is None else str(error)
+        with self._jvm.asked():
+            error = self._query.exception()
+            return None if error is None else str(error)
 
     def stop(self) -> None:
         """Stop the query once its tasks have ended by themselves, or after `GRACE_S`: then their workers are killed."""
         deadline = time.monotonic() + GRACE_S
-        while self.alive and "Processing" in self._query.status["message"] and time.monotonic() < deadline:
-            time.sleep(0.02)
         try:
-            self._query.stop()
+            while self.alive and self._busy and time.monotonic() < deadline:
+                time.sleep(0.02)
+            with self._jvm.asked():
+                self._query.stop()
+        except EngineLostError as error:
+            log.debug("a query ended with its JVM: %s", error)
+        except EngineError as error:
+            log.warning("a query was not stopped in order: %s", error)
         finally:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    @property
+    def _busy(self) -> bool:
+        with self._jvm.asked():
+            return "Processing" in self._query.status["message"]

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from twinlog.errors import EngineError, EngineLostError
 from twinlog.settings import FlowSettings
 from twinlog.spark.archive import use_options
+from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.nursery import Nursery
 from twinlog.spark.query import FlowQuery
 from twinlog.task.wire import DriverAddress
@@ -66,6 +64,9 @@ SETTINGS = {
     "spark.sql.ui.retainedExecutions": "50",
 }
 
+LONGEST_SOCKET_DIR = 60
+"""Characters; Spark adds 42 of its own, and the name of a Unix socket has 104 at most on some systems."""
+
 LOG_SETTINGS = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -85,59 +86,89 @@ def local_master(slots: int) -> str:
 
 
 class SparkEngine:
-    """One Spark session for all flows of a process; starting it blocks for seconds.
+    """One Spark session for all flows of a process, and the JVM behind it.
 
     `conf` wins over twinlog's own settings. Spark runs its tasks with the interpreter that runs this; on other machines
     the same path must exist, or `spark.pyspark.python` says another. `java_options` are added to the JVM's, instead of
     those that use the class archive of `twinlog warm-up`.
+
+    Whatever is asked here raises EngineLostError once the JVM has died. An engine that was lost does not come back:
+    `stop` it, and a new one may start. There can be one at a time in a process.
     """
 
     def __init__(
         self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog", java_options: str | None = None
     ) -> None:
         self.local = master.startswith("local")
-        self._ending = threading.Event()
-        self._scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
+        self._master = master
+        self._conf = conf
+        self._app_name = app_name
+        self._java_options = java_options
+        self._jvm = Jvm()
+        self._session: SparkSession | None = None
+        self._scratch: Path | None = None
         self._nursery: Nursery | None = None
+        self._exported: list[str] = []
+
+    def start(self) -> None:
+        """Start it; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends what was started by then."""
+        try:
+            self._start()
+        except OSError as error:
+            # No memory for another process, no room for its files.
+            raise EngineError(f"Spark cannot be started: {error}") from error
+
+    def _start(self) -> None:
+        self._scratch = scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            if not _PYTHON_VARIABLES & set(os.environ) and not _PYTHON_SETTINGS & set(conf):
-                self._open_nursery()
-        for name in _PYTHON_VARIABLES:
-            os.environ.setdefault(name, sys.executable)
+            if not _PYTHON_VARIABLES & set(os.environ) and not _PYTHON_SETTINGS & set(self._conf):
+                self._open_nursery(scratch)
+        python = sys.executable if self._nursery is None else str(self._nursery.launcher)
+        self._exported = [name for name in _PYTHON_VARIABLES if name not in os.environ]
+        os.environ.update(dict.fromkeys(self._exported, python))
+        conf = self._settings(scratch)
+        self._jvm.start(conf, scratch)
+        self._session = self._jvm.session(conf)
+
+    def _settings(self, scratch: Path) -> SparkConf:
         settings = {
-            "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             **SETTINGS,
             **(LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS),
-            **conf,
+            **self._conf,
         }
-        log_file = self._scratch / "log4j2.properties"
+        log_file = scratch / "log4j2.properties"
         log_file.write_text(LOG_SETTINGS)
-        archive = use_options() if java_options is None else java_options
-        options = (settings.get("spark.driver.extraJavaOptions", ""), archive, _LOG_OPTION + log_file.as_uri())
+        options = (
+            settings.get("spark.driver.extraJavaOptions", ""),
+            OUT_OF_MEMORY,
+            # A JVM that is killed leaves its files behind; here they go with the rest.
+            f'"{_TEMP_OPTION}{scratch}"' if len(str(scratch)) < LONGEST_SOCKET_DIR else "",
+            use_options() if self._java_options is None else self._java_options,
+            _LOG_OPTION + log_file.as_uri(),
+        )
         settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
-        spark_conf = SparkConf().setMaster(master).setAppName(app_name).setAll(list(settings.items()))
-        gateway = launch_gateway(spark_conf, popen_kwargs={"stderr": subprocess.PIPE})
-        threading.Thread(
-            target=_pass_on, args=(gateway.proc.stderr, self._ending), name="spark stderr", daemon=True
-        ).start()
-        SparkContext._ensure_initialized(gateway=gateway)
-        self._session: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
+        return SparkConf().setMaster(self._master).setAppName(self._app_name).setAll(list(settings.items()))
 
-    def _open_nursery(self) -> None:
+    def _open_nursery(self, scratch: Path) -> None:
         try:
-            self._nursery = Nursery(self._scratch)
-            os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, str(self._nursery.launcher)))
+            self._nursery = Nursery(scratch)
         except OSError as error:
             # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
             log.debug("Python is started anew for each of Spark's daemons: %r", error)
 
+    def require_alive(self) -> None:
+        """Raises EngineLostError when the JVM has died; cheaper than to ask it something."""
+        self._jvm.require_alive()
+
     @property
     def slots(self) -> int:
         """How many tasks run at once; on a cluster it changes as executors come and go, and is 0 without any."""
-        context = self._session.sparkContext._jsc.sc()
-        return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+        with self._jvm.asked():
+            context = self._running.sparkContext._jsc.sc()
+            return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
     def wait_for_slot(self, timeout_s: float) -> None:
         """On a cluster, wait until the first executor has registered."""
@@ -148,70 +179,66 @@ class SparkEngine:
     @property
     def executor_memory(self) -> str:
         """Memory of an executor's JVM, as Spark writes it."""
-        return str(self._session.conf.get("spark.executor.memory", "1g"))
+        return self._setting("spark.executor.memory", "1g")
 
     @property
     def host(self) -> str:
         """The address under which tasks reach this process."""
-        return str(self._session.conf.get("spark.driver.host", "127.0.0.1"))
+        return self._setting("spark.driver.host", "127.0.0.1")
 
     @property
     def web_url(self) -> str | None:
         """Spark's own pages, None when they are switched off."""
-        url = self._session.sparkContext.uiWebUrl
-        return None if url is None else str(url)
+        with self._jvm.asked():
+            url = self._running.sparkContext.uiWebUrl
+            return None if url is None else str(url)
 
     def query(self, settings: FlowSettings, address: DriverAddress) -> FlowQuery:
         """Start the streaming query of a flow."""
-        return FlowQuery(self._session, settings, address, self._scratch)
+        session = self._running
+        assert self._scratch is not None
+        with self._jvm.asked():
+            return FlowQuery(session, self._jvm, settings, address, self._scratch)
+
+    def interrupt(self) -> None:
+        """Kill the JVM, whatever it does: who asks it something gets an EngineLostError. `stop` is still needed."""
+        self._jvm.interrupt()
 
     def stop(self, timeout_s: float) -> None:
-        """Stop Spark; its JVM is killed when it takes longer than `timeout_s`."""
+        """Stop Spark, or what is left of it; its JVM is killed when it takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
-        # Whoever asks the JVM something just now gets no answer, which is no news.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        if not self.local:
-            stopping = threading.Thread(target=self._stop_quietly, daemon=True)
+        session, self._session = self._session, None
+        if session is not None and not self.local and self._jvm.alive:
+            stopping = threading.Thread(target=_stop_quietly, args=(session,), daemon=True)
             stopping.start()
             stopping.join(timeout_s / 2)
-        gateway = SparkContext._gateway
-        process = getattr(gateway, "proc", None)
-        if process is not None:
-            # The JVM ends with its standard input, and stops Spark on its way; what it still says is about its end.
-            self._ending.set()
-            accumulators = getattr(self._session.sparkContext, "_accumulatorServer", None)
-            if accumulators is not None:
-                # It would print a stack trace when its line to the JVM ends.
-                accumulators.handle_error = lambda *_: None
-            process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.1, deadline - time.monotonic()))
-            process.kill()
+        self._jvm.end(max(0.1, deadline - time.monotonic()))
         if self._nursery is not None:
             self._nursery.close()
-            for name in _PYTHON_VARIABLES:
-                del os.environ[name]
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        for name in self._exported:
+            os.environ.pop(name, None)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _stop_quietly(self) -> None:
-        try:
-            self._session.stop()
-        except Exception as error:
-            log.debug("stopping Spark: %r", error)
+    @property
+    def _running(self) -> SparkSession:
+        if self._session is None:
+            raise EngineLostError("Spark does not run")
+        return self._session
+
+    def _setting(self, name: str, default: str) -> str:
+        with self._jvm.asked():
+            return str(self._running.conf.get(name, default))
+
+
+def _stop_quietly(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception as error:
+        log.debug("stopping Spark: %r", error)
 
 
 _PYTHON_VARIABLES = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
 _PYTHON_SETTINGS = {"spark.pyspark.python", "spark.pyspark.driver.python"}
 _LOG_OPTION = "-Dlog4j2.configurationFile="
-_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
-
-
-def _pass_on(stream: IO[bytes], ending: threading.Event) -> None:
-    """Spark's own complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
-    for raw in stream:
-        line = raw.decode(errors="replace").rstrip()
-        if line and not line.startswith(_NOISE):
-            deep = ending.is_set() or line.startswith(
-                ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
-            )
-            log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)
+_TEMP_OPTION = "-Djava.io.tmpdir="

@@ -92,3 +92,17 @@ def test_the_nursery_ends_with_its_driver(tmp_path_factory: pytest.TempPathFacto
     driver = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     pid = int(driver.stdout)
     wait_for(lambda: not psutil.pid_exists(pid), DEADLINE_S, "the nursery ends")
+
+
+def test_what_was_forked_ends_with_the_nursery_whatever_it_does(nursery: Nursery) -> None:
+    with _daemon(nursery.launcher) as daemon, _daemon(nursery.launcher) as other:
+        _port(daemon)
+        _port(other)
+        forked = _children(nursery.pid)
+        assert len(forked) == 2
+        # It would not hear of the end of its standard input.
+        forked[0].suspend()
+        nursery.close()
+        wait_for(lambda: not any(child.is_running() for child in forked), DEADLINE_S, "the daemons are gone")
+        # They are our own children.
+        assert daemon.wait(DEADLINE_S) == other.wait(DEADLINE_S) == 0

@@ -1,0 +1,234 @@
+"""Spark's JVM as a process of ours: started, asked, found dead, and forgotten, so that another one may follow it.
+
+pyspark starts its JVM out of sight and keeps it in attributes of its classes. Here the same command is run with the
+same handshake (pyspark.java_gateway.launch_gateway), because the driver wants to end a JVM that has only just begun to
+start, and to know how one ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession, SQLContext
+
+from twinlog.errors import EngineError, EngineLostError, TwinlogError
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.05
+NOTICE_S = 1.0
+"""A connection breaks a moment before the process behind it is seen to have ended."""
+
+OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""A JVM without heap goes on with some of its threads and does nothing any more: better it ends."""
+
+_OUT_OF_MEMORY_CODE = 3
+# Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
+_WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
+_GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
+_DEEP = ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
+
+
+class Jvm:
+    """One JVM; started once at most. `end` and `interrupt` may be called by any thread, at any time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._gateway: Any = None
+        self._added: list[str] = []
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+
+    def start(self, conf: SparkConf, folder: Path) -> None:
+        """Start it and make it pyspark's; it writes into `folder` how it is reached.
+
+        Raises EngineError, EngineLostError.
+        """
+        # What a lost JVM leaves unanswered becomes an error at `asked`, and is said there. py4j logs as root, too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_by_py4j)
+        told = folder / "gateway"
+        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(_find_spark_home()) / "bin" / "spark-submit")]
+        for key, value in conf.getAll():
+            command += ["--conf", f"{key}={value}"]
+        command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        with self._lock:
+            if self._ending.is_set():
+                raise EngineLostError("Spark is to end before it has started")
+            # It ends when its standard input does.
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        threading.Thread(target=self._pass_on, args=(self._process.stderr,), name="spark stderr", daemon=True).start()
+        while not told.is_file():
+            if self._process.poll() is not None:
+                raise self._has_ended(starting=True)
+            time.sleep(LOOK_S)
+        with self.asked():
+            self._connect(told.read_bytes())
+
+    def _connect(self, told: bytes) -> None:
+        (port,) = struct.unpack_from(">i", told)
+        # Behind the port the secret's length, and the secret.
+        os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), told[8:].decode()), strict=True))
+        try:
+            self._gateway = launch_gateway()
+        finally:
+            for name in _GATEWAY_VARIABLES:
+                del os.environ[name]
+        SparkContext._ensure_initialized(gateway=self._gateway)
+
+    def session(self, conf: SparkConf) -> SparkSession:
+        """The one session. Raises EngineError, EngineLostError."""
+        before = set(sys.path)
+        with self.asked():
+            try:
+                session = SparkSession.builder.config(conf=conf).getOrCreate()
+            finally:
+                self._added = [place for place in sys.path if place not in before]
+            # It would print a stack trace when its line to the JVM ends.
+            session.sparkContext._accumulatorServer.handle_error = lambda *_: None
+            return session
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def require_alive(self) -> None:
+        """Raises EngineLostError when it has ended."""
+        if not self.alive:
+            raise self._has_ended()
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """What py4j and Spark raise within becomes EngineError, or EngineLostError when there is no Spark any more."""
+        try:
+            yield
+        except TwinlogError:
+            raise
+        except Exception as error:
+            fault = self._fault(error)
+            if fault is None:
+                raise
+            raise fault from error
+
+    def _fault(self, error: Exception) -> EngineError | None:
+        """What an error means; None when it is not one of Spark's."""
+        answered = isinstance(error, (Py4JJavaError, PySparkException))
+        if self._process is not None and not answered:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(NOTICE_S if isinstance(error, (Py4JError, OSError)) else LOOK_S)
+        if not self.alive:
+            return self._has_ended()
+        if isinstance(error, (Py4JNetworkError, OSError)):
+            return EngineLostError(f"Spark's JVM does not answer any more: {error}")
+        if not isinstance(error, (Py4JError, PySparkException)):
+            return None
+        if self._stopped_by_itself():
+            return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
+        return EngineError(f"Spark refuses: {_brief(error)}")
+
+    def _stopped_by_itself(self) -> bool:
+        context = SparkContext._active_spark_context
+        try:
+            return context is not None and context._jsc is not None and bool(context._jsc.sc().isStopped())
+        except Exception:
+            return not self.alive
+
+    def _has_ended(self, *, starting: bool = False) -> EngineError:
+        """The error that says how it ended."""
+        code = None if self._process is None else self._process.poll()
+        if code is None or self._ending.is_set():
+            return EngineLostError("Spark's JVM was told to end")
+        # What a shell says of a program that was killed.
+        number = -code if code < 0 else code - 128
+        if number in set(signal.Signals):
+            return EngineLostError(f"Spark's JVM was killed by {signal.Signals(number).name}")
+        if code == _OUT_OF_MEMORY_CODE:
+            return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
+        if starting:
+            return EngineError(f"Spark's JVM ended with code {code} before it listened; is Java 17 or later installed?")
+        return EngineLostError(f"Spark's JVM ended with code {code}")
+
+    def interrupt(self) -> None:
+        """Kill it, without waiting; who just asks it something gets an EngineLostError."""
+        with self._lock:
+            self._ending.set()
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self, timeout_s: float) -> None:
+        """Let it end, or kill it when that takes longer; afterwards pyspark knows nothing of it. May be repeated."""
+        with self._lock:
+            self._ending.set()
+            process = self._process
+        if process is not None:
+            assert process.stdin is not None
+            # It stops Spark on its way; what it still says is about its end.
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout_s)
+            process.kill()
+            process.wait()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Undo what pyspark and py4j keep of a JVM, so that they can have another one."""
+        context = SparkContext._active_spark_context
+        with SparkContext._lock:
+            SparkContext._active_spark_context = None
+            SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+        # The directory is gone, and somebody else may put another one there.
+        sys.path[:] = [place for place in sys.path if place not in self._added]
+        if context is not None:
+            context._jsc = None
+            accumulators = getattr(context, "_accumulatorServer", None)
+            if accumulators is not None:
+                threading.Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
+        if self._gateway is not None:
+            # Objects of the JVM that are collected late must not be looked for behind a port that is somebody else's.
+            client = self._gateway._gateway_client
+            client.is_connected = False
+            client.close()
+            if hasattr(client, "finalizer_deque"):
+                client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)
+            self._gateway = None
+
+    def _pass_on(self, stream: IO[bytes]) -> None:
+        """Its complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
+        for raw in stream:
+            line = raw.decode(errors="replace").rstrip()
+            if line and not line.startswith(_NOISE):
+                deep = self._ending.is_set() or line.startswith(_DEEP)
+                log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)
+        stream.close()
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _brief(error: Exception) -> str:
+    """The telling line of what Java says: behind a colon on a line of its own, or the first."""
+    lines = str(error).splitlines() or [repr(error)]
+    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])

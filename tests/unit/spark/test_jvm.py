@@ -1,0 +1,96 @@
+"""How Spark's JVM ended, and what its errors become; shells play the JVM."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
+
+from twinlog.errors import ConfigError, EngineError, EngineLostError
+from twinlog.spark.jvm import Jvm
+
+DEADLINE_S = 10.0
+
+Play = Callable[[str], Jvm]
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    """A JVM that does what a shell script says, and listens to nobody."""
+    played: list[Jvm] = []
+
+    def start(script: str) -> Jvm:
+        jvm = Jvm()
+        jvm._process = subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE)
+        played.append(jvm)
+        return jvm
+
+    yield start
+    for jvm in played:
+        jvm.end(DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("kill -9 $$", "was killed by SIGKILL"),
+        # As the shells around a JVM that only just starts would say it.
+        ("exit 137", "was killed by SIGKILL"),
+        ("exit 143", "was killed by SIGTERM"),
+        ("exit 3", "ran out of heap"),
+        ("exit 1", "ended with code 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(), TypeError("no _jvm")]
+)
+def test_whatever_is_asked_of_a_dead_jvm_is_a_loss(play: Play, script: str, said: str, error: Exception) -> None:
+    jvm = play(script)
+    assert jvm._process is not None
+    jvm._process.wait(DEADLINE_S)
+    with pytest.raises(EngineLostError, match=said) as lost, jvm.asked():
+        raise error
+    assert lost.value.retriable
+    assert lost.value.__cause__ is error
+    with pytest.raises(EngineLostError, match=said):
+        jvm.require_alive()
+
+
+def test_a_connection_that_breaks_a_moment_before_the_process_is_gone(play: Play) -> None:
+    jvm = play("sleep 0.3; kill -9 $$")
+    with pytest.raises(EngineLostError, match="SIGKILL"), jvm.asked():
+        raise Py4JNetworkError("Error while sending or receiving")
+
+
+def test_errors_of_a_jvm_that_lives(play: Play) -> None:
+    jvm = play("cat")
+    jvm.require_alive()
+    with pytest.raises(EngineLostError, match="does not answer any more"), jvm.asked():
+        raise Py4JNetworkError("Error while sending or receiving")
+    for error in (Py4JError("An error occurred\n: java.lang.Fault: no\n\tat x"), PySparkRuntimeError("no")):
+        with pytest.raises(EngineError, match=r"Spark refuses: (java\.lang\.Fault: )?no$") as refused, jvm.asked():
+            raise error
+        assert not refused.value.retriable
+    # What is not Spark's stays what it is.
+    for other in (TypeError("a mistake"), ConfigError([])):
+        with pytest.raises(type(other)), jvm.asked():
+            raise other
+
+
+def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
+    jvm = play("exit 1")
+    assert jvm._process is not None
+    jvm._process.wait(DEADLINE_S)
+    told = jvm._has_ended(starting=True)
+    assert (type(told), told.retriable) == (EngineError, False)
+    assert "is Java 17 or later installed?" in str(told)
+
+
+def test_one_that_was_told_to_end_says_so(play: Play) -> None:
+    jvm = play("cat")
+    jvm.interrupt()
+    with pytest.raises(EngineLostError, match="told to end"), jvm.asked():
+        raise Py4JNetworkError("Answer from Java side is empty")
