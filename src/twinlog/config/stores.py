@@ -31,7 +31,7 @@ Setting = Literal["location", "password", "key.password", "key", "certificate.ch
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
-_PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+([^-]*)-+END\s+\1\s*-+")
+_PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+(.*?)-+END\s+\1\s*-+", re.DOTALL)
 
 
 class StoreError(ValueError):
@@ -185,7 +185,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _parsed_certificates(text: str, setting: Setting) -> list[x509.Certificate]:
-    blocks = [block for block in _blocks(text) if "BEGIN CERTIFICATE-" in block or "TRUSTED CERTIFICATE" in block]
+    blocks = [block for block in _blocks(text) if "BEGIN CERTIFICATE-" in block or "BEGIN X509 CERTIFICATE-" in block]
     if not blocks:
         raise StoreError(setting, "no certificate in it", "certificates as PEM text")
     try:

@@ -153,8 +153,9 @@ def _asked(settings: TokenSettings) -> str:
         connection.sock.settimeout(None if settings.read_timeout_ms is None else settings.read_timeout_ms / 1000)
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         connection.request("POST", path, _body(settings), _headers(settings))
-        answer = connection.getresponse()
-        content = answer.read(_MAX_ANSWER)
+        # What it holds of the connection outlives that.
+        with connection.getresponse() as answer:
+            content = answer.read(_MAX_ANSWER)
     except ssl.SSLError as error:
         refusal = tls_refusal(error, f"{url.hostname}", certificate=_tls(settings).certificates is not None)
         if refusal is not None:

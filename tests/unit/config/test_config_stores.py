@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from harness.certificates import Certified, authority
 from twinlog.config.stores import (
@@ -156,6 +157,15 @@ def test_a_trust_store_that_cannot_be_used(files: Files) -> None:
     assert refused(lambda: trusted_certificates(files.read("trust.p12"), "PKCS12", None)).setting == "password"
     assert refused(lambda: trusted_certificates(b"nonsense", "JKS", PASSWORD)).setting == "location"
     assert refused(lambda: trusted_certificates(b"nonsense", "PEM", None)).found == "no certificate in it"
+
+
+def test_an_old_form_of_an_encrypted_key(files: Files) -> None:
+    old = files.client.key.private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(KEY_PASSWORD.encode())
+    ).decode()
+    assert "DEK-Info" in old
+    found = identity((old + files.client.chain_pem).encode(), "PEM", None, KEY_PASSWORD)
+    assert found.private_key == files.client.key_pem()
 
 
 def test_a_key_of_another_certificate(files: Files) -> None:

@@ -1,0 +1,435 @@
+"""Brokers behind TLS, with certificates, passwords and tokens: records come through whole, and who is wrong is told."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from harness.certificates import Certified, authority
+from harness.checker import Load, require_clean
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.config import load
+from twinlog.config.tokens import HANDLERS
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.settings import ClientSettings, FlowSettings
+from twinlog.types import Alias
+
+HOST = "127.0.0.1"
+STORE, KEY = "store-secret", "key-secret"
+RECORDS = 100_000
+REAUTH_MS = 1400
+"""Brokers let a connection log in again after a second at the earliest."""
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+TOKEN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+Lines = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster behind TLS, and what a client of it needs."""
+
+    cluster: KafkaCluster
+    root: Certified
+    directory: Path
+
+    def mtls(self, **others: str) -> Lines:
+        """The listener that wants certificates; a client that has one."""
+        return {
+            "bootstrap.servers": self.cluster.listener("MTLS"),
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.directory / "ca.pem"),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.directory / "key.pem"),
+            "ssl.key.password": KEY,
+            **dotted(others),
+        }
+
+    def scram(self, password: str = "mirror-secret", **others: str) -> Lines:
+        return {
+            "bootstrap.servers": self.cluster.listener("SCRAM"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{SCRAM} username="mirror" password="{password}";',
+            "ssl.truststore.location": str(self.directory / "trust.jks"),
+            "ssl.truststore.password": STORE,
+            **dotted(others),
+        }
+
+    def token(self, options: str, **others: str) -> Lines:
+        return {
+            "bootstrap.servers": self.cluster.listener("TOKEN"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f"{TOKEN} {options};",
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": str(self.directory / "trust.p12"),
+            "ssl.truststore.password": STORE,
+            **dotted(others),
+        }
+
+
+def dotted(names: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in names.items()}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("site")
+    root = authority()
+    broker, mirror = root.issue("broker", [HOST]), root.issue("mirror")
+    (directory / "ca.pem").write_text(root.pem)
+    mirror.write_pem(directory / "key.pem", KEY)
+    mirror.write_pkcs12(directory / "key.p12", STORE)
+    mirror.write_jks(directory / "key.jks", STORE, KEY)
+    root.write_trusted_pkcs12(directory / "trust.p12", STORE)
+    root.write_trusted_jks(directory / "trust.jks", STORE)
+    shown = {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(broker.write_pkcs12(directory / "broker.p12", STORE)),
+        "ssl.keystore.password": STORE,
+        "ssl.key.password": STORE,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(directory / "ca.pem"),
+    }
+    listeners = {
+        "MTLS": {**shown, "security.protocol": "SSL", "ssl.client.auth": "required"},
+        "SCRAM": {
+            **shown,
+            "security.protocol": "SASL_SSL",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "scram-sha-512.sasl.jaas.config": f"{SCRAM};",
+            "scram-sha-512.connections.max.reauth.ms": str(REAUTH_MS),
+        },
+        "TOKEN": {
+            **shown,
+            "security.protocol": "SASL_SSL",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "oauthbearer.sasl.jaas.config": f'{TOKEN} unsecuredLoginStringClaim_sub="broker";',
+            # Sessions end with their token.
+            "oauthbearer.connections.max.reauth.ms": "3600000",
+        },
+    }
+    with KafkaCluster("encrypted", sasl=False, heap="384m", listeners=listeners) as cluster:
+        user = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        upsertion = UserScramCredentialUpsertion("mirror", user, b"mirror-secret")
+        admin = AdminClient(cluster.client_config())
+        admin.alter_user_scram_credentials([upsertion])["mirror"].result(20)
+        yield Site(cluster, root, directory)
+
+
+Configured = Callable[..., FlowSettings]
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Configured:
+    """The flow `north->south` of a file with these lines for its clusters."""
+
+    def settings(north: Lines, south: Lines, topic: str = "none") -> FlowSettings:
+        lines = {
+            "clusters": "north, south",
+            "north->south.enabled": "true",
+            "topics": topic,
+            "refresh.topics.interval.seconds": "1",
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "emit.heartbeats.enabled": "false",
+            "sync.topic.acls.enabled": "false",
+            **{f"north.{key}": value for key, value in north.items()},
+            **{f"south.{key}": value for key, value in south.items()},
+        }
+        file = tmp_path / "mm2.properties"
+        file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        config = load(file)
+        assert config.warnings == ()
+        return config.flows[0]
+
+    return settings
+
+
+@pytest.fixture
+def client(configured: Configured) -> Callable[[Lines], ClientSettings]:
+    def settings(lines: Lines) -> ClientSettings:
+        return configured(lines, {"bootstrap.servers": "nowhere:1"}).source_admin.client
+
+    return settings
+
+
+def fault(settings: ClientSettings) -> str:
+    admin = ClusterAdmin(Alias("north"), settings)
+    try:
+        with pytest.raises(ClusterError) as raised:
+            admin.connect(3)
+    finally:
+        admin.close()
+    assert isinstance(raised.value, RefusedError), raised.value
+    assert not re.search(r"\w+-secret", str(raised.value))
+    return str(raised.value)
+
+
+def listed(settings: ClientSettings) -> bool:
+    """Whether a client can ask what topics there are."""
+    admin = ClusterAdmin(Alias("north"), settings)
+    try:
+        admin.connect(10)
+        return admin.topics() is not None
+    finally:
+        admin.close()
+
+
+def end(cluster: KafkaCluster, topic: str) -> int:
+    return offsets(cluster, topic)[1] if topic in topics(cluster) else 0
+
+
+# -- records
+
+
+def test_a_hundred_thousand_records_out_of_a_cluster_that_wants_certificates(
+    site: Site, target_cluster: KafkaCluster, configured: Configured, new_name: Callable[[str], str]
+) -> None:
+    topic = create_topic(site.cluster, new_name("t"))
+    produce(site.cluster, topic, numbered(RECORDS, size=200, keys=7), codec="lz4")
+    # 10 MB in frames of several MB, which TLS cuts into records of 16 KB.
+    produce(site.cluster, topic, numbered(1000, size=10_000))
+    settings = configured(site.mtls(), target_cluster.java_settings(), topic)
+    remote = f"north.{topic}"
+    with FlowWithoutSpark(settings):
+        wait_for(lambda: end(target_cluster, remote) >= RECORDS + 1000, 60, "everything is copied")
+    original, copy = consume(site.cluster, topic), consume(target_cluster, remote)
+    assert len(copy) == RECORDS + 1000
+    assert [one.content for one in copy] == [one.content for one in original]
+
+
+def test_sessions_end_while_records_flow_into_a_cluster_with_logins(
+    site: Site, source_cluster: KafkaCluster, configured: Configured, new_name: Callable[[str], str]
+) -> None:
+    topic = create_topic(source_cluster, new_name("t"), 2)
+    remote = f"north.{topic}"
+    flow = FlowWithoutSpark(configured(source_cluster.java_settings(), site.scram(), topic))
+    load = Load(source_cluster, topic, 2, rate=1000)
+    with flow:
+        load.start()
+        wait_for(lambda: end(site.cluster, remote) >= 500, 30, "the first records are copied")
+        target = flow.workers[0].host._copier.target  # type: ignore[union-attr]
+        before = list(target._data._conns.values())
+        assert before
+        time.sleep(2.2 * REAUTH_MS / 1000)
+        sent = load.stop()
+        wait_for(
+            lambda: sum(offsets(site.cluster, remote, part)[1] for part in (0, 1)) >= sent,
+            30,
+            "what was sent while sessions ended is copied",
+        )
+        # They logged in again on the way; a connection that did not would have been closed by the broker.
+        assert list(target._data._conns.values()) == before
+        assert flow.workers[0].errors == []
+    require_clean(source_cluster, topic, site.cluster, remote)
+
+
+# -- who may connect
+
+
+@pytest.mark.parametrize(("kind", "name"), [("PKCS12", "key.p12"), ("JKS", "key.jks")])
+def test_every_form_of_a_key_store(site: Site, client: Callable[[Lines], ClientSettings], kind: str, name: str) -> None:
+    stores = {
+        "ssl_keystore_type": kind,
+        "ssl_keystore_location": str(site.directory / name),
+        "ssl_keystore_password": STORE,
+        "ssl_key_password": KEY if kind == "JKS" else STORE,
+    }
+    assert listed(client(site.mtls(**stores)))
+
+
+def test_keys_as_text(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    mirror = site.root.issue("mirror")
+    text = {
+        "ssl.truststore.certificates": site.root.pem.replace("\n", "\\n"),
+        "ssl.keystore.key": mirror.key_pem().replace("\n", " "),
+        "ssl.keystore.certificate.chain": mirror.chain_pem.replace("\n", " "),
+    }
+    left_out = ("ssl.truststore.location", "ssl.keystore.location", "ssl.key.password")
+    lines = {key: value for key, value in site.mtls().items() if key not in left_out}
+    assert listed(client({**lines, **text}))
+
+
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+def test_versions_and_ciphers(site: Site, client: Callable[[Lines], ClientSettings], protocol: str) -> None:
+    suites = {"TLSv1.2": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLSv1.3": "TLS_AES_256_GCM_SHA384"}[protocol]
+    assert listed(client(site.mtls(ssl_enabled_protocols=protocol, ssl_cipher_suites=suites)))
+
+
+def test_a_host_that_the_certificate_does_not_name(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    elsewhere = {"bootstrap_servers": site.cluster.listener("MTLS", "localhost")}
+    text = fault(client(site.mtls(**elsewhere)))
+    assert text.startswith("cluster north: localhost:")
+    assert "its certificate is not for localhost" in text
+    assert listed(client(site.mtls(**elsewhere, ssl_endpoint_identification_algorithm="")))
+
+
+def test_an_authority_that_nobody_trusts(site: Site, client: Callable[[Lines], ClientSettings], tmp_path: Path) -> None:
+    (tmp_path / "other.pem").write_text(authority("Another").pem)
+    assert "its certificate is not trusted" in fault(
+        client(site.mtls(ssl_truststore_location=str(tmp_path / "other.pem")))
+    )
+
+
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+def test_a_client_without_a_certificate(site: Site, client: Callable[[Lines], ClientSettings], protocol: str) -> None:
+    stores = ("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password")
+    lines = {key: value for key, value in site.mtls(ssl_enabled_protocols=protocol).items() if key not in stores}
+    assert "it wants a certificate of its clients" in fault(client(lines))
+
+
+def test_a_client_with_a_strangers_certificate(
+    site: Site, client: Callable[[Lines], ClientSettings], tmp_path: Path
+) -> None:
+    authority("Another").issue("mirror").write_pem(tmp_path / "stranger.pem", KEY)
+    text = fault(client(site.mtls(ssl_keystore_location=str(tmp_path / "stranger.pem"))))
+    assert "it does not accept this client's certificate" in text
+
+
+def test_a_wrong_password(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    text = fault(client(site.scram("another")))
+    assert "the login was refused for User:mirror" in text
+
+
+def test_a_port_without_tls(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    admin = ClusterAdmin(Alias("north"), client(site.mtls(bootstrap_servers=site.cluster.bootstrap)))
+    with pytest.raises(ClusterError, match=r"the port does not speak TLS, and security\.protocol is SSL"):
+        admin.connect(1)
+    admin.close()
+
+
+# -- tokens
+
+
+def test_tokens_of_our_own_making_end_and_are_replaced(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    settings = client(site.token('unsecuredLoginStringClaim_sub="mirror" unsecuredLoginLifetimeSeconds="2"'))
+    admin = ClusterAdmin(Alias("north"), settings)
+    try:
+        admin.connect(10)
+        first = token_of(admin)
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            assert admin.topics() is not None
+            time.sleep(0.1)
+        assert token_of(admin) != first
+    finally:
+        admin.close()
+
+
+def token_of(admin: ClusterAdmin) -> str:
+    source: Any = admin.client._control.config["sasl_oauth_token_provider"]
+    return str(source.token())
+
+
+def packed(part: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+@dataclass
+class TokenServer:
+    """An OAuth token endpoint that knows one client; fails as often as `failures` says."""
+
+    url: str
+    failures: list[int] = field(default_factory=list)
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+
+
+@pytest.fixture
+def token_server() -> Iterator[TokenServer]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            server.asked.append(urllib.parse.parse_qs(body.decode()))
+            login = base64.b64decode(self.headers["Authorization"].partition(" ")[2]).decode()
+            if server.failures:
+                self.answer(server.failures.pop(), {})
+            elif login != "mirror:client-secret":
+                self.answer(401, {"error": "invalid_client", "error_description": "who are you?"})
+            else:
+                now = time.time()
+                claims = {"sub": "mirror", "iat": now, "exp": now + 60, "scope": "kafka"}
+                parts = (
+                    base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+                    for part in ({"alg": "none"}, claims)
+                )
+                self.answer(200, {"access_token": ".".join(parts) + ".", "expires_in": 60})
+
+        def answer(self, status: int, content: dict[str, Any]) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with http.server.ThreadingHTTPServer((HOST, 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        server = TokenServer(f"http://{HOST}:{listening.server_port}/token")
+        yield server
+        listening.shutdown()
+        thread.join(5)
+
+
+def by_server(site: Site, url: str, secret: str = "client-secret") -> Lines:
+    return site.token(
+        "",
+        sasl_login_callback_handler_class=HANDLERS[0],
+        sasl_oauthbearer_token_endpoint_url=url,
+        sasl_oauthbearer_client_credentials_client_id="mirror",
+        sasl_oauthbearer_client_credentials_client_secret=secret,
+        sasl_oauthbearer_scope="kafka",
+    )
+
+
+def test_a_token_server(site: Site, client: Callable[[Lines], ClientSettings], token_server: TokenServer) -> None:
+    token_server.failures[:] = [503]
+    settings = client(by_server(site, token_server.url))
+    assert listed(settings)
+    assert token_server.asked == 2 * [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
+    # Another client of the process with the same login.
+    assert listed(settings)
+    assert len(token_server.asked) == 2
+
+
+def test_a_token_server_that_refuses(
+    site: Site, client: Callable[[Lines], ClientSettings], token_server: TokenServer
+) -> None:
+    text = fault(client(by_server(site, token_server.url, "wrong-secret")))
+    assert f"the token server {token_server.url} answers 401 Unauthorized (invalid_client, who are you?)" in text
+    assert len(token_server.asked) == 1
+
+
+def test_a_token_server_that_is_not_there(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
+    settings = client({**by_server(site, f"http://{HOST}:1/token"), "sasl.login.retry.backoff.max.ms": "200"})
+    admin = ClusterAdmin(Alias("north"), settings)
+    with contextlib.closing(admin), pytest.raises(ClusterError) as raised:
+        admin.connect(1)
+    assert raised.value.retriable
+    assert f"the token server http://{HOST}:1/token does not answer" in str(raised.value)
