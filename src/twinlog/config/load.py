@@ -27,7 +27,7 @@ def load(
 
     The enabled flows come first, then those that only write heartbeats. `unknown_keys` counts where the file has no
     `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, what its `${...}`
-    references name, and the Python classes that it names; no cluster is contacted.
+    references name, and the key stores and Python classes that it names; no cluster is contacted.
     """
     file = str(path)
     found = survey(read_properties(Path(path)), file, unknown_keys)
