@@ -1,4 +1,4 @@
-"""A flow on a real standalone Spark, with nothing but `--master`: executors and workers die under it."""
+"""A flow on a real standalone Spark, with nothing but `--master`: executors, workers and its own JVM die under it."""
 
 from __future__ import annotations
 
@@ -68,6 +68,12 @@ def test_executors_and_workers_die(
                 chance.choice(spark.workers).kill()
                 twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 60, times=2)
                 wait_until_copied(load.total + 2 * RATE)
+
+                # The driver's own; its application is gone for the master, and comes back as another one.
+                (jvm,) = (one for one in twinlog.descendants() if one.name() == "java")
+                jvm.kill()
+                twinlog.wait_for_line(r"Spark's JVM was killed by SIGKILL", 30)
+                wait_until_copied(load.total + RATE)
             wait_until_copied(load.total)
             assert twinlog.terminate() == 0
         finally:
