@@ -2,6 +2,7 @@
 
 PYTHON := .venv/bin/python
 ARGS ?=
+export TWINLOG_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit bench parity faults drill build lock clean
@@ -13,6 +14,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 	@$(PYTHON) -m demo $(ARGS)
 
 test: check ## check, then every test: unit, property, integration on real brokers
+	@$(PYTHON) -m harness.prepare
 	@$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs

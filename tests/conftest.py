@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 _numbers = itertools.count(1)
+logging.getLogger("kafka").setLevel(logging.WARNING)
 
 
 @pytest.fixture

@@ -7,13 +7,38 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.cluster import ClientConfig, KafkaCluster
 
 Protocol = Literal["classic", "consumer"]
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
 DEADLINE_S = 30.0
+
+
+class Count:
+    """How many committed records a topic has, which may not exist yet; reads each once."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
+        self._count = 0
+        self._consumer = Consumer(
+            {
+                **cluster.client_config(),
+                "group.id": "count",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "topic.metadata.refresh.interval.ms": 500,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+
+    def __call__(self) -> int:
+        most = 10_000
+        while True:
+            messages = self._consumer.consume(most, 0.2)
+            self._count += sum(message.error() is None for message in messages)
+            if len(messages) < most:
+                return self._count
 
 
 class Member:

@@ -13,9 +13,9 @@ import psutil
 
 from harness.checker import Load, require_clean
 from harness.cluster import KafkaCluster
-from harness.consume import consume
-from harness.topics import create_topic, topics
+from harness.topics import create_topic
 from harness.wait import wait_for
+from tests.integration.consuming import Count
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 
@@ -51,8 +51,7 @@ def test_the_two_steps_to_exactly_once(
     plain = flow_properties("step->on", left, right, {"topics": topic, "tasks.max": "2"})
     plain += "step.consumer.isolation.level = read_committed\n"
 
-    def copied() -> int:
-        return len(consume(right, remote)) if remote in topics(right) else 0
+    copied = Count(right, remote, PARTITIONS)
 
     def run(mode: str, *options: str) -> MirrorProcess:
         """Start, and wait until it has copied something that came after its start."""
