@@ -109,7 +109,18 @@ def test_a_broker_that_says_nothing_for_long_is_looked_for_elsewhere(
     begun = time.monotonic()
     wait_for(lambda: answered(loop, client) and now.asked, ENOUGH_S, "the broker is found where it is now")
     assert time.monotonic() - begun >= 0.2
+
+
+def test_a_broker_is_asked_where_it_says_that_it_is(
+    loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
+) -> None:
+    connect, before, now = moved
+    client = connect()
+    before.brokers = {1: now.port}
+    loop.run(client.refresh, [])
     wait_for(lambda: not before.connected, ENOUGH_S, "connections to where it was are closed")
+    loop.run(client.refresh, [])
+    assert now.asked
 
 
 # -- questions that get no answer
