@@ -143,8 +143,12 @@ def test_a_new_topic_ends_the_lease_early(scene: Callable[[int], Scene]) -> None
     produce(here.source, new, numbered(10), partition=1)
     began = time.monotonic()
     wait_for(lambda: here.flow.runner.leases.lease > lease, 30, "the lease ends")
-    wait_for(lambda: len(here.flow.runner.view.partitions()) == PARTITIONS + 2, 30, "the new topic is copied")
     wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 30, "its records are there")
+    view = here.flow.runner.view
+    try:
+        wait_for(lambda: len(view.partitions()) == PARTITIONS + 2, 30, "the new topic is in the reports")
+    except TimeoutError as late:
+        raise AssertionError(f"{late}: {view.summary()}, {sorted(view.partitions())}") from late
     assert time.monotonic() - began < here.flow.settings.lease_seconds / 4
     here.finish()
 

@@ -324,7 +324,9 @@ class FlowRunner:
                     report = Report.decode(record.value or b"")
                     if report is not None and report.flow == self.settings.name:
                         self.view.take(report)
+                self.view.note("read what copiers report", None)
             except RefusedError as error:
                 self.fail(str(error))
-            except TwinlogError:
+            except TwinlogError as error:
+                self.view.note("read what copiers report", str(error))
                 self._stopping.wait(RETRY_S)
