@@ -84,6 +84,7 @@ def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(tmp_path: Pa
         (f"{packed({})}.{packed({'sub': 'u'})}.", LoginRefusedError, "does not say when it ends"),
         (token(-1), NoTokenError, "has ended already"),
     ],
+    ids=["no-token", "no-parts", "endless", "ended"],
 )
 def test_what_is_no_good_token(tmp_path: Path, content: str, error: type[Exception], words: str) -> None:
     file = tmp_path / "token"
