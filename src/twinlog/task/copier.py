@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch import Fetched, FetchPosition
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.transactions import TransactionCoordinator
 from twinlog.offsets.positions import Position
-from twinlog.offsets.writer import PositionWriter
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
+from twinlog.task.hooks import Hooks
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.limits import RemoteLimits
-from twinlog.task.maps import MapWriter
-from twinlog.task.partition import Hooks, PartitionCopy
+from twinlog.task.partition import PartitionCopy
+from twinlog.task.recovery import Recovery
 from twinlog.task.resolve import Resolver
-from twinlog.task.syncs import SyncWriter
+from twinlog.task.storing import Storing
 from twinlog.task.transactional import LentId, Transactions
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
@@ -85,7 +83,6 @@ class Copier:
         self.source = ClusterClient(loop, settings.source, settings.consumer.client)
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.target.append_only_while(allowed)
-        self.positions = PositionWriter(loop, self.target, settings)
         self.stopped = False
         self.unsettled: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
@@ -117,14 +114,19 @@ class Copier:
             lost=self._lost,
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
-        self._inspector = SourceInspector(self.source, settings, listener.event)
+        self._recovery = Recovery(
+            loop,
+            settings,
+            SourceInspector(self.source, settings, listener.event),
+            self._resolver,
+            refresh_source=self._reader.refresh,
+            moved=self._moved,
+            stopped=lambda: self.stopped,
+        )
         self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
-        self._maps = MapWriter(loop, self.target, settings)
-        self._storing = loop.lock()
-        self._syncs: SyncWriter | None = None
-        if settings.emit_offset_syncs:
-            holder = self.source if settings.offset_syncs_location == "source" else self.target
-            self._syncs = SyncWriter(loop, holder, settings, self._gather, listener.event)
+        self._storing = Storing(
+            loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
+        )
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
         if settings.exactly_once == "enabled":
@@ -135,7 +137,7 @@ class Copier:
                 self.partitions,
                 self._appender,
                 lend=lend or self._own_id,
-                mark=self._store_maps,
+                mark=self._storing.store_maps,
                 lost=self._lost,
                 event=listener.event,
             )
@@ -144,10 +146,10 @@ class Copier:
             more=self._reader.resume,
             moved=self._has_moved,
             leaderless=self._appender.refresh,
-            pause=lambda part, refusals: self._later(self._pause, part, refusals),
-            check=lambda part, end: self._later(self._check, part, end),
-            resolve=lambda part: self._later(self._resolve_again, part),
-            limit=lambda part: self._later(self._limits.look, part),
+            pause=lambda part, refusals: loop.start(self._recovery.pause, part, refusals),
+            check=lambda part, end: loop.start(self._recovery.check, part, end),
+            resolve=self._resolve_again,
+            limit=lambda part: loop.start(self._limits.look, part),
             failed=listener.failed,
             event=listener.event,
             source_lacks=self.source.lacks,
@@ -160,15 +162,13 @@ class Copier:
         await self.insist(self.target.connect)
         if self.transactions is None:
             self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
-            self.loop.start(self._keep_storing)
         else:
             await self.insist(self.transactions.start)
         self._reader.start()
         self._appender.start(self._wanted)
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
             self.loop.start(self._keep_deadlines)
-        if self._syncs is not None:
-            self.loop.start(self._syncs.run)
+        self._storing.start(positions=self.transactions is None)
 
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
@@ -221,9 +221,9 @@ class Copier:
                 found = await self._resolver.resolve(waiting())
                 for grant in waiting():
                     if grant.source in found:
-                        self._maps.begin(grant, found[grant.source])
+                        self._storing.begin(grant, found[grant.source])
                 if self.transactions is None:
-                    found = await self._store(partial(dict, found))
+                    found = await self._storing.first(found)
             except RefusedError as error:
                 self._listener.failed(None, error)
                 return
@@ -283,15 +283,14 @@ class Copier:
         partitions = list(partitions)
         for partition in partitions:
             if self._waiting.pop(partition, None) is not None:
-                self._maps.forget(partition)
+                self._storing.forget(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
         settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
-        if self._syncs is not None:
-            await self._syncs.flush(part.source for part in leaving)
+        await self._storing.flush_syncs(leaving)
         for part in leaving:
-            self._maps.forget(part.source)
+            self._storing.forget(part.source)
             if part.source in settled:
                 self.unsettled.discard(part.source)
             else:
@@ -301,7 +300,6 @@ class Copier:
             self._cursors.pop(part.source, None)
             if self.transactions is None:
                 self._epochs[part.remote] = part.queue.identity.epoch + 1
-                self.positions.forget(part.source)
             else:
                 self.transactions.forget(part)
         self._reader.wake()
@@ -312,23 +310,15 @@ class Copier:
         deadline = time.monotonic() + DRAIN_S
         while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
-        self._gather()
-        for part in leaving:
-            self._maps.close(part.source)
-        try:
-            await self._store_positions(leaving)
-        except TwinlogError as error:
-            self._listener.event("positions", f"positions could not be stored at the end: {error}")
+        await self._storing.close(leaving)
         return {part.source for part in leaving if part.queue.idle}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""
         assert self.transactions is not None
         if await self.transactions.commit(leaving, DRAIN_S):
-            for part in leaving:
-                self._maps.close(part.source)
             with suppress(ClusterError):
-                await self._store_maps({part.source: part.committed for part in leaving})
+                await self._storing.close_committed(leaving)
             return {part.source for part in leaving}
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
@@ -346,25 +336,12 @@ class Copier:
             part.queue.stopped = True
         self._reader.stop()
         self._appender.stop()
-        if self._syncs is not None:
-            self._syncs.stop()
+        self._storing.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self._moved.set()
         self.source.close()
         self.target.close()
-
-    async def _keep_storing(self) -> None:
-        interval_s = self.settings.position_interval_ms / 1000
-        while not self.stopped:
-            await self.loop.sleep(interval_s)
-            try:
-                await self._store_positions(list(self.partitions.values()))
-            except RefusedError as error:
-                self._lost(error)
-                return
-            except ClusterError:
-                continue
 
     async def _keep_deadlines(self) -> None:
         while not self.stopped:
@@ -372,32 +349,6 @@ class Copier:
             now = time.monotonic()
             for part in list(self.partitions.values()):
                 part.check_delivery(now)
-
-    async def _store_positions(self, parts: Sequence[PartitionCopy]) -> None:
-        stored = await self._store(lambda: {part.source: part.acknowledged for part in parts})
-        for part in parts:
-            if part.source in stored:
-                part.mark(stored[part.source].life)
-
-    async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
-        """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
-        async with self._storing:
-            marked = await self._store_maps(positions())
-            await self.positions.write(marked)
-            return marked
-
-    async def _store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        self._gather()
-        return await self._maps.write(positions)
-
-    def _gather(self) -> None:
-        """Tell what was acknowledged to those who note where it was copied to."""
-        for part in self.partitions.values():
-            runs = part.runs.take()
-            if runs:
-                self._maps.copied(part.source, runs)
-                if self._syncs is not None:
-                    self._syncs.copied(part.source, runs)
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)
@@ -415,57 +366,8 @@ class Copier:
             log.error("copier of %s crashed", self.settings.name, exc_info=error)
             self._listener.failed(None, TwinlogError(f"internal error: {error!r}"))
 
-    def _later(self, step: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        self.loop.start(step, *args)
-
-    async def _pause(self, part: PartitionCopy, refusals: int) -> None:
-        part.paused = True
-        self._reader.refresh()
-        client = self.settings.consumer.client
-        await self.loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
-        part.go_on()
-
-    async def _check(self, part: PartitionCopy, end: int | None) -> None:
-        """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
-        while not part.at_rest and not part.left:
-            await self._moved.wait(0.05)
-        while not part.left and not self.stopped:
-            try:
-                diverging_end = -1 if end is None else end
-                position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
-            except ClusterError as error:
-                part.trouble = str(error)
-                await self.loop.sleep(RETRY_S)
-                continue
-            except TwinlogError as error:
-                part.fail(error)
-                return
-            if end is not None and position == part.acknowledged:
-                # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
-                position = replace(position, leader_epoch=-1)
-                await self.loop.sleep(RETRY_S)
-            part.restart(position)
-            return
-
-    async def _resolve_again(self, part: PartitionCopy) -> None:
-        """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
-        if self.transactions is not None:
+    def _resolve_again(self, part: PartitionCopy) -> None:
+        if self.transactions is None:
+            self.loop.start(self._recovery.resolve_again, part)
+        else:
             self.transactions.abort(part)
-            return
-        while not part.left and not self.stopped:
-            grant = part.grant_again()
-            try:
-                found = await self._resolver.resolve([grant])
-            except ClusterError as error:
-                part.trouble = str(error)
-                await self.loop.sleep(RETRY_S)
-                continue
-            except TwinlogError as error:
-                part.fail(error)
-                return
-            if grant.source in found:
-                identity = part.queue.identity
-                part.queue.clear(ProducerIdentity(identity.producer_id, identity.epoch + 1))
-                part.restart(found[grant.source])
-                return
-            await self.loop.sleep(RETRY_S)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from twinlog.errors import CopyError, RecordTooLargeError, RefusedError, TwinlogError
+from twinlog.errors import CopyError, RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.faults import Code
@@ -16,7 +15,9 @@ from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.settings import ProducerSettings
+from twinlog.task.account import Account
 from twinlog.task.grant import Grant
+from twinlog.task.hooks import Hooks
 from twinlog.types import TopicPartition
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append, CopyRules
@@ -31,25 +32,8 @@ SURE_S = 5.0
 """How long an answer about the remote topic's limit counts."""
 
 
-@dataclass(slots=True)
-class Account:
-    """What happened since the last report; `latency_ms` is the worst age of a record at its acknowledgement."""
-
-    records: int = 0
-    bytes: int = 0
-    latency_ms: int = -1
-    aborted: int = 0
-    control: int = 0
-
-
 class PartitionCopy:
-    """Reads, prepares and appends one partition.
-
-    `failed(error)` reports what the flow stops on; `check(partition, end)` asks the copier to look at the source again:
-    its log parts from what was read at `end`, or does not have the offset (-1), or the topic is another one (None);
-    `resolve(partition)` to find the position anew from the remote log; `limit(partition)` what the remote topic takes;
-    `moved()` says that something was acknowledged; `more()` that reading may go on; `offer(queue)` that it has appends.
-    """
+    """Reads, prepares and appends one partition; what it cannot do itself it asks of its copier through `hooks`."""
 
     def __init__(
         self,
@@ -419,21 +403,3 @@ class PartitionCopy:
         error.args = (f"{self.source}: {error}",)
         error.message = f"{self.source}: {error.message}"
         return error
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What a partition asks of the copier it belongs to; see `PartitionCopy`."""
-
-    offer: Callable[[AppendQueue], None]
-    more: Callable[[TopicPartition], None]
-    moved: Callable[[], None]
-    leaderless: Callable[[], None]
-    pause: Callable[[PartitionCopy, int], None]
-    check: Callable[[PartitionCopy, int | None], None]
-    resolve: Callable[[PartitionCopy], None]
-    limit: Callable[[PartitionCopy], None]
-    failed: Callable[[TopicPartition, TwinlogError], None]
-    event: Callable[[str, str], None]
-    source_lacks: Callable[[str, str, str], RefusedError]
-    target_lacks: Callable[[str, str, str], RefusedError]

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.metrics.progress import PartitionProgress, Report, progress_topic
+from twinlog.task.account import Account
 from twinlog.task.copier import Copier
-from twinlog.task.partition import Account, PartitionCopy
+from twinlog.task.partition import PartitionCopy
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.keyed import own_batch, record_body
 

@@ -13,7 +13,8 @@ from twinlog.kafka.faults import Code
 from twinlog.offsets.positions import Position
 from twinlog.settings import ClientSettings, ProducerSettings
 from twinlog.task.grant import Grant
-from twinlog.task.partition import Hooks, PartitionCopy
+from twinlog.task.hooks import Hooks
+from twinlog.task.partition import PartitionCopy
 from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append, CopyRules

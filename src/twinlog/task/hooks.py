@@ -1,0 +1,41 @@
+"""What a partition asks of the copier that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.types import TopicPartition
+from twinlog.write.queue import AppendQueue
+
+if TYPE_CHECKING:
+    from twinlog.task.partition import PartitionCopy
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The copier's side of `PartitionCopy`.
+
+    `offer(queue)`: it has appends. `more(partition)`: reading may go on. `moved()`: something was acknowledged.
+    `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
+    for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
+    does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
+    the remote log. `limit(partition)`: what does the remote topic take? `failed(partition, error)`: the flow stops on
+    it. `event(kind, text)`: an operator should see it. `source_lacks` and `target_lacks` make the error for a missing
+    permission: operation, what on, what for.
+    """
+
+    offer: Callable[[AppendQueue], None]
+    more: Callable[[TopicPartition], None]
+    moved: Callable[[], None]
+    leaderless: Callable[[], None]
+    pause: Callable[[PartitionCopy, int], None]
+    check: Callable[[PartitionCopy, int | None], None]
+    resolve: Callable[[PartitionCopy], None]
+    limit: Callable[[PartitionCopy], None]
+    failed: Callable[[TopicPartition, TwinlogError], None]
+    event: Callable[[str, str], None]
+    source_lacks: Callable[[str, str, str], RefusedError]
+    target_lacks: Callable[[str, str, str], RefusedError]

@@ -1,0 +1,92 @@
+"""Brings a partition back to work when one of its clusters lost track of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.backoff import pause_s
+from twinlog.kafka.loop import Loop, Signal
+from twinlog.settings import FlowSettings
+from twinlog.task.inspect import SourceInspector
+from twinlog.task.partition import PartitionCopy
+from twinlog.task.resolve import Resolver
+from twinlog.write.queue import ProducerIdentity
+
+RETRY_S = 0.2
+
+
+class Recovery:
+    """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
+
+    `moved` is set when something was acknowledged, `stopped()` is True once the copier has stopped.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        inspector: SourceInspector,
+        resolver: Resolver,
+        refresh_source: Callable[[], None],
+        moved: Signal,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._inspector = inspector
+        self._resolver = resolver
+        self._refresh_source = refresh_source
+        self._moved = moved
+        self._stopped = stopped
+
+    async def pause(self, part: PartitionCopy, refusals: int) -> None:
+        """The source refused a fetch for now: look for its leader, and ask again after a while."""
+        part.paused = True
+        self._refresh_source()
+        client = self._settings.consumer.client
+        await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
+        part.go_on()
+
+    async def check(self, part: PartitionCopy, end: int | None) -> None:
+        """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
+        while not part.at_rest and not part.left:
+            await self._moved.wait(0.05)
+        while not part.left and not self._stopped():
+            try:
+                diverging_end = -1 if end is None else end
+                position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self._loop.sleep(RETRY_S)
+                continue
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            if end is not None and position == part.acknowledged:
+                # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
+                position = replace(position, leader_epoch=-1)
+                await self._loop.sleep(RETRY_S)
+            part.restart(position)
+            return
+
+    async def resolve_again(self, part: PartitionCopy) -> None:
+        """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
+        while not part.left and not self._stopped():
+            grant = part.grant_again()
+            try:
+                found = await self._resolver.resolve([grant])
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self._loop.sleep(RETRY_S)
+                continue
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            if grant.source in found:
+                identity = part.queue.identity
+                part.queue.clear(ProducerIdentity(identity.producer_id, identity.epoch + 1))
+                part.restart(found[grant.source])
+                return
+            await self._loop.sleep(RETRY_S)
