@@ -86,7 +86,7 @@ def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
     jvm._process.wait(DEADLINE_S)
     told = jvm._has_ended(starting=True)
     assert (type(told), told.retriable) == (EngineError, False)
-    assert "is Java 17 or later there?" in str(told)
+    assert "is it Java 17 or later?" in str(told)
 
 
 def test_one_that_was_told_to_end_says_so(play: Play) -> None:
