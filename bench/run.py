@@ -31,6 +31,7 @@ BROKER_CONFIG = {
     "num.network.threads": "3",
     "num.io.threads": "8",
     "log.cleaner.dedupe.buffer.size": str(128 << 20),
+    "group.initial.rebalance.delay.ms": "3000",
 }
 SPARE_BYTES = 2_000_000_000
 WARM_UP_RECORDS = 150_000
