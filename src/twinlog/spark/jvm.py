@@ -165,7 +165,8 @@ class Jvm:
         if code == _OUT_OF_MEMORY_CODE:
             return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
         if starting:
-            return EngineError(f"Spark's JVM ended with code {code} before it listened: see above; is it Java 17 or later?")
+            why = "see above; is it Java 17 or later?"
+            return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
 
     def interrupt(self) -> None:
