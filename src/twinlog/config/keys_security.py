@@ -42,8 +42,8 @@ SECURITY_KEYS = (
     _jvm("sasl.kerberos.service.name", STRING, None, "Kerberos name of the brokers."),
     _jvm("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", "Random part of the renewal time."),
     _jvm("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "Part of a ticket's life before renewal."),
-    _works("sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server."),
-    _works("sasl.login.read.timeout.ms", INT, None, "Milliseconds to wait for a token server's answer."),
+    _works("sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 without."),
+    _works("sasl.login.read.timeout.ms", INT, None, "Milliseconds to wait for a token server's answer; 30000 without."),
     _works(
         "sasl.login.refresh.buffer.seconds",
         SHORT,

@@ -18,7 +18,7 @@ from kafka.errors import (
 )
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.refusal import LoginRefusedError
+from twinlog.kafka.refusal import LoginRefusedError, NoTokenError
 
 
 class Code(IntEnum):
@@ -147,6 +147,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
         return error
     if isinstance(error, LoginRefusedError):
         return RefusedError(f"cluster {cluster}: {error.sentence}")
+    if isinstance(error, NoTokenError):
+        return ClusterError(f"cluster {cluster}: {error.sentence}")
     if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
         text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(

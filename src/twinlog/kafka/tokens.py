@@ -8,6 +8,7 @@ session of a token when it ends (KIP-368), so a connection asks again in time.
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import random
@@ -15,8 +16,9 @@ import ssl
 import threading
 import time
 import urllib.parse
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 from kafka.future import Future
@@ -35,6 +37,12 @@ _LOGIN_AGAIN = 0.85
 """The part of a session after which a connection logs in again, at the earliest; with a new token by then, because the
 session that an old one buys would be very short."""
 
+PATIENCE_S = 30.0
+"""How long a token server may take to connect and to answer where no setting says it; Java waits for ever."""
+
+OLD_TOKEN_S = 2.0
+"""How long a login waits for a new token while the old one is still good."""
+
 _MAX_ANSWER = 1 << 20
 _SHOWN = 300
 
@@ -43,7 +51,7 @@ _SHOWN = 300
 class Token:
     """A token, and the times (Unix, in seconds) from which on it is to be renewed and no good any more."""
 
-    text: str
+    text: str = field(repr=False)
     renew_at: float
     ends_at: float
 
@@ -53,8 +61,12 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
 
     def __init__(self, settings: TokenSettings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
+        self._fetching = threading.Lock()
         self._token: Token | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Any, Future]] = []
+        """Logins that wait for what one thread is fetching, each with its loop."""
+        self._trouble = ""
 
     def token(self) -> str:
         """The token to log in with; `prepare` has seen to it that there is one."""
@@ -64,37 +76,73 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
     def extensions(self) -> dict[str, str]:
         return dict(self._settings.extensions)
 
-    async def prepare(self, net: Any) -> None:
-        """Wait until there is a good token, while the loop `net` goes on. Raises LoginRefusedError or NoTokenError."""
+    async def prepare(self, net: Any, timeout_at: float) -> None:
+        """Wait until there is a good token, while the loop `net` goes on, until `timeout_at` (monotonic) at most.
+
+        Raises LoginRefusedError or NoTokenError.
+        """
         if self._fresh():
             return
         done = Future()
-
-        def fetch() -> None:
-            try:
-                self.renew()
-            except Exception as error:
-                failure = error
-                net.call_soon_threadsafe(lambda: done.failure(failure))
-            else:
-                net.call_soon_threadsafe(lambda: done.success(None))
-
-        threading.Thread(target=fetch, name="token", daemon=True).start()
-        await done
+        with self._lock:
+            first = not self._waiting
+            self._waiting.append((net, done))
+        if first:
+            threading.Thread(target=self._fetch, name="token", daemon=True).start()
+        if self._good():
+            timeout_at = min(timeout_at, time.monotonic() + OLD_TOKEN_S)
+        timer = net.call_at(timeout_at, lambda: _tell(done, None if self._good() else self._late()))
+        try:
+            await done
+        finally:
+            net.cancel(timer)
 
     def renew(self) -> None:
         """Fetch a token unless another thread just did; one that is still good stays where none can be had."""
-        with self._lock:
+        with self._fetching:
             if self._fresh():
                 return
             try:
-                self._token = _dated(_obtained(self._settings), self._settings)
+                self._token = _dated(_obtained(self._settings, self._note), self._settings)
             except NoTokenError:
-                if self._token is None or self._token.ends_at <= time.time():
+                if not self._good():
                     raise
+
+    def _fetch(self) -> None:
+        failure: Exception | None = None
+        try:
+            self.renew()
+        except Exception as error:
+            failure = error
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._trouble = ""
+        for net, done in waiting:
+            # A loop may have ended meanwhile, and with it the login.
+            with contextlib.suppress(RuntimeError):
+                net.call_soon_threadsafe(partial(_tell, done, failure))
+
+    def _note(self, error: NoTokenError) -> None:
+        self._trouble = error.sentence
+
+    def _late(self) -> NoTokenError:
+        return NoTokenError(self._trouble or f"{_where(self._settings)} has not answered in time")
+
+    def _good(self) -> bool:
+        return self._token is not None and time.time() < self._token.ends_at
 
     def _fresh(self) -> bool:
         return self._token is not None and time.time() < self._token.renew_at
+
+
+def _tell(done: Future, failure: Exception | None) -> None:
+    """Wake who waits, unless that has happened."""
+    if done.is_done:
+        return
+    if failure is None:
+        done.success(None)
+    else:
+        done.failure(failure)
 
 
 @lru_cache(maxsize=32)
@@ -103,7 +151,7 @@ def token_source(settings: TokenSettings) -> TokenSource:
     return TokenSource(settings)
 
 
-def _obtained(settings: TokenSettings) -> str:
+def _obtained(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> str:
     if settings.file is not None:
         try:
             with open(settings.file, encoding="utf-8") as file:
@@ -111,7 +159,7 @@ def _obtained(settings: TokenSettings) -> str:
         except OSError as error:
             raise NoTokenError(f"the token file {settings.file} cannot be read: {error.strerror}") from error
     if settings.url is not None:
-        return _from_server(settings)
+        return _from_server(settings, failed)
     return _unsigned(settings)
 
 
@@ -128,14 +176,18 @@ def _packed(content: dict[str, Any]) -> str:
 # -- token servers
 
 
-def _from_server(settings: TokenSettings) -> str:
-    """The token that the server gives; asked again for a while when it is in trouble (Kafka class Retry)."""
+def _from_server(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> str:
+    """The token that the server gives; asked again for a while when it is in trouble (Kafka class Retry).
+
+    `failed` hears of each time that it was.
+    """
     deadline = time.monotonic() + settings.retry_for_ms / 1000
     pause = settings.retry_backoff_ms / 1000
     while True:
         try:
             return _asked(settings)
-        except NoTokenError:
+        except NoTokenError as error:
+            failed(error)
             left = deadline - time.monotonic()
             if left <= 0:
                 raise
@@ -146,11 +198,11 @@ def _from_server(settings: TokenSettings) -> str:
 def _asked(settings: TokenSettings) -> str:
     url = urllib.parse.urlsplit(settings.url or "")
     connection = _connection(url, settings)
-    where = f"the token server {url.scheme}://{url.netloc}{url.path}"
+    where = _where(settings)
     try:
-        connection.timeout = None if settings.connect_timeout_ms is None else settings.connect_timeout_ms / 1000
+        connection.timeout = _patience_s(settings.connect_timeout_ms)
         connection.connect()
-        connection.sock.settimeout(None if settings.read_timeout_ms is None else settings.read_timeout_ms / 1000)
+        connection.sock.settimeout(_patience_s(settings.read_timeout_ms))
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         connection.request("POST", path, _body(settings), _headers(settings))
         # What it holds of the connection outlives that.
@@ -177,6 +229,16 @@ def _asked(settings: TokenSettings) -> str:
     if not isinstance(token, str) or not token.strip():
         raise NoTokenError(f"{where} answers without an access_token; is that the URL of its token endpoint?")
     return token.strip()
+
+
+def _where(settings: TokenSettings) -> str:
+    """The token server by its URL, without a login that somebody may have written into that."""
+    url = urllib.parse.urlsplit(settings.url or "")
+    return f"the token server {url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+
+
+def _patience_s(timeout_ms: int | None) -> float:
+    return PATIENCE_S if timeout_ms is None or timeout_ms <= 0 else timeout_ms / 1000
 
 
 def _connection(url: urllib.parse.SplitResult, settings: TokenSettings) -> http.client.HTTPConnection:

@@ -179,7 +179,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         # Also when a session ends and the connection logs in again (KIP-368).
         source = self.config["sasl_oauth_token_provider"]
         if isinstance(source, TokenSource):
-            await source.prepare(self.net)
+            await source.prepare(self.net, self._timeout_at() if timeout_at is None else timeout_at)
         await super()._sasl_authenticate(timeout_at)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import threading
 import time
 import urllib.parse
 from dataclasses import replace
@@ -15,7 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from twinlog.kafka import tokens
 from twinlog.kafka.assertions import assertion
+from twinlog.kafka.loop import Loop
 from twinlog.kafka.refusal import LoginRefusedError, NoTokenError
 from twinlog.kafka.tokens import TokenSource, _body, _headers, token_source
 from twinlog.tokens import AssertionSettings, TokenSettings
@@ -74,6 +78,42 @@ def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(tmp_path: Pa
     file.write_text(token(60))
     source.renew()
     assert source.token() != first
+
+
+@pytest.mark.timeout(20)
+def test_a_token_server_that_hangs_holds_up_no_login_for_ever() -> None:
+    loop, before = Loop(), set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://me:hidden@127.0.0.1:{listening.getsockname()[1]}/token"
+        source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
+
+        async def login() -> str:
+            with pytest.raises(NoTokenError) as raised:
+                await source.prepare(loop.net, time.monotonic() + 0.1)
+            return raised.value.sentence
+
+        for _ in range(3):
+            said = loop.run(login)
+            assert said == f"the token server {url.replace('me:hidden@', '')} has not answered in time"
+        assert [thread.name for thread in threading.enumerate() if thread not in before] == ["token"]
+    loop.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "OLD_TOKEN_S", 0.1)
+    loop = Loop()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+        source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
+        now = time.time()
+        source._token = tokens.Token("old", now - 1, now + 60)
+        began = time.monotonic()
+        loop.run(source.prepare, loop.net, began + 30)
+        assert time.monotonic() - began < 5
+        assert source.token() == "old"
+        assert "old" not in repr(source._token)
+    loop.close()
 
 
 @pytest.mark.parametrize(
