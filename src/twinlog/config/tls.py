@@ -103,7 +103,7 @@ class _Stored:
         if not self._agree(place, key or chain, kind) or kind is None:
             return None
         key_password = self._entry("ssl.key.password")
-        secret = None if key_password is None else key_password.value
+        secret = None if key_password is None else key_password.value.strip()
         try:
             if key is not None or chain is not None:
                 if key is None or chain is None:
@@ -168,7 +168,7 @@ class _Stored:
 
     def _secret(self, name: str) -> str | None:
         entry = self._entry(name)
-        return None if entry is None else entry.value
+        return None if entry is None else entry.value.strip()
 
     def _blame(self, error: StoreError) -> None:
         name = "ssl.key.password" if error.setting == "key.password" else self.prefix + error.setting

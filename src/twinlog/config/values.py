@@ -102,8 +102,9 @@ def _class_name(key: Key, text: str) -> str:
     return name
 
 
-def _as_written(_: Key, text: str) -> str:
-    return text
+def _trimmed(_: Key, text: str) -> str:
+    # Kafka's clients drop blanks around every value, which a file may well have at the end of a line (ConfigDef).
+    return text.strip()
 
 
 def _one_of(choices: tuple[str, ...]) -> str:
@@ -117,9 +118,9 @@ _PARSERS: dict[KeyType, Callable[[Key, str], Value]] = {
     KeyType.SHORT: _whole_number,
     KeyType.DOUBLE: _fraction,
     KeyType.LIST: _items,
-    KeyType.STRING: _as_written,
+    KeyType.STRING: _trimmed,
     KeyType.CLASS: _class_name,
-    KeyType.PASSWORD: _as_written,
+    KeyType.PASSWORD: _trimmed,
     KeyType.ENUM: _choice,
 }
 

@@ -52,6 +52,7 @@ def test_a_key_of_every_client(tmp_path: Path, key: str, value: str, field: str,
     ("line", "setting", "expected"),
     [
         ("a.consumer.client.rack = eu-1", "consumer.client_rack", "eu-1"),
+        ("a.consumer.client.rack = eu-1  ", "consumer.client_rack", "eu-1"),
         ("a.consumer.default.api.timeout.ms = 9", f"{READS}.default_api_timeout_ms", 9),
         ("b.admin.default.api.timeout.ms = 9", f"{TARGET}.default_api_timeout_ms", 9),
         ("b.admin.retries = 4", f"{TARGET}.retries", 4),

@@ -197,6 +197,8 @@ def test_tls_refused(loads: Loads, lines: list[str], words: str) -> None:
 def test_a_wrong_password_names_its_line(loads: Loads, root: Certified, tmp_path: Path) -> None:
     root.issue("mirror").write_pkcs12(tmp_path / "key.p12", "right")
     place = "ssl.keystore.location = key.p12"
+    # Kafka's clients drop blanks around passwords.
+    assert tls(loads("security.protocol = SSL", place, "ssl.keystore.password = right  ")).certificates is not None
     wrong = problem(loads, "security.protocol = SSL", place, "ssl.keystore.password = hush")
     assert wrong.startswith("f.properties:8: a.ssl.keystore.password: does not open the file, or the file is damaged")
     lacking = problem(loads, "security.protocol = SSL", place)

@@ -24,7 +24,8 @@ def key(type_: KeyType, **rules: object) -> Key:
         (key(KeyType.DOUBLE), "0.5", 0.5),
         (key(KeyType.LIST), " a ,b,, a,c ", ("a", "b", "c")),
         (key(KeyType.LIST), "", ()),
-        (key(KeyType.STRING), " kept ", " kept "),
+        (key(KeyType.STRING), " a b ", "a b"),
+        (key(KeyType.PASSWORD), " a b ", "a b"),
         (key(KeyType.CLASS), " org.example.Class ", "org.example.Class"),
         (key(KeyType.ENUM, choices=("One", "Two"), any_case=True), " one ", "One"),
         (
