@@ -210,7 +210,11 @@ PRODUCER_KEYS = (
         minimum=0,
     ),
     _producer(
-        "retries", INT, "2147483647", "How often a failed batch is sent again before the flow stops on it.", minimum=0
+        "retries",
+        INT,
+        "2147483647",
+        "How often a failed batch is sent again before the flow stops on it; waiting for a broker is no retry.",
+        minimum=0,
     ),
     _producer(
         "transaction.timeout.ms",

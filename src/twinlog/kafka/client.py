@@ -161,6 +161,10 @@ class ClusterClient:
             request_s = min(request_s, give_up_at - time.monotonic())
         raise AssertionError("the last try returns or raises")
 
+    def unreachable(self, node: int) -> bool:
+        """Whether no connection for data could be made to a broker when that was last tried."""
+        return self._data.unreachable(node)
+
     async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
         """Send on the data connection of a broker."""
         return await self._send(self._data, request, node, timeout_s)

@@ -55,7 +55,11 @@ class Connections(FrameManager):
     @property
     def cut_off(self) -> bool:
         """Whether the last connection to each known broker failed."""
-        return all(broker.node_id in self._backoff for broker in self.cluster.brokers())
+        return all(self.unreachable(broker.node_id) for broker in self.cluster.brokers())
+
+    def unreachable(self, node: int) -> bool:
+        """Whether the last connection to a broker could not be made."""
+        return node in self._backoff
 
     def metadata_wanted(self) -> None:
         """Metadata is asked for; when it was long since it came, the bootstrap servers are asked instead (KIP-1102)."""

@@ -312,7 +312,8 @@ class PartitionCopy:
         code = sent.code
         if code == NO_ANSWER or code in faults.RETRIABLE:
             self.trouble = "target: no answer" if code == NO_ANSWER else f"target: {faults.name_of(code)}"
-            if sent.failures > self._producer.retries:
+            # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
+            if sent.failures - sent.unreached > self._producer.retries:
                 self.fail(self._gave_up(sent.append, f"retries = {self._producer.retries}"))
                 return
             client = self._producer.client

@@ -175,6 +175,9 @@ class _BrokerAppender:
         except TwinlogError as error:
             if isinstance(error, RefusedError):
                 owner._lost(error)
+            reached = not owner._client.unreachable(self._node)
+            for _, sent in entries:
+                sent.reached = reached
             owner.refresh()
         finally:
             self._in_flight -= 1

@@ -47,7 +47,8 @@ class State(Enum):
 class Sent:
     """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target).
 
-    `failures` counts how often it was what kept the others from going on.
+    `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
+    connection could be made. `reached` says of the last try that there was one, as far as is known.
     """
 
     append: Append
@@ -56,6 +57,8 @@ class Sent:
     code: int = 0
     base_offset: int = -1
     failures: int = 0
+    unreached: int = 0
+    reached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ class AppendQueue:
         failed = self._first_failed()
         if failed is not None:
             failed.state = State.FLYING
+            failed.reached = True
             self._flying += 1
             return failed
         append = self.pending.popleft()
@@ -204,8 +208,10 @@ class AppendQueue:
         if not self._flying and window:
             # What is left failed, or was appended behind one that failed; the first one says what to do.
             self.stopped = True
-            window[0].failures += 1
-            self._troubled(window[0])
+            first = window[0]
+            first.failures += 1
+            first.unreached += not first.reached
+            self._troubled(first)
 
     def retry(self, not_before: float) -> None:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""

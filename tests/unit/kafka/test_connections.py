@@ -166,6 +166,26 @@ def test_no_longer_than_it_may_take(loop: Loop, clients: Connect) -> None:
         assert 0.3 < time.monotonic() - begun < 5
 
 
+def test_a_broker_that_cannot_be_reached_is_told_from_one_that_does_not_answer(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+
+        def fails(timeout_s: float) -> None:
+            with pytest.raises(ClusterError):
+                loop.run(client.send, client._control.cluster.metadata_request(), 1, timeout_s)
+
+        broker.silent = True
+        fails(0.1)
+        assert not client.unreachable(1)
+        broker.close()
+        wait_for(lambda: not broker.connected, ENOUGH_S, "the broker is gone")
+        for _ in range(3):
+            fails(1.0)
+            assert client.unreachable(1)
+
+
 # -- opening
 
 

@@ -45,12 +45,14 @@ class Target:
         data = encode_batch([(0, record_body(b"k", b"v", ()))])
         self.part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])
 
-    def answer(self, code: int) -> float:
+    def answer(self, code: int, *, reached: bool = True) -> float:
         """Send the batch and answer it; returns how many seconds it then waits."""
         queue = self.part.queue
         queue.not_before = 0.0
         assert queue.next_bytes(time.monotonic())
-        queue.settle(queue.take(), code, 0)
+        sent = queue.take()
+        sent.reached = reached
+        queue.settle(sent, code, 0)
         return queue.not_before - time.monotonic()
 
 
@@ -64,6 +66,16 @@ def test_after_the_last_retry_the_flow_stops(code: int) -> None:
     (error,) = target.failures
     assert isinstance(error, CopyError)
     assert "north.shop-0: the target did not take source offsets 0 to 0 of shop-0 within retries = 2" in str(error)
+
+
+def test_waiting_for_a_broker_that_is_down_is_no_retry() -> None:
+    target = Target(retries=1)
+    for _ in range(5):
+        target.answer(NO_ANSWER, reached=False)
+    target.answer(NO_ANSWER)
+    assert target.failures == []
+    target.answer(NO_ANSWER)
+    assert len(target.failures) == 1
 
 
 def test_a_success_before_the_last_retry_is_one() -> None:
