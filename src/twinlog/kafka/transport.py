@@ -46,6 +46,7 @@ class _Frames:
         self._frame: bytearray | None = None
         self._filled = 0
         self._limit = limit
+        self._heard = False
 
     def resume_reading(self) -> None:
         if not self._read:
@@ -151,7 +152,7 @@ class _Frames:
         return None
 
     def _deliver(self, frame: bytearray) -> None:
-        self._frame, self._head = None, b""
+        self._frame, self._head, self._heard = None, b"", True
         protocol = self._protocol
         if protocol is not None:
             protocol.data_received(frame)
@@ -187,6 +188,9 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
             self._net.call_soon(self._readable)
 
     def _refusal(self, error: ssl.SSLError) -> Exception | None:
+        # A connection that worked can only have been damaged on its way, which the next one need not be.
+        if self._heard:
+            return None
         # With TLS 1.3 a broker looks at the client's certificate when the client has long begun to talk.
         why = of_tls(error, self.host, certificate=self._ssl_context.shows_certificate)
         return None if why is None else self._refused(why)

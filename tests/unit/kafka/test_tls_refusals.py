@@ -17,8 +17,12 @@ from pathlib import Path
 import pytest
 
 from harness.certificates import Certified, authority
+from harness.wait import wait_for
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.loop import Loop
+from twinlog.kafka.refusal import LoginRefusedError
+from twinlog.kafka.transport import TlsTransport
 from twinlog.settings import ClientSettings
 from twinlog.tls import TlsSettings, tls_context
 from twinlog.types import Alias
@@ -156,6 +160,65 @@ def test_an_intermediate_authority_is_trusted_by_itself(tmp_path: Path, root: Ce
     shown = between.issue("broker", [HOST])
     with serving(server_context(tmp_path, shown)) as address:
         assert HANDS_SHAKEN in str(fault(address, TlsSettings(between.pem), 0.3))
+
+
+class Protocol:
+    """Notes what a transport brings, and why it ended."""
+
+    _sensors = None
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.ends: list[BaseException | None] = []
+
+    def data_received(self, frame: bytes) -> None:
+        self.frames.append(bytes(frame))
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self.ends.append(error)
+
+
+@pytest.mark.parametrize("worked", [True, False])
+def test_a_connection_that_worked_is_not_refused(
+    tmp_path: Path, root: Certified, broker: Certified, worked: bool
+) -> None:
+    context = server_context(tmp_path, broker)
+    heard = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        one = context.wrap_socket(listening.accept()[0], server_side=True)
+        one.recv(1)
+        if worked:
+            one.sendall(b"\0\0\0\4good")
+            heard.wait(5)
+        with socket.socket(fileno=one.detach()) as plain:
+            plain.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    loop, protocol = Loop(), Protocol()
+    loop.net.start()
+    with socket.create_server((HOST, 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        sock = socket.create_connection(listening.getsockname())
+        sock.setblocking(False)
+        transport = TlsTransport(loop.net, sock, host=HOST, ssl_context=tls_context(TlsSettings(root.pem)))
+        transport._prepare_frames(1000, lambda: True)
+
+        async def talk() -> None:
+            await transport.handshake()
+            transport.set_protocol(protocol)
+            transport.resume_reading()
+            transport.write(b"x")
+
+        loop.run(talk)
+        if worked:
+            wait_for(lambda: protocol.frames == [b"good"], 5, "an answer")
+        heard.set()
+        wait_for(lambda: protocol.ends, 5, "the end of the connection")
+        thread.join(5)
+    loop.net.stop(timeout_ms=2000)
+    loop.close()
+    assert isinstance(protocol.ends[0], LoginRefusedError) is not worked
 
 
 def test_no_key_stays_on_a_disk(root: Certified, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
