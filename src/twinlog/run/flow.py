@@ -258,7 +258,7 @@ class FlowRunner:
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
-            self.view.forget_others(set(remote))
+            self.view.plan(remote.keys())
             self._plan()
 
     def _plan(self) -> None:

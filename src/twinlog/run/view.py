@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Set
 from dataclasses import dataclass
 
 from twinlog.metrics.progress import PartitionProgress, Report
@@ -37,6 +38,7 @@ class FlowView:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._parts: dict[TopicPartition, PartitionProgress] = {}
+        self._planned: Set[TopicPartition] | None = None
         self._recent: deque[tuple[float, int, int, int]] = deque()
         self._busy: dict[str, tuple[float, float]] = {}
         self._rates: dict[TopicPartition, float] = {}
@@ -46,20 +48,24 @@ class FlowView:
         self._troubles: dict[str, str] = {}
 
     def take(self, report: Report) -> None:
-        """Add one report."""
+        """Add one report; what it says of partitions that are no longer copied does not count."""
         now = time.monotonic()
         with self._lock:
+            records = size = 0
             latency = -1
             for part in report.partitions:
                 key = TopicPartition(TopicName(part.topic), part.partition)
+                if self._planned is not None and key not in self._planned:
+                    continue
                 self._parts[key] = part
-                self._records += part.records
-                self._bytes += part.bytes
+                records += part.records
+                size += part.bytes
                 rate = part.bytes / max(report.seconds, 0.05)
                 self._rates[key] = 0.8 * self._rates.get(key, rate) + 0.2 * rate
                 latency = max(latency, part.latency_ms)
-            records = sum(part.records for part in report.partitions)
-            self._recent.append((now, records, sum(part.bytes for part in report.partitions), latency))
+            self._records += records
+            self._bytes += size
+            self._recent.append((now, records, size, latency))
             self._busy[report.copier] = (now, report.busy)
             self._lag_then.append((now, self._lag()))
 
@@ -70,9 +76,10 @@ class FlowView:
             if trouble is not None:
                 self._troubles[what] = f"cannot {what}: {trouble}"
 
-    def forget_others(self, partitions: set[TopicPartition]) -> None:
-        """Drop partitions that are no longer copied."""
+    def plan(self, partitions: Set[TopicPartition]) -> None:
+        """Only these partitions are copied from now on."""
         with self._lock:
+            self._planned = frozenset(partitions)
             self._parts = {key: part for key, part in self._parts.items() if key in partitions}
 
     def reached(self, ends: dict[TopicPartition, int]) -> bool:
