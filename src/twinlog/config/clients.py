@@ -21,9 +21,7 @@ from twinlog.settings import (
 )
 from twinlog.types import Alias
 
-PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _WITHOUT_END = 2**31 - 1
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Clients:
