@@ -27,8 +27,9 @@ _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCE
 class PositionLog:
     """The positions topic of one transactional producer.
 
-    `offer(queue)` says that a queue has something to send. `heard(error)` is called with None when an append was
-    acknowledged, and with the error that ends the transaction: a RefusedError when it never can succeed.
+    `offer(queue)` says that a queue has something to send, `leaderless()` that its leader is to be looked for.
+    `heard(error)` is called with None when an append was acknowledged, and with the error that ends the transaction: a
+    RefusedError when it never can succeed.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class PositionLog:
         client: ClusterClient,
         settings: FlowSettings,
         offer: Callable[[AppendQueue], None],
+        leaderless: Callable[[], None],
         heard: Callable[[TwinlogError | None], None],
     ) -> None:
         self.topic = TopicName(settings.positions_topic)
         self._client = client
         self._settings = settings
         self._offer = offer
+        self._leaderless = leaderless
         self._heard = heard
         self._identity: ProducerIdentity
         self._queues: dict[TopicPartition, AppendQueue] = {}
@@ -101,6 +104,8 @@ class PositionLog:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
             queue.retry(time.monotonic() + pause)
+            # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
+            self._leaderless()
             self._offer(queue)
         elif faults.refused(code):
             self._heard(self._client.lacks("WRITE", f"topic {self.topic}", "storing positions"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka import faults
@@ -37,6 +38,7 @@ class Reporter:
         self._name = name
         self._refused = refused
         self._said = False
+        self._moved = False
         self._topic = TopicName(progress_topic(copier.settings.source))
         self._events: list[tuple[str, str]] = []
         self._last: dict[TopicPartition, tuple[int, int, str | None]] = {}
@@ -59,33 +61,56 @@ class Reporter:
                 await self.publish()
 
     async def publish(self) -> None:
-        """Send one report now; a fault is not worth more than a late report, so the next one carries its events."""
+        """Send one report now. What does not arrive is said by the next one."""
         report = self._report()
         if not report.partitions and not report.events:
             return
         try:
-            target = self._copier.target
-            topic = target.topic(self._topic)
-            if topic is None or topic.error or 0 not in topic.leaders:
-                topic = (await target.refresh([self._topic])).get(self._topic)
-            if topic is None or 0 not in topic.leaders:
-                return
-            now = report.at_ms
-            for start in range(0, max(1, len(report.partitions)), MAX_PARTITIONS):
-                piece = Report(
-                    **{name: getattr(report, name) for name in ("flow", "copier", "lease", "at_ms", "seconds", "busy")},
-                    partitions=report.partitions[start : start + MAX_PARTITIONS],
-                    events=report.events if not start else (),
-                )
-                body = record_body(self._name.encode(), piece.encode())
-                answers = await target.produce(
-                    topic.leaders[0].node, {self._topic: [(0, own_batch([(now, body)]))]}, 5.0
-                )
-                if not self._said and any(faults.refused(code) for code, _ in answers.values()):
-                    self._said = True
-                    self._refused(target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
+            arrived = await self._send(report)
         except TwinlogError:
-            self._events[:0] = report.events
+            arrived = False
+        if not arrived:
+            self._take_back(report)
+
+    async def _send(self, report: Report) -> bool:
+        """Append a report; False when the target did not take it. Raises ClusterError."""
+        target = self._copier.target
+        topic = None if self._moved else target.topic(self._topic)
+        if topic is None or topic.error or 0 not in topic.leaders:
+            topic = (await target.refresh([self._topic])).get(self._topic)
+        if topic is None or 0 not in topic.leaders:
+            return False
+        # Until an answer says otherwise.
+        self._moved = True
+        for start in range(0, max(1, len(report.partitions)), MAX_PARTITIONS):
+            piece = replace(
+                report,
+                partitions=report.partitions[start : start + MAX_PARTITIONS],
+                events=report.events if not start else (),
+            )
+            batch = own_batch([(report.at_ms, record_body(self._name.encode(), piece.encode()))])
+            answers = await target.produce(topic.leaders[0].node, {self._topic: [(0, batch)]}, 5.0)
+            codes = [code for code, _ in answers.values() if code]
+            if not self._said and any(map(faults.refused, codes)):
+                self._said = True
+                self._refused(target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
+            if codes:
+                return False
+        self._moved = False
+        return True
+
+    def _take_back(self, report: Report) -> None:
+        """The next report says everything that this one was to say."""
+        self._events[:0] = report.events
+        self._count = 0
+        for lost in report.partitions:
+            self.records -= lost.records
+            self.bytes -= lost.bytes
+            part = self._copier.partitions.get(TopicPartition(TopicName(lost.topic), lost.partition))
+            if part is not None:
+                part.account.records += lost.records
+                part.account.bytes += lost.bytes
+                part.account.latency_ms = max(part.account.latency_ms, lost.latency_ms)
 
     def _report(self) -> Report:
         now, cpu = time.monotonic(), time.thread_time()

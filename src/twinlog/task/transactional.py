@@ -88,7 +88,7 @@ class Transactions:
         self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
         self._coordinator: TransactionCoordinator
         self._holder: ProducerEpoch
-        self._log = PositionLog(client, settings, appender.offer, self._log_failed)
+        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._log_failed)
         self._stored: dict[TopicPartition, Position] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._members = Members(client, appender, self._wake.set)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from twinlog.errors import TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.faults import Code
+from twinlog.offsets.position_log import PositionLog
+from twinlog.settings import FlowSettings
+from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.write.appender import NO_ANSWER
+from twinlog.write.appends import Append
+from twinlog.write.encode import encode_batch
+from twinlog.write.keyed import record_body
+from twinlog.write.queue import AppendQueue, ProducerIdentity
+
+WHERE = TopicPartition(TopicName("mm2-offsets.east.internal"), 3)
+
+
+class Log:
+    """A position log whose target answers as the test says."""
+
+    def __init__(self) -> None:
+        self.offered: list[AppendQueue] = []
+        self.heard: list[TwinlogError | None] = []
+        self.looked_for_leaders = 0
+        client: Any = SimpleNamespace(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+        settings: Any = SimpleNamespace(positions_topic=WHERE.topic, producer=SimpleNamespace(client=client))
+        self.log = PositionLog(
+            cast(ClusterClient, SimpleNamespace(alias="west")),
+            cast(FlowSettings, settings),
+            self.offered.append,
+            self._leaderless,
+            self.heard.append,
+        )
+        self.log.clear(ProducerIdentity(1, 0, transactional=True))
+        data = encode_batch([(0, record_body(b"k", b"v", ()))])
+        self.log.send({WHERE: Append(data, 1, SourceOffset(0), SourceOffset(0), 0, ())})
+
+    def _leaderless(self) -> None:
+        self.looked_for_leaders += 1
+
+    def answer(self, code: int) -> None:
+        queue = self.offered.pop()
+        queue.not_before = 0.0
+        assert queue.next_bytes(time.monotonic())
+        queue.settle(queue.take(), code, 7)
+
+
+@pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])
+def test_a_leader_that_moved_is_looked_for(code: int) -> None:
+    log = Log()
+    log.answer(code)
+    assert log.looked_for_leaders == 1
+    assert log.heard == []
+    log.answer(Code.NONE)
+    assert log.log.landed
+    assert log.heard == [None]
+
+
+def test_a_lost_epoch_ends_the_transaction() -> None:
+    log = Log()
+    log.answer(Code.INVALID_PRODUCER_EPOCH)
+    (error,) = log.heard
+    assert error is not None
+    assert error.retriable
+    assert not log.offered
