@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
-from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.client import ClusterClient, TopicMetadata
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.partitioner import partition_for
 from twinlog.offsets.positions import Position, encode_position
@@ -25,6 +25,8 @@ class PositionWriter:
         self._settings = settings
         self._topic = TopicName(settings.positions_topic)
         self._stored: dict[TopicPartition, Position] = {}
+        self._moved = False
+        """Whether leaders may be others by now."""
         self._busy = False
         self._free = loop.signal()
 
@@ -50,26 +52,47 @@ class PositionWriter:
         self._stored.pop(partition, None)
 
     async def _append(self, positions: Mapping[TopicPartition, Position]) -> None:
-        topic = self._client.topic(self._topic)
-        if topic is None or topic.error or not topic.leaders:
-            await self._client.wait_for([self._topic], timeout_s=5.0)
-            topic = self._client.topic(self._topic)
-            assert topic is not None
+        topic = await self._look_up()
         now = int(time.time() * 1000)
         records: dict[int, list[tuple[int, bytes]]] = {}
         for part, position in positions.items():
             record = encode_position(self._settings.source, part, position, self._settings.connector_name)
-            where = partition_for(record.key, len(topic.leaders))
+            where = partition_for(record.key, topic.partitions)
             records.setdefault(where, []).append((now, record_body(record.key, record.value, record.headers)))
         by_node: dict[int, list[tuple[int, bytes | bytearray | memoryview]]] = {}
+        troubled: ClusterError | None = None
         for where, pieces in records.items():
-            by_node.setdefault(topic.leaders[where].node, []).append((where, own_batch(pieces)))
-        timeout_s = self._settings.producer.client.request_timeout_ms / 1000
+            leader = topic.leaders.get(where)
+            if leader is None:
+                troubled = ClusterError(f"cluster {self._client.alias}: {self._topic}-{where} has no leader")
+            else:
+                by_node.setdefault(leader.node, []).append((where, own_batch(pieces)))
+        # Positions on a broker that does not answer keep nobody else's waiting.
         for node, batches in by_node.items():
-            answers = await self._client.produce(node, {self._topic: batches}, timeout_s)
-            for code, _ in answers.values():
-                if faults.refused(code):
-                    raise self._client.lacks("WRITE", f"topic {self._topic}", "storing positions")
-                if code:
-                    await self._client.refresh([self._topic])
-                    raise ClusterError(f"cluster {self._client.alias}: positions not stored: {faults.explain(code)}")
+            try:
+                await self._append_on(node, batches)
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                troubled = error
+        self._moved = troubled is not None
+        if troubled is not None:
+            raise troubled
+
+    async def _look_up(self) -> TopicMetadata:
+        """The topic with its leaders, asked for again when the last append failed."""
+        topic = None if self._moved else self._client.topic(self._topic)
+        if topic is None or topic.error or not topic.leaders:
+            await self._client.wait_for([self._topic], timeout_s=5.0)
+            topic = self._client.topic(self._topic)
+            assert topic is not None
+        return topic
+
+    async def _append_on(self, node: int, batches: list[tuple[int, bytes | bytearray | memoryview]]) -> None:
+        timeout_s = self._settings.producer.client.request_timeout_ms / 1000
+        answers = await self._client.produce(node, {self._topic: batches}, timeout_s)
+        for code, _ in answers.values():
+            if faults.refused(code):
+                raise self._client.lacks("WRITE", f"topic {self._topic}", "storing positions")
+            if code:
+                raise ClusterError(f"cluster {self._client.alias}: positions not stored: {faults.explain(code)}")
