@@ -40,6 +40,8 @@ class Recovery:
         self._refresh_source = refresh_source
         self._moved = moved
         self._stopped = stopped
+        self._checked: set[PartitionCopy] = set()
+        """Partitions that are being checked."""
 
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
         """The source refused a fetch for now: look for its leader, and ask again after a while."""
@@ -51,8 +53,19 @@ class Recovery:
 
     async def check(self, part: PartitionCopy, end: int | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
+        if part in self._checked:
+            return
+        self._checked.add(part)
+        try:
+            await self._check(part, end)
+        finally:
+            self._checked.discard(part)
+
+    async def _check(self, part: PartitionCopy, end: int | None) -> None:
         while not part.at_rest and not part.left:
             await self._moved.wait(0.05)
+        # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
+        part.paused = True
         while not part.left and not self._stopped():
             try:
                 diverging_end = -1 if end is None else end
