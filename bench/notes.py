@@ -16,8 +16,8 @@ One machine holds both brokers and the system measured, so all share its cores. 
 time. They copy the same topics, and who goes first changes from item to item.
 
 MirrorMaker 2 runs in its dedicated mode with a heap of {MM2_HEAP} and {tuning}; twinlog with its defaults. Both have \
-`tasks.max={COMMON["tasks.max"]}`, and (but for `scale`) heartbeats, checkpoints, offset syncs and the copying of topic \
-configs and ACLs switched off.
+`tasks.max={COMMON["tasks.max"]}`, and (but for `scale`) heartbeats, checkpoints, offset syncs and the copying of \
+topic configs and ACLs switched off.
 
 MirrorMaker 2 writes its copies uncompressed, which suits it better than compressing; twinlog keeps each batch's codec.
 
@@ -43,9 +43,9 @@ with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \
 drops it, the other appends the same bytes (small batches merged) to the target.
 
-With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for every \
-record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, checkpoints and \
-group offsets have their turn every 5 s in both.
+With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for \
+every record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, \
+checkpoints and group offsets have their turn every 5 s in both.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in told.strip().split("\n\n")]
     if repeat > 1:

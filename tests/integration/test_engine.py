@@ -59,9 +59,9 @@ def test_flows_outlive_the_jvm(
         + flow_properties("right->left", right, left, {"topics": back}),
     )
 
-    def wait_until_copied() -> None:
+    def wait_until_copied(more: int = 100) -> None:
         for (_, _, target, remote), load in zip(ways, loads, strict=True):
-            count = load.total
+            count = load.total + more
 
             def arrived(target: KafkaCluster = target, remote: str = remote, count: int = count) -> bool:
                 assert process.alive, process.log
