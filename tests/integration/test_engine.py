@@ -85,7 +85,7 @@ def test_flows_outlive_the_jvm(
         process.wait_for_line(KILLED, times=2)
         wait_until_copied()
         require_gone(family)
-    wait_until_copied()
+    wait_until_copied(0)
 
     group = process.pid
     family = kill_jvm(process)
