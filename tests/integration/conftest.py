@@ -20,10 +20,21 @@ QUICK_QUOTAS = {"quota.window.num": "3"}
 QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
+LONGEST = ("standalone", "engine", "exactly_once_run", "take_over", "standby", "parity", "failover")
+"""Files that take about a minute: begun first, so that no worker is left with one of them alone at the end."""
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        if HERE not in item.path.parents:
+            return 2
+        return 0 if item.path.stem.removeprefix("test_") in LONGEST else 1
+
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.integration)
+    items.sort(key=turn)
 
 
 @pytest.fixture(scope="session")

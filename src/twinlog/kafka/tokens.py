@@ -18,7 +18,7 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from kafka.future import Future
@@ -89,9 +89,16 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             self._waiting.append((net, done))
         if first:
             threading.Thread(target=self._fetch, name="token", daemon=True).start()
+        now = time.monotonic()
+        # A moment earlier than the connection gives up, which knows no reason.
+        timeout_at = now + 0.8 * (timeout_at - now)
         if self._good():
-            timeout_at = min(timeout_at, time.monotonic() + OLD_TOKEN_S)
-        timer = net.call_at(timeout_at, lambda: _tell(done, None if self._good() else self._late()))
+            timeout_at = min(timeout_at, now + OLD_TOKEN_S)
+
+        def give_up() -> None:
+            _telling(done, None if self._good() else self._late())()
+
+        timer = net.call_at(timeout_at, give_up)
         try:
             await done
         finally:
@@ -120,7 +127,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         for net, done in waiting:
             # A loop may have ended meanwhile, and with it the login.
             with contextlib.suppress(RuntimeError):
-                net.call_soon_threadsafe(partial(_tell, done, failure))
+                net.call_soon_threadsafe(_telling(done, failure))
 
     def _note(self, error: NoTokenError) -> None:
         self._trouble = error.sentence
@@ -135,14 +142,18 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         return self._token is not None and time.time() < self._token.renew_at
 
 
-def _tell(done: Future, failure: Exception | None) -> None:
-    """Wake who waits, unless that has happened."""
-    if done.is_done:
-        return
-    if failure is None:
-        done.success(None)
-    else:
-        done.failure(failure)
+def _telling(done: Future, failure: Exception | None) -> Callable[[], None]:
+    """Wakes who waits, unless that has happened. A loop of kafka-python takes a plain function only."""
+
+    def tell() -> None:
+        if done.is_done:
+            return
+        if failure is None:
+            done.success(None)
+        else:
+            done.failure(failure)
+
+    return tell
 
 
 @lru_cache(maxsize=32)

@@ -15,7 +15,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse
 from twinlog.kafka.wire import FrameParser
 
 THREADS = 8
-ROUNDS = 80
+ROUNDS = 20
 VERSION = 3
 
 
