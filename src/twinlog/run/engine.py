@@ -74,6 +74,15 @@ class SupervisedEngine:
         if starting is not None:
             starting.interrupt()
 
+    def interrupt(self) -> None:
+        """End at once what starts or runs, as when it does not answer; who waits for it gets an EngineLostError."""
+        with self._lock:
+            self._closing.set()
+            engines = self._starting, self._engine
+        for engine in engines:
+            if engine is not None:
+                engine.interrupt()
+
     def stop(self, timeout_s: float) -> None:
         """Stop what runs within `timeout_s`."""
         self.close()

@@ -20,6 +20,9 @@ from twinlog.spark.session import SparkEngine, local_master
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
+HUNG_S = 2.0
+"""How long a stop waits for a JVM that somebody just asks something."""
+
 TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
 SAY_AGAIN_S = 60.0
@@ -52,6 +55,7 @@ class Runner:
         self.idle = [IdleSeat(flow, self._wake.set) for flow in flows if not flow.enabled]
         self.flows: list[Seat] = []
         self._stop_asked = threading.Event()
+        self._stop_begun = threading.Event()
         self._spark = SupervisedEngine(self._build_engine, self._wake.set)
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
@@ -64,6 +68,14 @@ class Runner:
         """Ask for a clean stop; `run` returns within about five seconds."""
         self._stop_asked.set()
         self._wake.set()
+        watch = threading.Timer(HUNG_S, self._wait_no_longer)
+        watch.daemon = True
+        watch.start()
+
+    def _wait_no_longer(self) -> None:
+        if self._settings and not self._stop_begun.is_set():
+            log.warning("Spark's JVM does not answer, it is killed")
+            self._spark.interrupt()
 
     def run(self, started: Callable[[Runner], None] = lambda _: None) -> int:
         """Run until stopped or done; returns the exit code: 0, or 1 when a flow failed.
@@ -224,6 +236,7 @@ class Runner:
         return self._stop_asked.is_set() or all(seat.ended for seat in self.flows)
 
     def _shut_down(self, desk: Desk | None) -> None:
+        self._stop_begun.set()
         deadline = time.monotonic() + STOP_S
         self._spark.close()
         _all_at_once([seat.stop for seat in self.flows])

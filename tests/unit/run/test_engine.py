@@ -169,3 +169,16 @@ def test_closed_it_keeps_what_runs_and_starts_nothing() -> None:
     engine.error = killed()
     assert engine.stopped.wait(DEADLINE_S)
     supervised.stop(STOP_S)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_an_engine_that_does_not_answer_can_be_ended(slow: bool) -> None:
+    engine = Engine(slow=slow)
+    supervised = supervise(engine)
+    assert engine.started.wait(DEADLINE_S)
+    if not slow:
+        wait_until_it_runs(supervised, engine)
+    supervised.interrupt()
+    assert engine.stopped.wait(DEADLINE_S)
+    assert current(supervised) is None
+    supervised.stop(STOP_S)
