@@ -31,14 +31,14 @@ PARTITIONS = 3
 RATE = 1500
 MORE = 2000
 """Records that each of the three copies at least."""
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 AT_REST_S = 2.5
 """Group offsets are synced every second."""
 CLUSTERS = "over, under"
 TOPIC, REMOTE = "t-handed-over", "over.t-handed-over"
 GROUP, LATE_GROUP = "g-reader", "g-late"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
