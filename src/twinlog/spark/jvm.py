@@ -72,18 +72,31 @@ class Jvm:
             command += ["--conf", f"{key}={value}"]
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        # Spark's shells say the same of a Java that is missing and of one that was killed before it took over.
+        if not (self._launch(command, environment, told) or self._launch(command, environment, told)):
+            raise self._has_ended(starting=True)
+        with self.asked():
+            self._connect(told.read_bytes())
+
+    def _launch(self, command: list[str], environment: dict[str, str], told: Path) -> bool:
+        """Run it until it listens; False when it ended before, and nobody can say why. Raises EngineLostError."""
         with self._lock:
             if self._ending.is_set():
                 raise EngineLostError("Spark is to end before it has started")
             # It ends when its standard input does.
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-        threading.Thread(target=self._pass_on, args=(self._process.stderr,), name="spark stderr", daemon=True).start()
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            self._process = process
+        threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True).start()
         while not told.is_file():
-            if self._process.poll() is not None:
-                raise self._has_ended(starting=True)
+            if process.poll() is not None:
+                ended = self._has_ended(starting=True)
+                if ended.retriable:
+                    raise ended
+                assert process.stdin is not None
+                process.stdin.close()
+                return False
             time.sleep(LOOK_S)
-        with self.asked():
-            self._connect(told.read_bytes())
+        return True
 
     def _connect(self, told: bytes) -> None:
         (port,) = struct.unpack_from(">i", told)

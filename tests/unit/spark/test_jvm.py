@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 
 from twinlog.errors import ConfigError, EngineError, EngineLostError
@@ -94,3 +96,29 @@ def test_one_that_was_told_to_end_says_so(play: Play) -> None:
     jvm.interrupt()
     with pytest.raises(EngineLostError, match="told to end"), jvm.asked():
         raise Py4JNetworkError("Answer from Java side is empty")
+
+
+@pytest.mark.parametrize(
+    ("codes", "error", "said"),
+    [
+        # Spark's own shells, when they cannot say what became of Java.
+        (("exit 1", "exit 1"), EngineError, "ended with code 1 before it listened"),
+        (("exit 1", "kill -9 $$"), EngineLostError, "SIGKILL"),
+        (("kill -9 $$",), EngineLostError, "SIGKILL"),
+    ],
+)
+def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], error: type[EngineError], said: str
+) -> None:
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    tries = "".join(f"if [ $n = {number} ]; then {code}; fi\n" for number, code in enumerate(codes, 1))
+    submit.write_text(f'#!/bin/sh\necho >> "{tmp_path}/tries"\nn=$(grep -c "" "{tmp_path}/tries")\n{tries}')
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    jvm = Jvm()
+    with pytest.raises(error, match=said) as raised:
+        jvm.start(SparkConf(), tmp_path)
+    assert type(raised.value) is error
+    assert len((tmp_path / "tries").read_text().splitlines()) == len(codes)
+    jvm.end(DEADLINE_S)
