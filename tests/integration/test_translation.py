@@ -21,7 +21,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
-from tests.integration.copying import SOURCE, TARGET, CopyFlow
+from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
 from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.test_positions import mm2_position, store
 from twinlog.cli.main import app
@@ -246,9 +246,12 @@ def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: Co
 
 def test_offset_syncs_on_the_target(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
-    name = create_topic(copy_flow.target, f"mm2-offset-syncs.{SOURCE}.internal", config={"cleanup.policy": "compact"})
+    # A separator of its own, so a topic of its own: a flow the other way round keeps `mm2-offset-syncs.north.internal`.
+    changed = {"offset_syncs_location": "target", "separator": f"-{topic_name[-5:]}-"}
+    settings = flow_settings(copy_flow.source, copy_flow.target, **changed)
+    name = create_topic(copy_flow.target, settings.offset_syncs_topic, config={"cleanup.policy": "compact"})
     produce(copy_flow.source, topic_name, numbered(10))
-    copy_flow.copy(topic_name, offset_syncs_location="target")
+    copy_flow.copy(topic_name, **changed)
     assert {sync.upstream for sync in syncs_of(copy_flow.target, name, [topic_name])} == {0, 9}
 
 
