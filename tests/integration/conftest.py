@@ -24,6 +24,12 @@ LONGEST = ("standalone", "engine", "exactly_once_run", "take_over", "standby", "
 """Files that take about a minute: begun first, so that no worker is left with one of them alone at the end."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # Before `-m` chooses among them.
+    if HERE in item.path.parents:
+        item.add_marker(pytest.mark.integration)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
@@ -31,9 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return 2
         return 0 if item.path.stem.removeprefix("test_") in LONGEST else 1
 
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.integration)
     items.sort(key=turn)
 
 
