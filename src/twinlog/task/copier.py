@@ -295,7 +295,7 @@ class Copier:
                 self.unsettled.discard(part.source)
             else:
                 self.unsettled.add(part.source)
-            part.queue.stopped = True
+            part.queue.end()
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             if self.transactions is None:
@@ -333,7 +333,7 @@ class Copier:
         self.stopped = True
         for part in self.partitions.values():
             part.leave()
-            part.queue.stopped = True
+            part.queue.end()
         self._reader.stop()
         self._appender.stop()
         self._storing.stop()

@@ -387,7 +387,7 @@ class PartitionCopy:
         """Stop this partition for good and say why."""
         self.paused = True
         self.failed = True
-        self.queue.stopped = True
+        self.queue.end()
         self.trouble = str(error)
         self._hooks.failed(self.source, error)
 

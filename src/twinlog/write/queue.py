@@ -75,12 +75,13 @@ class AppendQueue:
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
     replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
-    its owner then calls `retry`, `replace_first` or `clear`. `sequence` is that of the first append: 0, unless this
-    producer epoch appended to the partition before.
+    its owner then calls `retry`, `replace_first` or `clear`; after `end` it is not called any more. `sequence` is that
+    of the first append: 0, unless this producer epoch appended to the partition before.
     """
 
     __slots__ = (
         "_acknowledged",
+        "_ended",
         "_flying",
         "_known",
         "_looked_at",
@@ -123,6 +124,7 @@ class AppendQueue:
         self._flying = 0
         self._next_sequence = sequence
         self._known = False
+        self._ended = False
         self._looked_at = 0.0
 
     def put(self, appends: list[Append]) -> None:
@@ -211,17 +213,18 @@ class AppendQueue:
             first = window[0]
             first.failures += 1
             first.unreached += not first.reached
-            self._troubled(first)
+            if not self._ended:
+                self._troubled(first)
 
     def retry(self, not_before: float) -> None:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
-        self.stopped = False
+        self.stopped = self._ended
 
     def accept_first(self, base_offset: int) -> None:
         """The target says that it has the first append of the window already, at `base_offset`."""
         first = self._window[0]
-        self.stopped = False
+        self.stopped = self._ended
         self._flying += 1
         self.settle(first, 0, base_offset)
 
@@ -236,7 +239,15 @@ class AppendQueue:
         self.pending.extendleft(reversed(parts + again))
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
         self._next_sequence = first.sequence
-        self.stopped = False
+        self.stopped = self._ended
+
+    def end(self) -> None:
+        """Send nothing any more, and nothing again, whatever is done or answered later.
+
+        What is in flight may still be acknowledged.
+        """
+        self._ended = True
+        self.stopped = True
 
     def drop_pending(self) -> None:
         """Forget what was not sent yet."""
@@ -252,7 +263,7 @@ class AppendQueue:
         self.identity = identity
         self._next_sequence = 0
         self._known = False
-        self.stopped = False
+        self.stopped = self._ended
 
     def _first_failed(self) -> Sent | None:
         if not self._flying and not self._window:

@@ -42,6 +42,10 @@ class Target:
             producer=ProducerSettings(CLIENT, **producer),
             hooks=Hooks(**hooks),
         )
+        self.put()
+
+    def put(self) -> None:
+        """Read another batch."""
         data = encode_batch([(0, record_body(b"k", b"v", ()))])
         self.part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])
 
@@ -105,6 +109,30 @@ def test_after_the_delivery_timeout_the_flow_stops() -> None:
     target.part.check_delivery(now + 32)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000 (target: no answer)" in str(error)
+
+
+@pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE])
+def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
+    target = Target(delivery_timeout_ms=30_000)
+    queue = target.part.queue
+    sent = queue.take()
+    target.part.check_delivery(time.monotonic() + 31)
+    queue.settle(sent, code, -1)
+    (error,) = target.failures
+    assert "within delivery.timeout.ms = 30000" in str(error)
+    assert not target.part.queue.next_bytes(time.monotonic() + 60)
+    # Nor does anything else, as when a transaction is aborted.
+    target.part.roll_back(ProducerIdentity(1, 1))
+    target.put()
+    assert not queue.next_bytes(time.monotonic() + 60)
+
+
+def test_what_was_delivered_after_all_counts() -> None:
+    target = Target(delivery_timeout_ms=30_000)
+    sent = target.part.queue.take()
+    target.part.check_delivery(time.monotonic() + 31)
+    target.part.queue.settle(sent, Code.NONE, 0)
+    assert target.part.acknowledged.next_target == 1
 
 
 def test_what_was_delivered_is_not_late() -> None:

@@ -160,3 +160,18 @@ def test_an_aborted_transaction_sends_nothing_again() -> None:
     owner.put(1)
     assert owner.take_all() == []
     assert owner.queue.next_sequence == 0
+
+
+def test_what_has_ended_asks_nobody_and_sends_nothing_again(known: Owner) -> None:
+    first, second, *others = known.take_all()
+    known.queue.end()
+    known.queue.settle(first, 0, 10)
+    for one in (second, *others):
+        known.queue.settle(one, 7, -1)
+    assert known.acknowledged == [0, 10]
+    assert known.troubles == []
+    known.queue.retry(NOW)
+    assert known.take_all() == []
+    known.queue.clear(ProducerIdentity(7, 1))
+    known.put(1)
+    assert known.take_all() == []
