@@ -348,7 +348,7 @@ class Copier:
             await self.loop.sleep(min(1.0, self.settings.producer.delivery_timeout_ms / 10_000))
             now = time.monotonic()
             for part in list(self.partitions.values()):
-                part.check_delivery(now)
+                part.delivery.check(now)
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)

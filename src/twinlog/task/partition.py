@@ -6,9 +6,8 @@ import time
 import uuid
 from dataclasses import replace
 
-from twinlog.errors import CopyError, RecordTooLargeError, TwinlogError
+from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
-from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
@@ -16,14 +15,13 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.settings import ProducerSettings
 from twinlog.task.account import Account
+from twinlog.task.delivery import Delivery
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
 from twinlog.types import TopicPartition
-from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import AppendQueue, ProducerIdentity, Sent
-from twinlog.write.split import split_append
+from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended."""
@@ -55,11 +53,12 @@ class PartitionCopy:
         """What the remote topic takes, as far as is known."""
         topic_id = position.topic_id or grant.topic_id
         self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
+        self.delivery = Delivery(self, producer, hooks)
         self.queue = AppendQueue(
             self.remote,
             identity,
             self._acknowledged,
-            self._troubled,
+            self.delivery.troubled,
             max_in_flight=producer.max_in_flight,
             sequence=sequence,
         )
@@ -80,7 +79,6 @@ class PartitionCopy:
         self._most_bytes = rules.max_batch_bytes
         self._sure_until = 0.0
         self._hooks = hooks
-        self._producer = producer
         self._max_fetch_bytes = max_fetch_bytes
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
@@ -179,7 +177,7 @@ class PartitionCopy:
             self.queue.put(prepared.appends)
             self._hooks.offer(self.queue)
         elif self.queue.idle:
-            self._catch_up()
+            self.catch_up()
 
     def _doubts_limit(self) -> bool:
         """Whether the remote topic has to be asked first; what was read is read again then."""
@@ -247,7 +245,7 @@ class PartitionCopy:
         else:
             self._copied(append, append.bytes, base_offset)
         if self.queue.idle:
-            self._catch_up()
+            self.catch_up()
         self._hooks.moved()
         if self.held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
             self.held_back = False
@@ -298,7 +296,7 @@ class PartitionCopy:
         """Nothing is on its way, and no transaction that holds something of this partition is open."""
         return self.queue.idle and not self._uncommitted
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Nothing is on its way: what was skipped since the last append is behind us too."""
         if self.left:
             return
@@ -307,81 +305,6 @@ class PartitionCopy:
                 self.acknowledged, next_source=self._fetch_offset, leader_epoch=self._last_epoch
             )
             self._hooks.moved()
-
-    def _troubled(self, sent: Sent) -> None:
-        code = sent.code
-        if code == NO_ANSWER or code in faults.RETRIABLE:
-            self.trouble = "target: no answer" if code == NO_ANSWER else f"target: {faults.name_of(code)}"
-            # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
-            if sent.failures - sent.unreached > self._producer.retries:
-                self.fail(self._gave_up(sent.append, f"retries = {self._producer.retries}"))
-                return
-            client = self._producer.client
-            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
-            self.queue.retry(time.monotonic() + pause)
-            self._hooks.leaderless()
-            self._hooks.offer(self.queue)
-        elif self.transactional and code in faults.TRANSACTION_LOST:
-            self.trouble = f"target: {faults.name_of(code)}"
-            self._hooks.resolve(self)
-        elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            expected = self.acknowledged.next_target
-            self._hooks.resolve(self) if expected is None else self.queue.accept_first(expected)
-            self._hooks.offer(self.queue)
-        elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH):
-            self.trouble = f"target: {faults.name_of(code)}"
-            self._hooks.resolve(self)
-        elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
-            self._too_large(sent)
-        elif faults.refused(code):
-            self.fail(self._hooks.target_lacks("WRITE", f"topic {self.remote.topic}", "copying to it"))
-        else:
-            first = sent.append.first_source_offset
-            self.fail(
-                CopyError(
-                    f"{self.remote}: the target refuses source offsets {first} to "
-                    f"{sent.append.next_source_offset - 1} of {self.source}: {faults.explain(code)}"
-                )
-            )
-
-    def check_delivery(self, now: float) -> None:
-        """Fail when the target has not acknowledged anything that waits for `delivery.timeout.ms`."""
-        limit_ms = self._producer.delivery_timeout_ms
-        if not self.failed and not self.left and self.queue.overdue(now, limit_ms / 1000):
-            self.fail(self._gave_up(self.queue.first, f"delivery.timeout.ms = {limit_ms}"))
-
-    def _gave_up(self, append: Append, limit: str) -> CopyError:
-        return CopyError(
-            f"{self.remote}: the target did not take source offsets {append.first_source_offset} to "
-            f"{append.next_source_offset - 1} of {self.source} within {limit} ({self.trouble or 'no answer yet'})"
-        )
-
-    def _too_large(self, sent: Sent) -> None:
-        # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
-        append = sent.append
-        self.rules = replace(self.rules, max_batch_bytes=min(self.rules.max_batch_bytes, append.bytes - 1))
-        if append.count > 1:
-            self.queue.replace_first(split_append(append, replace(self.rules, max_batch_bytes=append.bytes // 2)))
-            self._hooks.offer(self.queue)
-        elif self.rules.oversized == "skip":
-            self._left_out(append.first_source_offset, append.bytes)
-            self.queue.replace_first([])
-            self._hooks.offer(self.queue)
-            if self.queue.idle:
-                self._catch_up()
-        else:
-            self.fail(
-                RecordTooLargeError(
-                    f"{self.remote}: the target refuses the record at source offset {append.first_source_offset} of "
-                    f"{self.source} as too large ({append.bytes} bytes); raise max.message.bytes of "
-                    f"{self.remote.topic}, or set twinlog.oversized.record.policy = skip to leave such records out",
-                    source_offset=append.first_source_offset,
-                    size=append.bytes,
-                )
-            )
-
-    def _left_out(self, source_offset: int, size: int) -> None:
-        self._hooks.event("oversized", f"{self.source}: record at source offset {source_offset} left out: {size} bytes")
 
     def fail(self, error: TwinlogError) -> None:
         """Stop this partition for good and say why."""

@@ -102,11 +102,11 @@ def test_pauses_grow_up_to_the_most() -> None:
 def test_after_the_delivery_timeout_the_flow_stops() -> None:
     target = Target(delivery_timeout_ms=30_000)
     now = time.monotonic()
-    target.part.check_delivery(now + 29)
+    target.part.delivery.check(now + 29)
     assert target.failures == []
     target.answer(NO_ANSWER)
-    target.part.check_delivery(now + 31)
-    target.part.check_delivery(now + 32)
+    target.part.delivery.check(now + 31)
+    target.part.delivery.check(now + 32)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000 (target: no answer)" in str(error)
 
@@ -116,7 +116,7 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
     target = Target(delivery_timeout_ms=30_000)
     queue = target.part.queue
     sent = queue.take()
-    target.part.check_delivery(time.monotonic() + 31)
+    target.part.delivery.check(time.monotonic() + 31)
     queue.settle(sent, code, -1)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000" in str(error)
@@ -130,7 +130,7 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
 def test_what_was_delivered_after_all_counts() -> None:
     target = Target(delivery_timeout_ms=30_000)
     sent = target.part.queue.take()
-    target.part.check_delivery(time.monotonic() + 31)
+    target.part.delivery.check(time.monotonic() + 31)
     target.part.queue.settle(sent, Code.NONE, 0)
     assert target.part.acknowledged.next_target == 1
 
@@ -138,5 +138,5 @@ def test_what_was_delivered_after_all_counts() -> None:
 def test_what_was_delivered_is_not_late() -> None:
     target = Target(delivery_timeout_ms=30_000)
     target.answer(Code.NONE)
-    target.part.check_delivery(time.monotonic() + 100)
+    target.part.delivery.check(time.monotonic() + 100)
     assert target.failures == []
