@@ -23,6 +23,7 @@ from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
+from twinlog.task.identities import Identities
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.limits import RemoteLimits
 from twinlog.task.partition import PartitionCopy
@@ -33,7 +34,6 @@ from twinlog.task.transactional import LentId, Transactions
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
-from twinlog.write.queue import ProducerIdentity
 
 T = TypeVar("T")
 
@@ -42,9 +42,6 @@ log = logging.getLogger(__name__)
 RETRY_S = 0.2
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
-
-LAST_EPOCH = 32_767
-"""Largest producer epoch; a new producer id follows it."""
 
 NO_LIMIT_MS = 2**31 - 1
 """Connect's own `delivery.timeout.ms`: batches are tried for ever."""
@@ -87,8 +84,7 @@ class Copier:
         self.unsettled: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
-        self._identity: ProducerIdentity | None = None
-        self._epochs: dict[TopicPartition, int] = {}
+        self._identities = Identities(lambda: self.insist(self.target.init_producer))
         self._waiting: dict[TopicPartition, Grant] = {}
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
@@ -119,6 +115,7 @@ class Copier:
             settings,
             SourceInspector(self.source, settings, listener.event),
             self._resolver,
+            self._identities.after,
             refresh_source=self._reader.refresh,
             moved=self._moved,
             stopped=lambda: self.stopped,
@@ -161,7 +158,7 @@ class Copier:
         await self.insist(self.source.connect)
         await self.insist(self.target.connect)
         if self.transactions is None:
-            self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
+            await self._identities.renew()
         else:
             await self.insist(self.transactions.start)
         self._reader.start()
@@ -233,9 +230,7 @@ class Copier:
             except TwinlogError as error:
                 self._listener.failed(None, error)
                 return
-            if max(self._epochs.values(), default=0) > LAST_EPOCH:
-                self._identity = ProducerIdentity(*await self.insist(self.target.init_producer))
-                self._epochs.clear()
+            await self._identities.prepare()
             for grant in waiting():
                 if grant.source in found:
                     del self._waiting[grant.source]
@@ -255,7 +250,7 @@ class Copier:
         if self.transactions is not None:
             identity, sequence = self.transactions.identity, self.transactions.sequence(grant.remote)
         else:
-            identity = self._fresh_identity(grant.remote)
+            identity = self._identities.first(grant.remote)
         copy = PartitionCopy(
             grant,
             position,
@@ -268,12 +263,6 @@ class Copier:
         )
         self.partitions[grant.source] = copy
         self._cursors[grant.source] = copy
-
-    def _fresh_identity(self, remote: TopicPartition) -> ProducerIdentity:
-        assert self._identity is not None
-        # Sequence numbers begin at 0 again. For a partition that was here before only a new epoch makes that right:
-        # under the old one the target would take the first batches for retries, and answer without appending them.
-        return ProducerIdentity(self._identity.producer_id, self._epochs.get(remote, self._identity.epoch))
 
     async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for what is in flight, store their positions and return them.
@@ -299,7 +288,7 @@ class Copier:
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             if self.transactions is None:
-                self._epochs[part.remote] = part.queue.identity.epoch + 1
+                self._identities.leave(part.remote, part.queue.identity)
             else:
                 self.transactions.forget(part)
         self._reader.wake()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.backoff import pause_s
@@ -20,7 +21,8 @@ RETRY_S = 0.2
 class Recovery:
     """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
 
-    `moved` is set when something was acknowledged, `stopped()` is True once the copier has stopped.
+    `identity_after(identity)` says under which identity a partition goes on that appended under `identity`. `moved` is
+    set when something was acknowledged, `stopped()` is True once the copier has stopped.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Recovery:
         settings: FlowSettings,
         inspector: SourceInspector,
         resolver: Resolver,
+        identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
         refresh_source: Callable[[], None],
         moved: Signal,
         stopped: Callable[[], bool],
@@ -37,6 +40,7 @@ class Recovery:
         self._settings = settings
         self._inspector = inspector
         self._resolver = resolver
+        self._identity_after = identity_after
         self._refresh_source = refresh_source
         self._moved = moved
         self._stopped = stopped
@@ -86,10 +90,11 @@ class Recovery:
 
     async def resolve_again(self, part: PartitionCopy) -> None:
         """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
-        while not part.left and not self._stopped():
+        while not part.left and not part.failed and not self._stopped():
             grant = part.grant_again()
             try:
                 found = await self._resolver.resolve([grant])
+                identity = await self._identity_after(part.queue.identity) if grant.source in found else None
             except ClusterError as error:
                 part.trouble = str(error)
                 await self._loop.sleep(RETRY_S)
@@ -97,9 +102,8 @@ class Recovery:
             except TwinlogError as error:
                 part.fail(error)
                 return
-            if grant.source in found:
-                identity = part.queue.identity
-                part.queue.clear(ProducerIdentity(identity.producer_id, identity.epoch + 1))
+            if identity is not None and not part.failed:
+                part.queue.clear(identity)
                 part.restart(found[grant.source])
                 return
             await self._loop.sleep(RETRY_S)

@@ -1,18 +1,20 @@
-"""A partition whose source lacks what it asks for is looked at once, and copies nothing meanwhile."""
+"""A partition that one of its clusters lost track of is looked at once, copies nothing meanwhile, and goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
+from twinlog.errors import CopyError
 from twinlog.kafka.loop import Loop, Signal
 from twinlog.offsets.positions import Position
 from twinlog.settings import ClientSettings, ProducerSettings
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
+from twinlog.task.identities import LAST_EPOCH, Identities
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.recovery import Recovery
 from twinlog.types import SourceOffset, TopicName, TopicPartition
@@ -69,7 +71,14 @@ def recovery(loop: Loop, inspector: Inspector, moved: Signal) -> Recovery:
     unused: Any = None
     looking: Any = inspector
     return Recovery(
-        loop, unused, looking, unused, refresh_source=lambda: None, moved=moved, stopped=lambda: inspector.part.left
+        loop,
+        unused,
+        looking,
+        unused,
+        unused,
+        refresh_source=lambda: None,
+        moved=moved,
+        stopped=lambda: inspector.part.left,
     )
 
 
@@ -96,3 +105,67 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     loop.run(play)
     assert [position.next_source for position in inspector.asked] == [0, 10]
     assert inspector.rested[0]
+
+
+class Resolver:
+    """Finds everything up to offset 7 on the target, when asked for the second time; `meanwhile` happens before."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._meanwhile = meanwhile
+        self.asked = 0
+
+    async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
+        self.asked += 1
+        self._meanwhile()
+        return {grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}
+
+
+def resolve_again(loop: Loop, part: PartitionCopy, resolver: Resolver) -> list[tuple[int, int]]:
+    """Resolve a partition; returns the producers that the target made for it."""
+    made: list[tuple[int, int]] = []
+
+    async def ask() -> tuple[int, int]:
+        made.append((2, 0))
+        return made[-1]
+
+    unused: Any = None
+    resolving: Any = resolver
+    recovery = Recovery(
+        loop,
+        unused,
+        unused,
+        resolving,
+        Identities(ask).after,
+        refresh_source=lambda: None,
+        moved=loop.signal(),
+        stopped=lambda: False,
+    )
+    loop.run(recovery.resolve_again, part)
+    return made
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("epoch", "identity", "made"),
+    [
+        (5, ProducerIdentity(1, 6), []),
+        (LAST_EPOCH - 1, ProducerIdentity(1, LAST_EPOCH), []),
+        (LAST_EPOCH, ProducerIdentity(2, 0), [(2, 0)]),
+    ],
+)
+def test_behind_the_last_epoch_comes_another_producer(
+    loop: Loop, epoch: int, identity: ProducerIdentity, made: list[tuple[int, int]]
+) -> None:
+    part = checked_part()
+    part.queue.clear(ProducerIdentity(1, epoch))
+    assert resolve_again(loop, part, Resolver()) == made
+    assert part.queue.identity == identity
+    assert (part.acknowledged, part.paused) == (Position(7, 7), False)
+
+
+@pytest.mark.timeout(20)
+def test_what_failed_meanwhile_is_not_resolved(loop: Loop) -> None:
+    part = checked_part()
+    resolver = Resolver(lambda: part.fail(CopyError("too late")))
+    resolve_again(loop, part, resolver)
+    assert (resolver.asked, part.trouble, part.paused) == (1, "too late", True)
