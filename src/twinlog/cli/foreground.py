@@ -15,11 +15,13 @@ import typer
 
 from twinlog.cli.live import LiveTable, LogLines
 from twinlog.config import MirrorConfig
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, EngineError, TwinlogError
+
+log = logging.getLogger("twinlog")
 
 
 class Outcome(Enum):
-    """How a run ended: told to or done; with a flow that failed; or because Spark did not run, or not any more."""
+    """How a run ended: told to or done; with a flow or all of it failed; or as Spark did not run, or not any more."""
 
     ENDED = "ended"
     FAILED = "failed"
@@ -45,14 +47,28 @@ def run_flows(
     table = sys.stderr.isatty()
     _log_to_stderr(table)
     for warning in (*warnings, *config.warnings):
-        logging.getLogger("twinlog").warning("%s", warning)
+        log.warning("%s", warning)
+    try:
+        return _run(config, table, master, conf or {}, until_caught_up)
+    except EngineError as error:
+        log.error("twinlog ends: %s", error)
+        return Outcome.BROKEN
+    except Exception as error:
+        known = isinstance(error, (TwinlogError, OSError))
+        log.error("twinlog ends: %s", error if known else f"internal error: {error!r}")
+        log.debug("it ends here:", exc_info=error)
+        return Outcome.FAILED
 
+
+def _run(
+    config: MirrorConfig, table: bool, master: str | None, conf: Mapping[str, str], until_caught_up: bool
+) -> Outcome:
     from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
-    runner = Runner(config.flows, RunOptions(master, conf or {}, until_caught_up), config.all_enabled)
+    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up), config.all_enabled)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        logging.getLogger("twinlog").info("stopping (%s)", signal.Signals(number).name)
+        log.info("stopping (%s)", signal.Signals(number).name)
         runner.stop()
 
     signal.signal(signal.SIGTERM, stop)
@@ -60,9 +76,6 @@ def run_flows(
     display = LiveTable(runner) if table else LogLines(runner)
     try:
         return Outcome.FAILED if runner.run(started=lambda _: display.start()) else Outcome.ENDED
-    except Exception as error:
-        logging.getLogger("twinlog").error("twinlog ends: %s", error)
-        return Outcome.BROKEN
     finally:
         display.stop()
 
@@ -87,6 +100,6 @@ def _log_to_stderr(table: bool) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("twinlog").setLevel(logging.INFO)
+    log.setLevel(logging.INFO)
     # Lost connections are retried and reported by the flow they belong to.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

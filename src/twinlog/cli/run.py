@@ -52,8 +52,8 @@ def run(
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
-    Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed; 2 when FILE is wrong, before any cluster is
-    contacted; 3 when Spark cannot start, or dies again and again.
+    Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
+    before any cluster is contacted; 3 when Spark cannot start, or dies again and again.
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
