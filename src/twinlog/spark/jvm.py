@@ -37,6 +37,11 @@ LOOK_S = 0.05
 NOTICE_S = 1.0
 """A connection breaks a moment before the process behind it is seen to have ended."""
 
+SLOW_S = 20.0
+"""A JVM that does not listen after so long is said to be slow; it is waited for all the same."""
+
+SAY_AGAIN_S = 60.0
+
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap goes on with some of its threads and does nothing any more: better it ends."""
 
@@ -87,6 +92,8 @@ class Jvm:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
             self._process = process
         threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True).start()
+        began = time.monotonic()
+        say_at = began + SLOW_S
         while not told.is_file():
             if process.poll() is not None:
                 ended = self._has_ended(starting=True)
@@ -95,6 +102,15 @@ class Jvm:
                 assert process.stdin is not None
                 process.stdin.close()
                 return False
+            now = time.monotonic()
+            if now >= say_at:
+                say_at = now + SAY_AGAIN_S
+                log.warning(
+                    "Spark's JVM (process %d) has been starting for %.0f s and does not listen yet: it is waited for; "
+                    "is this machine short of processors or memory?",
+                    process.pid,
+                    now - began,
+                )
             time.sleep(LOOK_S)
         return True
 
@@ -218,7 +234,8 @@ class Jvm:
             context._jsc = None
             accumulators = getattr(context, "_accumulatorServer", None)
             if accumulators is not None:
-                threading.Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
+                # It ends within a second or so, at its next look around; nobody has to wait for that.
+                threading.Thread(target=_shut, args=(accumulators,), name="accumulators", daemon=True).start()
         if self._gateway is not None:
             # Objects of the JVM that are collected late must not be looked for behind a port that is somebody else's.
             client = self._gateway._gateway_client
@@ -236,6 +253,12 @@ class Jvm:
                 deep = self._ending.is_set() or line.startswith(_DEEP)
                 log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)
         stream.close()
+
+
+def _shut(accumulators: Any) -> None:
+    # Its socket lies in the engine's directory, which may go at the same moment.
+    with contextlib.suppress(FileNotFoundError):
+        accumulators.shutdown()
 
 
 def _not_by_py4j(record: logging.LogRecord) -> bool:

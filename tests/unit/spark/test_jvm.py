@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import _start_update_server
 from pyspark.errors import PySparkRuntimeError
 
+from harness.wait import wait_for
 from twinlog.errors import ConfigError, EngineError, EngineLostError
+from twinlog.spark import jvm as jvm_module
 from twinlog.spark.jvm import Jvm
 
 DEADLINE_S = 10.0
@@ -98,6 +107,15 @@ def test_one_that_was_told_to_end_says_so(play: Play) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
 
 
+def spark_that(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a shell script stand in for what starts Spark's JVM."""
+    submit = home / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(f"#!/bin/sh\n{script}")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+
+
 @pytest.mark.parametrize(
     ("codes", "error", "said"),
     [
@@ -110,15 +128,66 @@ def test_one_that_was_told_to_end_says_so(play: Play) -> None:
 def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], error: type[EngineError], said: str
 ) -> None:
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.parent.mkdir()
     tries = "".join(f"if [ $n = {number} ]; then {code}; fi\n" for number, code in enumerate(codes, 1))
-    submit.write_text(f'#!/bin/sh\necho >> "{tmp_path}/tries"\nn=$(grep -c "" "{tmp_path}/tries")\n{tries}')
-    submit.chmod(0o755)
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    spark_that(f'echo >> "{tmp_path}/tries"\nn=$(grep -c "" "{tmp_path}/tries")\n{tries}', tmp_path, monkeypatch)
     jvm = Jvm()
     with pytest.raises(error, match=said) as raised:
         jvm.start(SparkConf(), tmp_path)
     assert type(raised.value) is error
     assert len((tmp_path / "tries").read_text().splitlines()) == len(codes)
     jvm.end(DEADLINE_S)
+
+
+@pytest.mark.timeout(30)
+def test_a_slow_start_is_said_again_and_again_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark_that("exec sleep 600", tmp_path, monkeypatch)
+    monkeypatch.setattr(jvm_module, "SLOW_S", 0.2)
+    monkeypatch.setattr(jvm_module, "SAY_AGAIN_S", 0.1)
+    jvm = Jvm()
+    raised: list[Exception] = []
+
+    def start() -> None:
+        try:
+            jvm.start(SparkConf(), tmp_path)
+        except EngineError as error:
+            raised.append(error)
+
+    def warnings() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    try:
+        wait_for(lambda: len(warnings()) >= 2, DEADLINE_S, "it is said that the start is slow")
+        assert starting.is_alive()
+    finally:
+        jvm.interrupt()
+        starting.join(DEADLINE_S)
+    assert all("does not listen yet: it is waited for" in one for one in warnings())
+    assert [type(one) for one in raised] == [EngineLostError]
+    jvm.end(DEADLINE_S)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("directory_goes", [False, True])
+def test_what_pyspark_keeps_for_a_jvm_ends_with_it(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, directory_goes: bool
+) -> None:
+    me = psutil.Process()
+    threads, files = set(threading.enumerate()), me.num_fds()
+    unheard: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", unheard.append)
+    directory = tmp_path_factory.mktemp("a")
+    server = _start_update_server("", is_unix_domain_sock=True, socket_path=str(directory / "socket"))
+    if directory_goes:
+        # Between the question whether its socket is there and its removal.
+        shutil.rmtree(directory)
+        monkeypatch.setattr(os.path, "exists", lambda _: True)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_accumulatorServer=server))
+    Jvm().end(DEADLINE_S)
+    wait_for(lambda: not set(threading.enumerate()) - threads, DEADLINE_S, "its threads have ended")
+    assert me.num_fds() == files
+    assert unheard == []
+    assert not (directory / "socket").exists()

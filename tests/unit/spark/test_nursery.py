@@ -62,6 +62,20 @@ def test_a_terminated_launcher_takes_its_daemon_along(nursery: Nursery) -> None:
         wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
 
 
+def test_after_a_daemon_was_killed_another_one_is_forked(nursery: Nursery) -> None:
+    with _daemon(nursery.launcher) as daemon:
+        _port(daemon)
+        (forked,) = _children(nursery.pid)
+        forked.kill()
+        assert daemon.wait(DEADLINE_S) == 0
+    with _daemon(nursery.launcher) as another:
+        assert 1024 <= _port(another) < 65536
+        (follower,) = _children(nursery.pid)
+        assert follower != forked
+        another.terminate()
+        another.wait(DEADLINE_S)
+
+
 def test_what_is_no_daemon_is_run_by_python_itself(nursery: Nursery) -> None:
     told = subprocess.run(
         [nursery.launcher, "-c", "import sys; print(sys.executable, *sys.argv[1:])", "a b"],
