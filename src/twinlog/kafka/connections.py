@@ -14,6 +14,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError, KafkaError
 
 from twinlog.kafka.addresses import canonical
+from twinlog.kafka.aside import aside
 from twinlog.kafka.wire import FrameManager
 from twinlog.settings import ClientSettings
 
@@ -78,7 +79,7 @@ class Connections(FrameManager):
 
     async def _rebootstrap(self) -> None:
         try:
-            self._resolve()
+            await self._resolve()
             servers = self.cluster.bootstrap_brokers()
             for server in random.sample(servers, len(servers)):
                 if self.closed or await self._learn_from(server.node_id):
@@ -103,13 +104,14 @@ class Connections(FrameManager):
         self.cluster.update_metadata(response)
         return True
 
-    def bootstrap_async(self, timeout_ms: float | None = None, refresh: bool = True) -> Any:
-        self._resolve()
-        return super().bootstrap_async(timeout_ms, refresh)
+    async def _do_bootstrap(self, deadline: float | None) -> Any:
+        await self._resolve()
+        return await super()._do_bootstrap(deadline)
 
-    def _resolve(self) -> None:
+    async def _resolve(self) -> None:
         if self._settings.canonical_bootstrap:
-            self.cluster.config["bootstrap_servers"] = canonical(self._settings.bootstrap_servers)
+            names = await aside(self._net, lambda: canonical(self._settings.bootstrap_servers))
+            self.cluster.config["bootstrap_servers"] = names
             self.cluster._bootstrap_brokers = self.cluster._generate_bootstrap_brokers()
 
     async def _note_refresh(self, node_id: Any = None) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from harness.wait import wait_for
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError
 from twinlog.kafka.addresses import canonical
+from twinlog.kafka.aside import aside
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
@@ -278,6 +280,40 @@ def test_bootstrap_servers_are_named_canonically_only_when_asked_for(
         loop.run(clients(replace(settings, canonical_bootstrap=True)).connect)
         with pytest.raises(ClusterError, match=r"alias\.invalid"):
             loop.run(clients(settings).connect, 0.2)
+
+
+def test_the_loop_goes_on_while_names_are_looked_up(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+
+        def slow(servers: Sequence[str]) -> list[str]:
+            assert answers.wait(ENOUGH_S)
+            return [broker.address]
+
+        monkeypatch.setattr("twinlog.kafka.connections.canonical", slow)
+        settings = replace(QUICK, bootstrap_servers=("alias.invalid:1",), canonical_bootstrap=True)
+        client = clients(settings)
+
+        async def meanwhile() -> None:
+            connecting = loop.spawn(client.connect)
+            await loop.sleep(0.05)
+            assert not client.connected
+            answers.set()
+            await connecting
+
+        loop.run(meanwhile)
+        assert client.connected
+
+
+def test_names_that_cannot_be_looked_up_are_an_error_of_who_asked(loop: Loop) -> None:
+    def fail() -> None:
+        raise LookupError("no such name")
+
+    with pytest.raises(LookupError, match="no such name"):
+        loop.run(aside, loop.net, fail)
 
 
 # -- keeping
