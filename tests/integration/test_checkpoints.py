@@ -333,6 +333,7 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
     assert {str(where): tuple(what) for where, what in ours.items()} == {f"{scene.remote}-0": (7, "note" + NUL)}
     formatter = "org.apache.kafka.connect.mirror.formatters.CheckpointFormatter"
     options = ["--bootstrap-server", bootstrap, "--topic", CHECKPOINTS, "--from-beginning"]
+    options += ["--max-messages", str(len(consume(scene.target, CHECKPOINTS)))]
     options += ["--timeout-ms", "15000", "--formatter", formatter]
     lines = run_tool(CONSOLE_CONSUMER, options, deadline_s=90).splitlines()
     assert str(Checkpoint(GroupId(group), TopicName(scene.remote), 0, 7, 7, "note" + NUL)) in lines

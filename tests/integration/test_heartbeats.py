@@ -61,6 +61,7 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     assert topics(target_cluster)["heartbeats"] == 1
     assert topic_config(target_cluster, "heartbeats")["cleanup.policy"] == "compact"
     options = ["--bootstrap-server", target_cluster.bootstrap, "--topic", "heartbeats", "--from-beginning"]
+    options += ["--max-messages", str(len(consume(target_cluster, "heartbeats")))]
     options += ["--timeout-ms", "15000", "--formatter", FORMATTER]
     printed = run_tool(CONSOLE_CONSUMER, options, deadline_s=90)
     assert all(str(beat) in printed for beat, _ in found)
