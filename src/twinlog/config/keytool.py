@@ -1,17 +1,18 @@
 """What Java's `keytool` reads out of a key store in Java's own form.
 
-Passwords are handed over in its environment, which only its user can read; files are its owner's alone and gone
-afterwards.
+Passwords are handed over through pipes; files are their owner's alone and gone afterwards.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 TIMEOUT_S = 60.0
@@ -48,15 +49,13 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
             raise KeytoolError("no private key in it", "a key store with the client's key")
         made = Path(work, "key.p12")
         own = secrets.token_urlsafe(24)
-        names = {"TWINLOG_STORE": password, "TWINLOG_KEY": key_password or password, "TWINLOG_MADE": own}
         said = _run(
             *(
-                f"-importkeystore -noprompt -srckeystore {store} -srcstoretype JKS -srcstorepass:env TWINLOG_STORE "
-                f"-destkeystore {made} -deststoretype PKCS12 -deststorepass:env TWINLOG_MADE "
-                "-srckeypass:env TWINLOG_KEY -srcalias"
+                f"-importkeystore -noprompt -srckeystore {store} -srcstoretype JKS "
+                f"-destkeystore {made} -deststoretype PKCS12 -srcalias"
             ).split(),
             entry[1],
-            passwords=names,
+            passwords={"-srcstorepass": password, "-srckeypass": key_password or password, "-deststorepass": own},
         )
         if "Cannot recover key" in said or "UnrecoverableKeyException" in said:
             if key_password is None:
@@ -70,9 +69,8 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
 
 
 def _listed(store: Path, password: str | None) -> str:
-    names = {} if password is None else {"TWINLOG_STORE": password}
-    options = [] if password is None else ["-storepass:env", "TWINLOG_STORE"]
-    said = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", *options, passwords=names)
+    passwords = {} if password is None else {"-storepass": password}
+    said = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", passwords=passwords)
     if "password was incorrect" in said:
         raise KeytoolError(
             "does not open the file, or the file is damaged",
@@ -92,25 +90,45 @@ def _written(content: bytes, work: str) -> Path:
 
 
 def _run(*arguments: str, passwords: dict[str, str]) -> str:
+    """What keytool says; `passwords` are by the option that asks for them."""
     environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_TOOL_OPTIONS"}}
-    # The words of its answers are looked for, so that they are asked for in one language.
-    command = [_keytool(), "-J-Duser.language=en", *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            env={**environment, **passwords},
-            # Asked for a password that nobody gave, it goes on without.
-            input="\n",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise KeytoolError(
-            f"keytool does not run ({type(error).__name__})", f"a Java that works, or PKCS12: {_CONVERT}"
-        ) from None
+    # The words of its answers are looked for, so that they are asked for in one language. Java reads its environment
+    # and its arguments as the locale says, in which a password may have no spelling, but files as it is told here.
+    command = [_keytool(), "-J-Duser.language=en", "-J-Dfile.encoding=UTF-8", *arguments]
+    with contextlib.ExitStack() as pipes:
+        ends = [pipes.enter_context(_pipe(password)) for password in passwords.values()]
+        for option, end in zip(passwords, ends, strict=True):
+            command += [f"{option}:file", f"/dev/fd/{end}"]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                pass_fds=ends,
+                # Asked for a password that nobody gave, it goes on without.
+                input="\n",
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+                timeout=TIMEOUT_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise KeytoolError(
+                f"keytool does not run ({type(error).__name__})", f"a Java that works, or PKCS12: {_CONVERT}"
+            ) from None
     return done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def _pipe(password: str) -> Iterator[int]:
+    """An end to read from, with one line in it."""
+    out, into = os.pipe()
+    try:
+        with open(into, "wb") as written:
+            written.write(f"{password}\n".encode())
+        yield out
+    finally:
+        os.close(out)
 
 
 def _keytool() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from harness.certificates import Certified, authority
+from twinlog.config import stores
 from twinlog.config.stores import (
     Identity,
     StoreError,
@@ -107,6 +109,24 @@ def test_whom_to_trust(files: Files, name: str, kind: StoreType, password: str |
 def test_each_certificate_counts_once_and_leaves_count_too(files: Files) -> None:
     found = trusted_certificates(files.read("trust.pem") * 2, "PEM", None)
     assert names(found) == ["CN=Test authority,O=twinlog", CHAIN[0]]
+
+
+def relocked(store: bytes, password: str) -> bytes:
+    """A JKS file with another password: its digest is all that depends on it."""
+    body = store[:-20]
+    return body + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+
+
+@pytest.mark.parametrize("password", ["geheïm € 🔑", "  blanks and \\ % $(x) ' \"  "])
+def test_a_password_that_the_locale_cannot_spell(files: Files, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    # Each is read anew, not remembered.
+    stores._trusted.cache_clear()
+    stores._identity.cache_clear()
+    trusted = relocked(files.read("trust.jks"), password)
+    assert files.root.pem in trusted_certificates(trusted, "JKS", password)
+    assert identity(relocked(files.read("key.jks"), password), "JKS", password, KEY_PASSWORD).subject == CHAIN[0]
+    assert refused(lambda: trusted_certificates(trusted, "JKS", password + "x")).setting == "password"
 
 
 def test_text_that_lost_its_line_breaks_in_a_properties_file(files: Files) -> None:
