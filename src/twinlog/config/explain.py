@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.key import Key, Level
@@ -17,6 +17,8 @@ from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.types import Alias
 
 HIDDEN = "[hidden]"
+_OF_SOURCE = {"offset.storage.topic": "mm2-offsets.{}.internal", "group.id": "{}-mm2"}
+"""Defaults that depend on the flow (Kafka class MirrorMakerConfig, workerConfig)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def _pairs(found: Survey, places: Places, placed: Placed) -> list[Pair]:
 
 def _of_flow(layers: FlowLayers, placed: Placed, key: Key) -> list[Explanation]:
     flow = f"{layers.source}->{layers.target}"
+    if key.level is Level.CLUSTER and key.name in _OF_SOURCE:
+        key = replace(key, default=_OF_SOURCE[key.name].format(layers.source))
     return [
         _explained(flow, prefix + name, key, layer.get(name) or layer.get(OLD_NAMES.get(name, name)))
         for prefix, name, layer in _layers(layers, placed, key)

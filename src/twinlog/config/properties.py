@@ -7,7 +7,8 @@ lines; a backslash before any other character disappears; bytes are ISO-8859-1; 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import javaproperties
@@ -15,6 +16,7 @@ import javaproperties
 from twinlog.errors import ConfigError, ConfigProblem
 
 _LINE_END = re.compile(r"\r\n?|\n")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 
 
@@ -24,7 +26,8 @@ class Entry:
 
     The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` says why a
     reference could not be resolved; such an entry is an error only where its value is needed. `doubt` says why a
-    reference was taken for plain text, in case the value turns out wrong.
+    reference was taken for plain text, in case the value turns out wrong. `remarks` say what Java's rules make of the
+    text that its writer hardly meant; a secret never appears in them.
     """
 
     key: str
@@ -34,6 +37,7 @@ class Entry:
     written: str
     unresolved: str | None = None
     doubt: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -44,11 +48,18 @@ class Entry:
 def read_properties(path: Path) -> list[Entry]:
     """The entries of the file at `path`, duplicates included, in order. Raises ConfigError."""
     try:
-        text = path.read_bytes().decode("iso-8859-1")
+        data = path.read_bytes()
     except OSError as error:
         problem = ConfigProblem(str(path), None, "(file)", str(error.strerror or error), "a readable properties file")
         raise ConfigError([problem]) from None
-    return parse_properties(text, str(path))
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        problem = ConfigProblem(str(path), None, "(file)", "UTF-16 text", "ISO-8859-1, or plain ASCII")
+        raise ConfigError([problem])
+    entries = parse_properties(data.removeprefix(BOM_UTF8).decode("iso-8859-1"), str(path))
+    if data.startswith(BOM_UTF8) and entries:
+        remark = "the file begins with a byte order mark, which is left out; MirrorMaker 2 takes it for part of a key"
+        entries[0] = replace(entries[0], remarks=(remark, *entries[0].remarks))
+    return entries
 
 
 def parse_properties(text: str, file: str) -> list[Entry]:
@@ -65,8 +76,26 @@ def parse_properties(text: str, file: str) -> list[Entry]:
         if element is None:
             return entries
         if isinstance(element, javaproperties.KeyValue):
-            entries.append(Entry(element.key, element.value, file, line, element.value))
+            remarks = _remarks(element.value, element.source)
+            entries.append(Entry(element.key, element.value, file, line, element.value, remarks=remarks))
         line += len(_LINE_END.findall(element.source))
+
+
+def _remarks(value: str, source: str) -> tuple[str, ...]:
+    remarks = []
+    if any(char.isascii() and char.isalnum() and char not in "tnrfu" for char in _ESCAPE.findall(source)):
+        remarks.append("a backslash before a letter or digit is dropped, as in every properties file; write two")
+    if not value.isascii() and _looks_like_utf8(value):
+        remarks.append("looks like UTF-8 and is read as ISO-8859-1, as every properties file; write \\uXXXX instead")
+    return tuple(remarks)
+
+
+def _looks_like_utf8(value: str) -> bool:
+    try:
+        value.encode("iso-8859-1").decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def without_inline_comment(value: str) -> str:

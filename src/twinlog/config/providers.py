@@ -113,7 +113,7 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
             try:
                 read[full] = dict(javaproperties.loads(full.read_bytes()))
             except (OSError, javaproperties.InvalidUEscapeError) as error:
-                raise MissingError(f"{path} cannot be read: {error}") from None
+                raise MissingError(f"{path} cannot be read: {_why(error)}") from None
         if key not in read[full]:
             raise MissingError(f"{path} has no key {key!r}")
         return read[full][key]
@@ -129,9 +129,13 @@ def _directory_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
         try:
             return (full / key).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise MissingError(f"{path}/{key} cannot be read: {error}") from None
+            raise MissingError(f"{path}/{key} cannot be read: {_why(error)}") from None
 
     return lookup
+
+
+def _why(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _environment_lookup(pattern: Entry | None) -> Lookup:

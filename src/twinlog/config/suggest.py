@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -9,6 +10,7 @@ from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
 from twinlog.config.place import Placed, Places
 
 _CLOSE = 0.72
+_KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
 """Stands in every text that names a key."""
 
@@ -22,6 +24,9 @@ _TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
 def expected_instead(placed: Placed, places: Places) -> str:
     """Words for a message: the key that was probably meant, or where to look."""
     name = placed.entry.key
+    if placed.entry.value.startswith("->"):
+        rest = _KEY_END.split(placed.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
+        return f"a flow without blanks, {name}->{rest}, because a key ends at its first blank"
     if "->" in name and placed.pair is None:
         return _flow_instead(name, places)
     if placed.pair is not None:
@@ -59,7 +64,8 @@ def _alias_instead(alias: str, known: str, places: Places) -> str:
     exact = [item for item in places.aliases if item.lower() == alias.lower()]
     close = exact or get_close_matches(alias, places.aliases, n=1, cutoff=_CLOSE)
     if close:
-        return _meant(f"{close[0]}.{known}") + "; aliases are case sensitive"
+        why = "aliases are case sensitive" if exact else f"clusters names {', '.join(places.aliases)}"
+        return _meant(f"{close[0]}.{known}") + f"; {why}"
     return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from twinlog.config.doubts import doubts
 from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
@@ -40,7 +41,9 @@ def survey(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -
     Raises ConfigError where nothing further can be said, because no alias is known.
     """
     warnings: list[str] = []
+    entries = list(entries)
     last = _without_duplicates(entries, warnings)
+    warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in entries for remark in entry.remarks)
     problems: list[ConfigProblem] = []
     aliases = _aliases(last, file, problems, warnings)
     found = Survey(file, aliases, problems=problems, warnings=warnings)
@@ -164,9 +167,11 @@ def _check(placed: Placed, found: Survey) -> None:
     if entry.unresolved is not None or key.effect in {Effect.JVM, Effect.BROKER}:
         return
     try:
-        parse_value(key, entry.value)
+        value = parse_value(key, entry.value)
     except ValueRefusedError as refused:
         found.problems.append(refused_value(entry, refused))
+    else:
+        found.warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in doubts(key, value))
 
 
 def _settle_unknown_keys(placed: Iterable[Placed], places: Places, found: Survey, unknown: UnknownKeys) -> None:

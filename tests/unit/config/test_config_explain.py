@@ -71,9 +71,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             "offset.storage.topic",
             [
                 "a->b: offset.storage.topic = stored  (f:13, written as b.offset.storage.topic)",
-                "b->a: offset.storage.topic = (none)  (default)",
+                "b->a: offset.storage.topic = mm2-offsets.b.internal  (default)",
             ],
         ),
+        ("b.group.id", ["a->b: group.id = a-mm2  (default)", "b->a: group.id = b-mm2  (default)"]),
     ],
 )
 def test_explanations(file: str, key: str, lines: list[str]) -> None:

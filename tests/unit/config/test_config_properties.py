@@ -69,6 +69,42 @@ def test_bytes_are_latin_1(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_bytes(b"name=\xe9\n")
     assert read_properties(file)[0].value == "\u00e9"
+    assert read_properties(file)[0].remarks == ()
+
+
+@pytest.mark.parametrize("rest", [b"clusters = a, b\n", b"# a comment\nclusters = a, b\n"])
+def test_a_byte_order_mark_is_left_out_and_said(tmp_path: Path, rest: bytes) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_bytes(b"\xef\xbb\xbf" + rest)
+    (entry,) = read_properties(file)
+    assert (entry.key, entry.value) == ("clusters", "a, b")
+    assert [remark.split(",")[0] for remark in entry.remarks] == ["the file begins with a byte order mark"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_refused(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_bytes("\ufeffclusters = a, b\n".encode(encoding))
+    with pytest.raises(ConfigError, match="UTF-16 text; expected ISO-8859-1"):
+        read_properties(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "remark"),
+    [
+        (b"topics = p\\d+", "a backslash before a letter or digit is dropped"),
+        (b"topics = p\\\\d+, a\\.b, \\u0041\\t", None),
+        ("password = größe".encode(), "looks like UTF-8"),
+        ("password = größe".encode("iso-8859-1"), None),
+        (b"password = gr\\u00f6\\u4e00", None),
+    ],
+)
+def test_what_javas_rules_make_of_a_value_is_said_without_it(tmp_path: Path, line: bytes, remark: str | None) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_bytes(line + b"\n")
+    (entry,) = read_properties(file)
+    assert [one[: len(remark or "")] for one in entry.remarks] == ([] if remark is None else [remark])
+    assert all("gr" not in one for one in entry.remarks)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.config import MirrorConfig, load
+from twinlog.errors import ConfigError
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
@@ -32,6 +33,10 @@ def read(folder: Path, text: str) -> MirrorConfig:
             "write a->b.source.admin.request.timeout.ms",
         ),
         ("a.sasl.jaas.config = x\n", "is not used, for security.protocol is PLAINTEXT"),
+        ('topics = "orders", x\n', 'the quotes of "orders" count as part of the name'),
+        ("a->b.groups = 'shop, x'\n", "the quotes of 'shop count"),
+        ("topics = shop.*, orders*\n", "write orders.*"),
+        ("topics = x\\d\n", "a backslash before a letter or digit is dropped"),
         ("a.bootstrap.servers = a:2\n", "was already written at line 2; this wins"),
     ],
 )
@@ -76,3 +81,16 @@ def test_values_that_mean_nothing_here_are_not_checked(tmp_path: Path) -> None:
 def test_unknown_keys_can_be_forgiven_only_in_so_many_words(tmp_path: Path) -> None:
     forgiven = BASE + "nonsense = 1\ntwinlog.unknown.keys = warn # for now\n"
     assert any("nonsense: an unknown key, ignored" in warning for warning in read(tmp_path, forgiven).warnings)
+
+
+def test_what_an_alias_may_have_meant(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(
+            tmp_path,
+            "clusters = east, b\neast.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\neast->b.enabled = true\n"
+            "esat.bootstrap.servers = c:1\neast -> b.topics = x\n",
+        )
+    assert [problem.expected for problem in caught.value.problems] == [
+        "a known key (did you mean east.bootstrap.servers?); clusters names east, b",
+        "a flow without blanks, east->b.topics, because a key ends at its first blank",
+    ]
