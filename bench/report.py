@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from math import isinf
 from pathlib import Path
 from typing import Any
 
 from bench.results import SHARE
+from bench.scale import DEADLINE_S
 from harness.errors import HarnessError
 
 RESULTS = Path(__file__).parent / "results"
@@ -109,8 +111,14 @@ def _row(line: dict[str, Any]) -> list[str]:
     title, shape = _SHOWN[line["figure"]]
     ratio = "" if line["ratio"] is None else f"{line['ratio']:.1f}" if line["ratio"] >= 10 else f"{line['ratio']:.2f}"
     verdict = "" if line["met"] is None else "pass" if line["met"] else "MISS"
-    values = ["" if line[system] is None else shape.format(line[system]) for system in ("mm2", "twinlog")]
+    values = [_value(line[system], shape) for system in ("mm2", "twinlog")]
     return [title, *values, ratio, line["wanted"] or "", verdict]
+
+
+def _value(value: float | None, shape: str) -> str:
+    if value is None:
+        return ""
+    return f"> {DEADLINE_S:g}" if isinf(value) else shape.format(value)
 
 
 def _padded(row: list[str], widths: list[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from statistics import median
 
 from bench.copying import CopyFigures
@@ -52,8 +53,8 @@ def compare(mm2: Means, twinlog: Means, wanted: Mapping[str, Wanted], limit: Mea
 
 
 def _line(figure: str, mm2: float, twinlog: float, wanted: Wanted | None) -> Line:
-    # Nothing can be said where there is no figure: PSS is only known on Linux.
-    ratio = twinlog / mm2 if mm2 and twinlog else None
+    # Nothing can be said where there is no figure: PSS is only known on Linux, and some things do not happen in time.
+    ratio = twinlog / mm2 if mm2 and twinlog and isfinite(mm2) and isfinite(twinlog) else None
     if wanted is None:
         return Line(figure, mm2, twinlog, ratio)
     return Line(figure, mm2, twinlog, ratio, str(wanted), None if ratio is None else wanted.met(ratio))

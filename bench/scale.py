@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class ScaleFigures:
 
     `start_s`, `all_copied_s` and `groups_s` are from the start of the process to the first record on the target, to
     the last, and to the last group's offsets. `new_topic_s` is from creating a topic on the source to its creation on
-    the target, `groups_moved_s` from the commits of all groups to their arrival, both while nothing else goes on.
+    the target, `groups_moved_s` from the commits of all groups to their arrival, both while nothing else goes on, and
+    both infinite when it does not happen within `DEADLINE_S`.
     `calls_per_s` and `steady_cpu` (CPU s per s) are of a time in which nothing changes; `calls` names the requests
     behind it, over both clusters and `STEADY_S` seconds. `driver_pss_mb` is the program that was started, with its
     JVM, at the end.
@@ -113,13 +115,19 @@ def measure_scale(
     with System(setup, source, target, work, memory=True) as running:
 
         def wait(reached: Callable[[], bool], what: str, every_s: float = LOOK_EVERY_S) -> float:
+            if taken(reached, what, every_s) == math.inf:
+                raise running.failed(f"{what}: not so within {DEADLINE_S:g} s")
+            return time.monotonic()
+
+        def taken(reached: Callable[[], bool], what: str, every_s: float = LOOK_EVERY_S) -> float:
             began = time.monotonic()
             while not reached():
                 running.require_alive()
                 if time.monotonic() - began > DEADLINE_S:
-                    raise running.failed(f"{what}: not so within {DEADLINE_S:g} s")
+                    say(f"{what}: not so within {DEADLINE_S:g} s; going on")
+                    return math.inf
                 time.sleep(every_s)
-            return time.monotonic()
+            return time.monotonic() - began
 
         def there() -> bool:
             return topics(target).keys() >= set(names)
@@ -137,20 +145,18 @@ def measure_scale(
         say(f"first record after {start:.1f} s, all after {copied:.1f} s, groups after {groups:.1f} s; a new topic")
 
         create_topic(source, LATE)
-        began = time.monotonic()
-        new_topic = wait(lambda: f"{setup.alias}.{LATE}" in topics(target), "the new topic exists") - began
+        new_topic = taken(lambda: f"{setup.alias}.{LATE}" in topics(target), "the new topic exists")
 
         _write(item, source, 1)
         wait(lambda: _total(target, places) >= before + len(places), "one more record in each partition")
         commit_offsets(source, _groups(item, at + 1))
-        began = time.monotonic()
-        moved = wait(lambda: _arrived(item, setup, target, at + 1), "every group's new offsets", 0.5) - began
+        moved = taken(lambda: _arrived(item, setup, target, at + 1), "every group's new offsets", 0.5)
         say(f"a new topic after {new_topic:.1f} s, moved groups after {moved:.1f} s; {STEADY_S:g} s of nothing")
 
         calls, cpu, began = requests(source) + requests(target), running.meter.cpu_s(), time.monotonic()
         time.sleep(STEADY_S)
         cpu = running.meter.cpu_s() - cpu
-        taken = time.monotonic() - began
+        steady_s = time.monotonic() - began
         calls = requests(source) + requests(target) - calls
         driver = _driver_pss(running)
         meter = running.meter
@@ -161,8 +167,8 @@ def measure_scale(
         groups_s=groups,
         new_topic_s=new_topic,
         groups_moved_s=moved,
-        calls_per_s=sum(admin_calls.values()) / taken,
-        steady_cpu=cpu / taken,
+        calls_per_s=sum(admin_calls.values()) / steady_s,
+        steady_cpu=cpu / steady_s,
         driver_pss_mb=driver,
         peak_pss_mb=meter.peak_pss / MB,
         peak_rss_mb=meter.peak_rss / MB,
