@@ -70,7 +70,7 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
         (wire.FrameManager, KafkaConnectionManager, "_connect"),
         (wire.FrameManager, KafkaConnectionManager, "_build_transport"),
         (Connections, KafkaConnectionManager, "get_connection"),
-        (Connections, KafkaConnectionManager, "bootstrap_async"),
+        (Connections, KafkaConnectionManager, "_do_bootstrap"),
         (Connections, KafkaConnectionManager, "close_idle_connections"),
         (Connections, KafkaConnectionManager, "_connect"),
         (wire.FrameConnection, KafkaConnection, "connection_made"),
