@@ -254,7 +254,28 @@ def test_a_rival_that_cannot_be_seen_is_known_by_its_positions(
 # -- sources that go
 
 
-def test_nothing_on_the_target_goes_with_its_source(clusters: Pair, new_name: Callable[[str], str]) -> None:
+def test_heartbeats_do_not_hide_that_no_topic_is_chosen(
+    clusters: Pair,
+    opened: Callable[[FlowSettings], Opened],
+    new_name: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, _ = clusters
+    beats = f"{new_name('a')}.heartbeats"
+    create_topic(source, beats)
+    create_topic(source, new_name("t"))
+    chosen = own_aliases(flow_settings(*clusters, topics=("no-such-topic",)), new_name)
+
+    assert opened(chosen).topics(chosen).pairs == ()
+    mirroring = replace(own_aliases(chosen, new_name), heartbeats_replication_enabled=True)
+    assert beats in [pair.source.name for pair in opened(mirroring).topics(mirroring).pairs]
+    for flow in (chosen, mirroring):
+        assert f"{flow.name}: none of the " in caplog.text
+
+
+def test_nothing_on_the_target_goes_with_its_source(
+    clusters: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
     """A topic that is deleted, and one that comes back smaller: what was copied stays as it was."""
     source, target = clusters
     deleted, smaller, kept = new_name("t"), new_name("t"), new_name("t")
@@ -291,6 +312,7 @@ def test_nothing_on_the_target_goes_with_its_source(clusters: Pair, new_name: Ca
         produce(source, kept, numbered(1, start=100))
         wait_for(lambda: copied(kept, {0: 6, 1: 5, 2: 5}), 30, "the others go on")
         assert not flow.runner.ended, flow.runner.reason
+    assert f"hidden from this login: {deleted}; what was copied stays" in caplog.text
     assert copied(deleted, dict.fromkeys(range(3), 5))
     assert topics(target)[f"{settings.source}.{smaller}"] == 3
     assert topics(target)[f"{settings.source}.{deleted}"] == 3

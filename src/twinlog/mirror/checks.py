@@ -13,6 +13,7 @@ from twinlog.flows.topology import Topology
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.configs import describe_configs
+from twinlog.offsets.segments import segments_topic
 from twinlog.settings import FlowSettings
 from twinlog.topics import ConfigEntry, listed
 from twinlog.types import Alias, TopicName
@@ -40,7 +41,12 @@ def compacted_topics(flow: FlowSettings) -> list[InternalTopic]:
             flow.target,
             "stored positions would be deleted with time, and everything would be copied again",
             fatal=True,
-        )
+        ),
+        InternalTopic(
+            segments_topic(flow.source),
+            flow.target,
+            "old offsets could with time no longer be translated exactly",
+        ),
     ]
     if flow.emit_offset_syncs:
         where = flow.source if flow.offset_syncs_location == "source" else flow.target

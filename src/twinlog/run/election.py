@@ -102,7 +102,7 @@ class Election:
         if self.standing is Standing.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self.differences)} differ" if self.differences else ""
             return f"standing by for {self.leadership}{differences}"
-        return self.reason or "asking who runs this flow"
+        return "stopped" if self._closed else self.reason or "asking who runs this flow"
 
     def stop(self, timeout_s: float) -> None:
         """Leave, so that another process may lead at once; whatever the leader runs must have ended before."""
@@ -182,9 +182,13 @@ class Election:
         except RefusedError:
             raise
         except ClusterError as error:
+            if self.standing is Standing.JOINING:
+                self.reason = f"cannot connect yet: {error}"
             if self._news("connect", SAY_AFTER_S):
                 log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
             raise
+        if self.standing is Standing.JOINING:
+            self.reason = None
 
     async def _join(self) -> bool:
         """Join the next generation; False when that came to nothing."""
@@ -357,6 +361,9 @@ class Election:
     def _trouble(self, error: ClusterError) -> None:
         now = time.monotonic()
         self._troubled_since = self._troubled_since or now
+        # Of what cannot be connected to it was spoken already.
+        if not self._admin.client.connected:
+            return
         if now - self._troubled_since > SAY_AFTER_S and self._news("trouble", SAY_AFTER_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self.settings.name, error)
 

@@ -207,8 +207,10 @@ class FlowRunner:
                 if time.monotonic() - said > SAY_AGAIN_S:
                     log.warning("%s: cannot %s yet, trying again: %s", self.settings.name, what, error)
                     said = time.monotonic()
+                self.view.note(what, str(error))
                 self._stopping.wait(RETRY_S)
             else:
+                self.view.note(what, None)
                 return True
         return False
 

@@ -162,15 +162,25 @@ class MirroredTopics:
         if not self._looked:
             self._looked = True
             say_misread_topics(settings, *misread_topics(self._topology, self._aliases, source, target))
-        if not changes.pairs and not self._said_idle:
+        gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
+        if gone:
+            log.warning(
+                "%s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
+                settings.name,
+                settings.source,
+                listed(gone),
+                settings.target,
+            )
+        policy = self._topology.policy
+        # Heartbeats are mirrored whatever `topics` says.
+        seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
+        if not {pair.source.name for pair in changes.pairs}.intersection(seen) and not self._said_idle:
             self._said_idle = True
-            reasons = [
-                f"{name}: {self._left_out.get(name) or self._topology.refusal(name)}" for name in sorted(source)[:3]
-            ]
+            reasons = [f"{name}: {self._left_out.get(name) or self._topology.refusal(name)}" for name in seen[:3]]
             log.warning(
                 "%s: none of the %d topics that can be seen on %s is mirrored%s",
                 settings.name,
-                len(source),
+                len(seen),
                 settings.source,
                 f" ({'; '.join(reasons)})" if reasons else "; does the login have DESCRIBE on them?",
             )

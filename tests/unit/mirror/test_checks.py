@@ -49,6 +49,7 @@ def test_internal_topics_that_must_be_compacted() -> None:
     found = {topic.name: (topic.cluster, topic.fatal) for topic in compacted_topics(one)}
     assert found == {
         "mm2-offsets.east.internal": (WEST, True),
+        "mm2-twinlog-offsets.east.internal": (WEST, False),
         "mm2-offset-syncs.west.internal": (EAST, False),
         "east.checkpoints.internal": (WEST, False),
         "heartbeats": (WEST, False),
@@ -56,5 +57,8 @@ def test_internal_topics_that_must_be_compacted() -> None:
     on_target = compacted_topics(replace(one, offset_syncs_location="target"))
     assert ("mm2-offset-syncs.east.internal", WEST) in {(topic.name, topic.cluster) for topic in on_target}
     little = replace(one, emit_offset_syncs=False, emit_checkpoints_interval_s=None, emit_heartbeats_interval_s=None)
-    assert [topic.name for topic in compacted_topics(little)] == ["mm2-offsets.east.internal"]
+    assert [topic.name for topic in compacted_topics(little)] == [
+        "mm2-offsets.east.internal",
+        "mm2-twinlog-offsets.east.internal",
+    ]
     assert [topic.name for topic in compacted_topics(replace(one, enabled=False))] == ["heartbeats"]
