@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from twinlog.cli.run import all_clusters
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.errors import ConfigError
@@ -21,12 +22,15 @@ _WRITES: Mapping[ExactlyOnce, str] = {
 
 
 def check(
-    path: Annotated[Path, typer.Argument(help="A MirrorMaker 2 properties file.", show_default=False)],
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
     explain: Annotated[
-        str | None, typer.Option(help="Say what this key comes to in each flow, and which line decides it.")
+        str | None,
+        typer.Option(metavar="KEY", help="Say what this key comes to in each flow, and which line decides it."),
     ] = None,
     clusters: Annotated[
-        list[str] | None, typer.Option(help="Only flows whose target is this alias; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is one of these aliases."),
     ] = None,
 ) -> None:
     """Read a configuration, print every problem and warning, and what each flow would do. Contacts no cluster.
@@ -35,12 +39,13 @@ def check(
 
     Example: twinlog check mm2.properties --explain topics.exclude
     """
+    wanted = all_clusters(context, clusters)
     try:
         if explain is not None:
             for line in explain_key(path, explain):
                 typer.echo(str(line))
             return
-        config = load(path, clusters)
+        config = load(path, wanted)
     except ConfigError as error:
         for problem in error.problems:
             typer.echo(f"problem: {problem}", err=True)

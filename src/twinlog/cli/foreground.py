@@ -8,14 +8,18 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from threading import Event
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from twinlog.cli.live import LiveTable, LogLines
 from twinlog.config import MirrorConfig
 from twinlog.errors import ConfigError, EngineError, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.run.runner import Runner
 
 log = logging.getLogger("twinlog")
 
@@ -63,16 +67,26 @@ def run_flows(
 def _run(
     config: MirrorConfig, table: bool, master: str | None, conf: Mapping[str, str], until_caught_up: bool
 ) -> Outcome:
-    from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-
-    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up), config.all_enabled)
+    runner: Runner | None = None
+    stopping = Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        log.info("stopping (%s)", signal.Signals(number).name)
-        runner.stop()
+        if not stopping.is_set():
+            log.info("stopping (%s)", signal.Signals(number).name)
+        stopping.set()
+        if runner is not None:
+            runner.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+
+    from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+
+    if stopping.is_set():
+        return Outcome.ENDED
+    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up), config.all_enabled)
+    if stopping.is_set():
+        runner.stop()
     display = LiveTable(runner) if table else LogLines(runner)
     try:
         return Outcome.FAILED if runner.run(started=lambda _: display.start()) else Outcome.ENDED
@@ -94,7 +108,7 @@ def _log_to_stderr(table: bool) -> None:
 
         from twinlog.cli.live import console  # noqa: PLC0415
 
-        handler = RichHandler(console=console, show_path=False, markup=False)
+        handler = RichHandler(console=console, show_path=False, markup=False, log_time_format="%H:%M:%S")
         handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler()

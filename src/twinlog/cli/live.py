@@ -21,6 +21,10 @@ console = Console(stderr=True)
 
 LINE_EVERY_S = 10.0
 TABLE_EVERY_S = 0.5
+FIGURES = ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied")
+NARROW = ("records/s", "lag", "copied")
+"""What is left of the figures on a terminal of less than `WIDE` columns."""
+WIDE = 100
 
 
 class LogLines:
@@ -74,24 +78,28 @@ class LiveTable:
 
     def _table(self) -> Table:
         table = Table(title=self._runner.web_url and f"Spark's pages: {self._runner.web_url}", title_justify="left")
+        shown = FIGURES if console.width >= WIDE else NARROW
         for name in ("flow", "state"):
-            table.add_column(name)
-        for name in ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied"):
-            table.add_column(name, justify="right")
+            table.add_column(name, overflow="fold")
+        for name in shown:
+            table.add_column(name, justify="right", no_wrap=True)
         for flow in self._runner.flows:
             seen = flow.view.summary()
             state = flow.state.value if not seen.trouble or flow.ended else f"{flow.state.value}: {seen.trouble}"
             state = flow.waits or state
+            figures = {
+                "partitions": f"{seen.partitions:,}",
+                "tasks": f"{seen.copiers}",
+                "records/s": f"{seen.record_rate:,.0f}",
+                "MB/s": f"{seen.byte_rate / 1e6:,.1f}",
+                "lag": "?" if seen.lag < 0 else f"{seen.lag:,}",
+                "ETA": eta(seen),
+                "copied": f"{seen.records:,}",
+            }
             table.add_row(
                 flow.settings.name,
                 state if flow.reason is None else f"{state}: {flow.reason}",
-                f"{seen.partitions:,}",
-                f"{seen.copiers}",
-                f"{seen.record_rate:,.0f}",
-                f"{seen.byte_rate / 1e6:,.1f}",
-                "?" if seen.lag < 0 else f"{seen.lag:,}",
-                eta(seen),
-                f"{seen.records:,}",
+                *(figures[name] for name in shown),
             )
         for idle in self._runner.idle:
             table.add_row(idle.settings.name, idle.text)

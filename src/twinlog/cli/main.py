@@ -17,12 +17,14 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Lines of a paragraph are joined, and wrapped where the terminal ends.
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # connect-mirror-maker's `--clusters a b c` leaves b and c over.
 _CLUSTERS = {"allow_extra_args": True}
 app.command(context_settings=_CLUSTERS)(run)
-app.command()(check)
+app.command(context_settings=_CLUSTERS)(check)
 app.command()(translate)
 app.command("warm-up")(warm_up)
 
@@ -39,7 +41,10 @@ def twinlog(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Keeps clusters of Apache Kafka in step: MirrorMaker 2's files, whole record batches, tasks on Apache Spark."""
+    """Keeps clusters of Apache Kafka in step: MirrorMaker 2's files, whole record batches, tasks on Apache Spark.
+
+    Example: twinlog check mm2.properties && twinlog run mm2.properties
+    """
 
 
 def main() -> None:

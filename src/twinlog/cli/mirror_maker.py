@@ -62,7 +62,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
     if not arguments:
         sys.stderr.write(f"USAGE: {PROGRAM} [-daemon] mm2.properties\n")
         raise SystemExit(EXIT_USAGE)
-    parser = _Parser(PROGRAM, allow_abbrev=False, description="Runs the flows of a MirrorMaker 2 file with twinlog.")
+    parser = _Parser(
+        PROGRAM,
+        allow_abbrev=False,
+        description="Runs the flows of a MirrorMaker 2 file with twinlog.",
+        epilog=f"Example: {PROGRAM} -daemon mm2.properties --clusters west",
+    )
     parser.add_argument(
         "-daemon",
         action="store_true",
@@ -124,7 +129,11 @@ def main() -> None:
         print_problems(error)
         raise SystemExit(EXIT_ERROR) from None
     if arguments.daemon:
-        detach(arguments, os.environ)
+        try:
+            detach(arguments, os.environ)
+        except OSError as error:
+            sys.stderr.write(f"{PROGRAM}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
+            raise SystemExit(EXIT_USAGE) from None
         return
     outcome = run_flows(config, warnings=java_warnings(os.environ))
     end_process({Outcome.ENDED: 0, Outcome.BROKEN: EXIT_START, Outcome.FAILED: EXIT_ERROR}[outcome])

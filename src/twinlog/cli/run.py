@@ -25,7 +25,7 @@ class Until(StrEnum):
 
 def run(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A MirrorMaker 2 properties file.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
     clusters: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,11 +43,13 @@ def run(
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(help="Spark's master; without it Spark runs in this process, local[N].", show_default=False),
+        typer.Option(
+            metavar="URL", help="Spark's master; without it Spark runs in this process, local[N].", show_default=False
+        ),
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option(help="A Spark setting, KEY=VALUE; may be given several times.", show_default=False),
+        typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be given several times.", show_default=False),
     ] = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.

@@ -19,7 +19,7 @@ _HEAD = ("TOPIC", "PARTITION", "OFFSET", "", "TOPIC", "PARTITION", "OFFSET", "")
 
 
 def translate(
-    file: Annotated[Path, typer.Argument(help="A MirrorMaker 2 properties file.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
     group: Annotated[
         str | None,
         typer.Option(help="Translate everything that this consumer group has committed.", show_default=False),

@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from twinlog.cli.check import check
+from twinlog.cli.main import app as main_app
 
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1,c:1\na->b.enabled = true\n"
 
@@ -94,3 +95,12 @@ def test_clusters(app: typer.Typer, tmp_path: Path) -> None:
     file = write(tmp_path, BASE)
     assert CliRunner().invoke(app, [file, "--clusters", "b"]).exit_code == 0
     assert "--clusters: 'c'" in CliRunner().invoke(app, [file, "--clusters", "c"]).stderr
+
+
+def test_clusters_are_named_as_for_run(tmp_path: Path) -> None:
+    file = write(tmp_path, BASE)
+    both = CliRunner().invoke(main_app, ["check", file, "--clusters", "b", "a"])
+    assert (both.exit_code, "flow a->b" in both.stdout, "b->a" in both.stdout) == (0, True, True)
+    one = CliRunner().invoke(main_app, ["check", file, "--clusters", "b"])
+    assert (one.exit_code, "b->a" in one.stdout) == (0, False)
+    assert CliRunner().invoke(main_app, ["check", file, "b"]).exit_code == 2

@@ -81,3 +81,31 @@ def test_only_what_is_sparks_ends_with_3(
         loud = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
         assert loud == [f"twinlog ends: {said}"]
         assert any(one.exc_info for one in caplog.records if one.levelno == logging.DEBUG) == (code != 3)
+
+
+def test_a_signal_while_modules_load_starts_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+
+    class Loading:
+        """`twinlog.run.runner` while it is imported: the signal comes before it is there."""
+
+        RunOptions = None
+
+        @property
+        def Runner(self) -> NoReturn:
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
+            raise AttributeError
+
+        def __getattr__(self, name: str) -> object:
+            return lambda *_: pytest.fail("something was started")
+
+    monkeypatch.setitem(sys.modules, "twinlog.run.runner", Loading())
+    monkeypatch.setattr(sys, "argv", ["twinlog", "run", str(file)])
+    with caplog.at_level(logging.INFO, "twinlog"), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert [one.getMessage() for one in caplog.records if one.name == "twinlog"] == ["stopping (SIGTERM)"]

@@ -100,3 +100,13 @@ def test_a_wrong_file_ends_with_2_before_anything_starts(file: Path) -> None:
     found = ended(str(file), "--clusters", "c", folder=file.parent)
     assert (found.returncode, "--clusters: 'c'" in found.stderr) == (2, True)
     assert not (file.parent / "logs").exists()
+
+
+def test_a_daemon_that_cannot_log_says_so(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", "-daemon", str(file)]
+    done = subprocess.run(
+        command, env={**os.environ, "LOG_DIR": str(tmp_path / "taken")}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"connect-mirror-maker: cannot log to {tmp_path / 'taken'}: File exists; set LOG_DIR\n"
