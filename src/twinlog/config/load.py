@@ -15,7 +15,7 @@ from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, resolve_flow
 from twinlog.config.survey import Survey, survey
-from twinlog.config.traps import warn_of_circles, warn_of_lost_overrides
+from twinlog.config.traps import warn_of_circles, warn_of_lost_overrides, warn_of_rivals
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings import FlowSettings
 
@@ -54,6 +54,7 @@ def load(
     }
     all_enabled = [flow for pair in every if (flow := here.get(pair) or elsewhere.get(pair)) is not None]
     warn_of_circles(all_enabled, found.warnings)
+    warn_of_rivals(all_enabled, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     if problems.all():

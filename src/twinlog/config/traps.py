@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import combinations
 
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.survey import Survey
 from twinlog.settings import FlowSettings
+
+_NAME = re.compile(r"[\w.-]+")
 
 
 def warn_of_lost_overrides(layers: FlowLayers, found: Survey) -> None:
@@ -43,4 +47,21 @@ def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
             warnings.append(
                 f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
                 "mirror would be copied in a circle for ever and is left out by both; keep `topics` of the two apart"
+            )
+
+
+def warn_of_rivals(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
+    """Topics that two flows name and that both would write, because both keep names. Patterns show while they run."""
+    for one, other in combinations(flows, 2):
+        if one.target != other.target or {one.policy, other.policy} != {"identity"}:
+            continue
+        if one.topic_filter_class is not None or other.topic_filter_class is not None:
+            continue
+        both = [name for name in one.topics if name in other.topics and _NAME.fullmatch(name)]
+        both = [name for name in both if name not in {*one.topics_exclude, *other.topics_exclude}]
+        if both:
+            warnings.append(
+                f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because topic "
+                "names are kept (identity policy); where both clusters have the topic, only one of the two copies it; "
+                "keep `topics` of the two apart"
             )

@@ -70,6 +70,12 @@ class Lookup:
         code = wrong.get(group, 0)
         if faults.refused(code):
             raise self._here.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
+        if code == faults.Code.COORDINATOR_NOT_AVAILABLE:
+            # Also what a cluster says whose topic of committed offsets was never needed.
+            raise ClusterError(
+                f"cluster {self._here.alias}: group {group} has no coordinator: as a rule no group has committed "
+                "anything there yet; else its brokers are not ready, try again"
+            )
         if code:
             raise ClusterError(
                 f"cluster {self._here.alias}: group {group} does not tell its offsets: {faults.explain(code)}"

@@ -94,3 +94,23 @@ def test_what_an_alias_may_have_meant(tmp_path: Path) -> None:
         "a known key (did you mean east.bootstrap.servers?); clusters names east, b",
         "a flow without blanks, east->b.topics, because a key ends at its first blank",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("b->c.topics = orders, x\n", "flows a->c and b->c: both would write orders on c,"),
+        ("b->c.topics = x\n", None),
+        ("b->c.topics = orders\nb->c.topics.exclude = orders\n", None),
+        ("b->c.topics = orders\nb->c.replication.policy.class = DEFAULT\n", None),
+    ],
+)
+def test_two_flows_that_name_one_remote_topic(tmp_path: Path, more: str, words: str | None) -> None:
+    text = (
+        "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        f"a->c.enabled = true\nb->c.enabled = true\na->c.topics = orders, y.*\n"
+        f"replication.policy.class = {IDENTITY}\n"
+        + more.replace("DEFAULT", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy")
+    )
+    said = [warning for warning in read(tmp_path, text).warnings if "both would write" in warning]
+    assert [one[: len(words or "")] for one in said] == ([] if words is None else [words])
