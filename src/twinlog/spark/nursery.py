@@ -152,6 +152,9 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
         os.environ.clear()
         os.environ.update(environment)
         caller.sendall(f"{os.getpid()}\n".encode())
+        # Its workers may outlive it, but the line is not theirs: else the caller would go on to signal a number that
+        # may be somebody else's by then.
+        os.register_at_fork(after_in_child=caller.close)
         sys.argv = list(arguments)
         # That the module was imported before is the point.
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")

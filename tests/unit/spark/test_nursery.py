@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import subprocess
 import sys
@@ -74,6 +75,17 @@ def test_after_a_daemon_was_killed_another_one_is_forked(nursery: Nursery) -> No
         assert follower != forked
         another.terminate()
         another.wait(DEADLINE_S)
+
+
+def test_a_launcher_ends_with_its_daemon_though_a_worker_lives_on(nursery: Nursery) -> None:
+    with _daemon(nursery.launcher) as daemon, socket.socket() as caller:
+        # The worker waits for what never comes.
+        caller.connect(("127.0.0.1", _port(daemon)))
+        wait_for(lambda: len(_children(nursery.pid)) == 2, DEADLINE_S, "the daemon forks a worker")
+        forked, worker = sorted(_children(nursery.pid), key=lambda process: process.create_time())
+        forked.kill()
+        assert daemon.wait(DEADLINE_S) == 0
+        assert worker.is_running()
 
 
 def test_what_is_no_daemon_is_run_by_python_itself(nursery: Nursery) -> None:
