@@ -84,7 +84,7 @@ class Receiver:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
 
-    def data_received(self, frame: bytearray) -> None:
+    def data_received(self, frame: memoryview) -> None:
         self.frames.append(bytes(frame))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -228,4 +228,4 @@ def test_an_answer_to_another_request_ends_the_connection() -> None:
     parser = FrameParser(client_id="here", receive_message_max_bytes=LIMIT)
     sent = parser.send_request(RawProduce({"t": [(0, b"batch")]}))
     with pytest.raises(KafkaProtocolError, match="correlation id"):
-        parser.receive_bytes(bytearray(struct.pack(">ib", sent + 1, 0)))
+        parser.receive_bytes(memoryview(struct.pack(">ib", sent + 1, 0)))

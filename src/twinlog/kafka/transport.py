@@ -15,6 +15,7 @@ from typing import Any, cast
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from twinlog.kafka.frame_memory import FrameMemory
 from twinlog.kafka.refusal import LoginRefusedError, of_tls
 from twinlog.tls import TlsContext
 
@@ -43,7 +44,8 @@ class _Frames:
         self._may_send = may_send
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._head = b""
-        self._frame: bytearray | None = None
+        self._memory = FrameMemory()
+        self._frame: memoryview | None = None
         self._filled = 0
         self._limit = limit
         self._heard = False
@@ -103,7 +105,7 @@ class _Frames:
                 if frame is None:
                     received = self._sock.recv_into(self._scratch)
                 else:
-                    received = self._sock.recv_into(memoryview(frame)[self._filled :])
+                    received = self._sock.recv_into(frame[self._filled :])
             except (BlockingIOError, InterruptedError):
                 return None
             except OSError as error:
@@ -140,7 +142,7 @@ class _Frames:
             (size,) = _INT.unpack(self._head)
             if not 0 <= size <= self._limit:
                 raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
-            frame = bytearray(size)
+            frame = self._memory.take(size)
             have = min(size, end - position)
             frame[:have] = data[position : position + have]
             position += have
@@ -151,7 +153,7 @@ class _Frames:
     def _refusal(self, error: ssl.SSLError) -> Exception | None:
         return None
 
-    def _deliver(self, frame: bytearray) -> None:
+    def _deliver(self, frame: memoryview) -> None:
         self._frame, self._head, self._heard = None, b"", True
         protocol = self._protocol
         if protocol is not None:

@@ -137,8 +137,8 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         self.in_flight_requests.append(request.header)
         return cast(int, correlation)
 
-    def receive_bytes(self, data: bytearray) -> list[tuple[int, Any]]:
-        """Take one whole frame, without its length; returns [(correlation id, response)]."""
+    def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
+        """Take one whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
         header = self.in_flight_requests.popleft()
         with _RESPONSE_CLASSES:
             response_type = header.get_response_class()
@@ -148,12 +148,12 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         version = header.request_api_version
         start = 4
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
-            start = skip_tags(memoryview(data), 4)
+            start = skip_tags(data, 4)
         if header.request_api_key == _FETCH:
-            return [(correlation_id, read_fetch_response(memoryview(data), start, version))]
+            return [(correlation_id, read_fetch_response(data, start, version))]
         if header.request_api_key == _OFFSET_FETCH:
-            return [(correlation_id, Undecoded(bytes(memoryview(data)[start:]), response_type, version))]
-        return [(correlation_id, response_type.decode(memoryview(data)[start:], version=version))]
+            return [(correlation_id, Undecoded(bytes(data[start:]), response_type, version))]
+        return [(correlation_id, response_type.decode(data[start:], version=version))]
 
 
 _RESPONSE_CLASSES = threading.Lock()

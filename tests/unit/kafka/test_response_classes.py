@@ -38,7 +38,7 @@ def read_one(start: threading.Barrier) -> None:
         throttle_time_ms=0, error_code=0, error_message=None, node_id=1, host="h", port=1, version=VERSION
     ).encode(version=VERSION)
     start.wait()
-    parser.receive_bytes(bytearray(struct.pack(">ib", 1, 0) + body))
+    parser.receive_bytes(memoryview(bytearray(struct.pack(">ib", 1, 0) + body)))
 
 
 def test_the_class_of_a_response_outlives_threads_that_make_it_together(busy_interpreter: None) -> None:
