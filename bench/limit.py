@@ -25,7 +25,7 @@ from bench.wire import CLIENT_ID, Connection, EndWatch, fetch_frame, fetched
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
-from twinlog.kafka.wire import RawProduce
+from twinlog.kafka.produce import RawProduce
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.stamp import stamp

@@ -28,6 +28,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.connections import Connections
 from twinlog.kafka.fetch_response import read_fetch_response
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.produce import PRODUCE_VERSION
 from twinlog.kafka.selector import LeanSelector
 from twinlog.kafka.transport import PlainTransport, TlsTransport
 from twinlog.settings import ClientSettings
@@ -148,7 +149,7 @@ def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) 
 
 def test_a_manager_tells_versions_and_keeps_metadata(client: ClusterClient, loop: Loop) -> None:
     versions = client._control.broker_version_data.api_versions
-    assert versions[0][1] >= wire.PRODUCE_VERSION
+    assert versions[0][1] >= PRODUCE_VERSION
     assert versions[1][1] >= 13
     assert client.fetch_version == 13
     assert client.connected

@@ -23,10 +23,10 @@ from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.connections import Connections
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.produce import ProduceAnswer, RawProduce
 from twinlog.kafka.reach import unreachable
 from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.versions import FETCH_VERSION, incompatible
-from twinlog.kafka.wire import RawProduce
 from twinlog.settings import ClientSettings
 from twinlog.topics import listed
 from twinlog.types import TopicName, TopicPartition
@@ -194,12 +194,8 @@ class ClusterClient:
         if not self._allowed():
             raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one appends nothing")
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
-        response = await (self.ask if control else self.send)(request, node, timeout_s + 5)
-        return {
-            (topic.name, part.index): (part.error_code, part.base_offset)
-            for topic in response.responses
-            for part in topic.partition_responses
-        }
+        answer: ProduceAnswer = await (self.ask if control else self.send)(request, node, timeout_s + 5)
+        return answer.partitions
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
         """Ask for leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders."""

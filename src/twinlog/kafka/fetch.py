@@ -8,34 +8,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from kafka.protocol.consumer.fetch import FetchRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka import faults
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.faults import Code
+from twinlog.kafka.fetch_request import FetchPosition, RawFetch, Topic
 from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
 from twinlog.types import TopicName, TopicPartition
 
 _SESSION_FAULTS = frozenset(
     {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR}
 )
-
-
-class FetchPosition(NamedTuple):
-    """Where to read a partition next.
-
-    `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with it the broker itself says when the
-    log was truncated below `offset` (KIP-595). `topic_id` guards against a topic of the same name made anew (KIP-516).
-    """
-
-    offset: int
-    max_bytes: int
-    last_epoch: int = -1
-    leader_epoch: int = -1
-    topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +62,23 @@ class FetchSession:
         A leader that is told our `rack` may send us to a replica near it instead (KIP-392).
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
-        version = self._client.fetch_version
         if self._epoch <= 0:
             ask: Mapping[TopicPartition, FetchPosition] = wanted
             forgotten: list[TopicPartition] = []
         else:
             ask = {part: at for part, at in wanted.items() if self._known.get(part) != at}
             forgotten = [part for part in self._known if part not in wanted]
-        request = FetchRequest(
-            replica_id=-1,
+        request = RawFetch(
+            version=self._client.fetch_version,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
-            isolation_level=int(self._read_committed),
+            read_committed=self._read_committed,
             session_id=self._id,
             session_epoch=self._epoch,
-            topics=self._topics(ask),
-            forgotten_topics_data=self._forgotten(forgotten),
-            rack_id=rack,
-            max_version=version,
-            min_version=version,
+            topics=_by_topic(ask),
+            forgotten=self._forgotten(forgotten),
+            rack=rack,
         )
         names = {
             at.topic_id: part.topic for part, at in (*self._known.items(), *wanted.items()) if at.topic_id is not None
@@ -135,27 +116,15 @@ class FetchSession:
                     self._known.pop(partition, None)
         return found
 
-    def _topics(self, ask: Mapping[TopicPartition, FetchPosition]) -> list[Any]:
-        kind = FetchRequest.FetchTopic
-        topics: dict[tuple[TopicName, uuid.UUID | None], list[Any]] = {}
-        for part, at in ask.items():
-            topics.setdefault((part.topic, at.topic_id), []).append(
-                kind.FetchPartition(
-                    partition=part.partition,
-                    current_leader_epoch=at.leader_epoch,
-                    fetch_offset=at.offset,
-                    last_fetched_epoch=at.last_epoch,
-                    log_start_offset=-1,
-                    partition_max_bytes=at.max_bytes,
-                )
-            )
-        return [kind(topic=name, topic_id=topic_id, partitions=parts) for (name, topic_id), parts in topics.items()]
-
-    def _forgotten(self, partitions: Sequence[TopicPartition]) -> list[Any]:
-        topics: dict[tuple[TopicName, uuid.UUID | None], list[int]] = {}
+    def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:
+        topics: dict[Topic, list[int]] = {}
         for part in partitions:
             topics.setdefault((part.topic, self._known[part].topic_id), []).append(part.partition)
-        return [
-            FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=parts)
-            for (name, topic_id), parts in topics.items()
-        ]
+        return topics
+
+
+def _by_topic(ask: Mapping[TopicPartition, FetchPosition]) -> dict[Topic, list[tuple[int, FetchPosition]]]:
+    topics: dict[Topic, list[tuple[int, FetchPosition]]] = {}
+    for part, at in ask.items():
+        topics.setdefault((part.topic, at.topic_id), []).append((part.partition, at))
+    return topics

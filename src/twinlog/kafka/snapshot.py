@@ -9,7 +9,8 @@ from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import FetchPosition, FetchSession
+from twinlog.kafka.fetch import FetchSession
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.read.batches import scan
 from twinlog.read.records import Record, decode_records

@@ -11,7 +11,8 @@ from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
 from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import FetchPosition, FetchSession
+from twinlog.kafka.fetch import FetchSession
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.read.aborted import AbortedFilter
 from twinlog.read.batches import scan
 from twinlog.read.records import Record, decode_records, is_abort_marker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.kafka.wire import PRODUCE_VERSION
+from twinlog.kafka.produce import PRODUCE_VERSION
 
 FETCH_VERSION = 12
 """The first with leader epochs in its answers (KIP-595); 13 and newer name topics by id."""

@@ -27,80 +27,19 @@ from kafka.errors import (
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.parser import KafkaProtocol
 
 from twinlog.kafka.addresses import beginning_with
-from twinlog.kafka.fetch_response import read_fetch_response
+from twinlog.kafka.fetch_request import RawFetch
+from twinlog.kafka.produce import RawProduce
+from twinlog.kafka.raw_request import Expected
 from twinlog.kafka.refusal import LoginRefusedError
 from twinlog.kafka.tokens import TokenSource
 from twinlog.kafka.transport import PlainTransport, TlsTransport
-from twinlog.kafka.varint import skip_tags, uvarint
-
-PRODUCE_VERSION = 9
-"""The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
+from twinlog.kafka.varint import skip_tags
 
 _REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
-_PREFIX = struct.Struct(">ihhih")
 _INT = struct.Struct(">i")
-
-
-class RawProduce:
-    """A ProduceRequest (version 9) whose batches are joined into the frame without a copy of their own.
-
-    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition.
-    """
-
-    API_KEY = 0
-    API_VERSION = PRODUCE_VERSION
-    header: Any
-
-    def __init__(
-        self,
-        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]],
-        *,
-        acks: int = -1,
-        timeout_ms: int = 30_000,
-        transactional_id: str | None = None,
-    ) -> None:
-        self.topics = topics
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.transactional_id = transactional_id
-
-    def expect_response(self) -> bool:
-        return True
-
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request as one bytes object."""
-        self.header = RequestHeader(
-            request_api_key=self.API_KEY,
-            request_api_version=self.API_VERSION,
-            correlation_id=correlation_id,
-            client_id=client_id,
-        )
-        client = client_id.encode()
-        parts: list[bytes | bytearray | memoryview] = [b"", client, b"\0"]
-        if self.transactional_id is None:
-            parts.append(b"\0")
-        else:
-            name = self.transactional_id.encode()
-            parts += (uvarint(len(name) + 1), name)
-        parts.append(struct.pack(">hi", self.acks, self.timeout_ms))
-        parts.append(uvarint(len(self.topics) + 1))
-        for topic, batches in self.topics.items():
-            name = topic.encode()
-            parts += (uvarint(len(name) + 1), name, uvarint(len(batches) + 1))
-            for partition, batch in batches:
-                parts += (_INT.pack(partition) + uvarint(len(batch) + 1), batch, b"\0")
-            parts.append(b"\0")
-        parts.append(b"\0")
-        size = _PREFIX.size - 4 + sum(map(len, parts))
-        parts[0] = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
-        return b"".join(parts)
-
-    def __repr__(self) -> str:
-        return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
 
 
 class Undecoded:
@@ -130,27 +69,27 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
     """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
-        if not isinstance(request, RawProduce):
+        if not isinstance(request, RawProduce | RawFetch):
             return cast(int, super().send_request(request, correlation_id))
-        correlation = self._next_correlation_id() if correlation_id is None else correlation_id
+        correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
         self.bytes_to_send.append(request.frame(correlation, self._client_id))
-        self.in_flight_requests.append(request.header)
-        return cast(int, correlation)
+        self.in_flight_requests.append(Expected(correlation, request.read))
+        return correlation
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
         """Take one whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
         header = self.in_flight_requests.popleft()
-        with _RESPONSE_CLASSES:
-            response_type = header.get_response_class()
         (correlation_id,) = _INT.unpack_from(data, 0)
         if correlation_id != header.correlation_id:
             raise KafkaProtocolError(f"sent correlation id {header.correlation_id}, received {correlation_id}")
+        if type(header) is Expected:
+            return [(correlation_id, header.read(data, skip_tags(data, 4)))]
+        with _RESPONSE_CLASSES:
+            response_type = header.get_response_class()
         version = header.request_api_version
         start = 4
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
             start = skip_tags(data, 4)
-        if header.request_api_key == _FETCH:
-            return [(correlation_id, read_fetch_response(data, start, version))]
         if header.request_api_key == _OFFSET_FETCH:
             return [(correlation_id, Undecoded(bytes(data[start:]), response_type, version))]
         return [(correlation_id, response_type.decode(data[start:], version=version))]
@@ -160,7 +99,6 @@ _RESPONSE_CLASSES = threading.Lock()
 """kafka-python makes the class of a response when the first one of its version comes. Of two threads that do so at the
 same time one would leave a dead reference behind, and every later response of that kind would fail."""
 
-_FETCH = 1
 _OFFSET_FETCH = 9
 _API_VERSIONS = 18
 """Its response header is never flexible (KIP-511)."""

@@ -11,7 +11,8 @@ from typing import Protocol
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch import Fetched, FetchPosition, FetchSession
+from twinlog.kafka.fetch import Fetched, FetchSession
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.loop import Loop, Signal
 from twinlog.read.nearest import NearestReplicas
 from twinlog.settings import ConsumerSettings

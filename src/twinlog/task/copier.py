@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch import Fetched, FetchPosition
+from twinlog.kafka.fetch import Fetched
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.transactions import TransactionCoordinator
 from twinlog.offsets.positions import Position

@@ -9,7 +9,7 @@ from dataclasses import replace
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import FetchPosition
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns

@@ -14,7 +14,8 @@ from dataclasses import replace
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.faults import Code, explain
-from twinlog.kafka.fetch import FetchPosition, FetchSession
+from twinlog.kafka.fetch import FetchSession
+from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.offsets.positions import Position
 from twinlog.read.batches import HEADER_SIZE, scan

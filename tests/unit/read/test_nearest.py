@@ -12,7 +12,8 @@ import pytest
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader
 from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import Fetched, FetchPosition
+from twinlog.kafka.fetch import Fetched
+from twinlog.kafka.fetch_request import FetchPosition, RawFetch
 from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
 from twinlog.kafka.loop import Loop
 from twinlog.read import nearest
@@ -50,14 +51,14 @@ class Cluster:
     async def refresh(self, _: Any) -> None:
         self.refreshed += 1
 
-    async def send(self, request: Any, node: int, _timeout_s: float) -> FetchAnswer:
-        self.asked.append((node, request.rack_id))
+    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchAnswer:
+        self.asked.append((node, request.rack))
         await self.loop.sleep(0.001)
         answers = []
-        for topic in request.topics:
-            for part in topic.partitions:
-                offset = part.fetch_offset
-                if node == self.leads.node and request.rack_id == "near" and 2 in self.online:
+        for partitions in request.topics.values():
+            for _, at in partitions:
+                offset = at.offset
+                if node == self.leads.node and request.rack == "near" and 2 in self.online:
                     answers.append(answer(END, preferred=2))
                 elif node == 2 and self.follower is not None:
                     answers.append(self.follower(offset))

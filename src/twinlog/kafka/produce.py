@@ -1,0 +1,97 @@
+"""A ProduceRequest whose batches are joined into the frame without a copy of their own, and its response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from twinlog.kafka.raw_request import Part, framed
+from twinlog.kafka.varint import skip_tags, uvarint
+from twinlog.read.varint import read_unsigned
+
+PRODUCE_VERSION = 9
+"""The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
+
+_INT = Struct(">i")
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_PARTITION = Struct(">ihqqq")
+
+
+@dataclass(slots=True)
+class ProduceAnswer:
+    """A whole response: {(topic, partition): (error code, offset of the first record)}."""
+
+    throttle_time_ms: int
+    partitions: dict[tuple[str, int], tuple[int, int]]
+
+
+class RawProduce:
+    """A ProduceRequest (version 9).
+
+    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition.
+    """
+
+    API_KEY = 0
+    API_VERSION = PRODUCE_VERSION
+
+    def __init__(
+        self,
+        topics: dict[str, list[tuple[int, Part]]],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+    ) -> None:
+        self.topics = topics
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.transactional_id = transactional_id
+
+    def expect_response(self) -> bool:
+        return True
+
+    def frame(self, correlation_id: int, client_id: str) -> bytes:
+        """The framed request as one bytes object."""
+        body: list[Part] = [b"\0"]
+        if self.transactional_id is not None:
+            name = self.transactional_id.encode()
+            body = [uvarint(len(name) + 1), name]
+        body.append(_ACKS_AND_TIMEOUT.pack(self.acks, self.timeout_ms))
+        body.append(uvarint(len(self.topics) + 1))
+        for topic, batches in self.topics.items():
+            name = topic.encode()
+            body += (uvarint(len(name) + 1), name, uvarint(len(batches) + 1))
+            for partition, batch in batches:
+                body += (_INT.pack(partition) + uvarint(len(batch) + 1), batch, b"\0")
+            body.append(b"\0")
+        body.append(b"\0")
+        return framed(self.API_KEY, self.API_VERSION, correlation_id, client_id, body)
+
+    def read(self, frame: memoryview, at: int) -> ProduceAnswer:
+        """The response; what it says of single records is skipped. Raises IndexError or struct.error on nonsense."""
+        found: dict[tuple[str, int], tuple[int, int]] = {}
+        topics, at = read_unsigned(frame, at)
+        for _ in range(topics - 1):
+            size, at = read_unsigned(frame, at)
+            topic = str(frame[at : at + size - 1], "utf-8")
+            partitions, at = read_unsigned(frame, at + size - 1)
+            for _ in range(partitions - 1):
+                partition, error, base_offset, _, _ = _PARTITION.unpack_from(frame, at)
+                found[topic, partition] = (error, base_offset)
+                at = _past_messages(frame, at + _PARTITION.size)
+            at = skip_tags(frame, at)
+        (throttle_time_ms,) = _INT.unpack_from(frame, at)
+        return ProduceAnswer(throttle_time_ms, found)
+
+    def __repr__(self) -> str:
+        return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
+
+
+def _past_messages(frame: memoryview, at: int) -> int:
+    """Behind the errors of single records (KIP-467) and the partition's own message."""
+    errors, at = read_unsigned(frame, at)
+    for _ in range(errors - 1):
+        size, at = read_unsigned(frame, at + _INT.size)
+        at = skip_tags(frame, at + max(0, size - 1))
+    size, at = read_unsigned(frame, at)
+    return skip_tags(frame, at + max(0, size - 1))
