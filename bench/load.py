@@ -53,19 +53,19 @@ class Shape:
     batch_bytes: float
 
 
-def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path) -> Shape:
+def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path, *, idempotent: bool = False) -> Shape:
     """Create `topic` and write the item's records to it; checks their number and the batches on the broker."""
     create_topic(cluster, topic, item.partitions)
     payload = work / f"payload-{item.record_bytes}.txt"
     if not payload.exists():
         payload.write_text("\n".join(documents(item.record_bytes)), encoding="ascii")
     settings = {
-        "acks": "1",
+        "acks": "all" if idempotent else "1",
         "compression.type": item.codec,
         "batch.size": item.batch_bytes,
         "linger.ms": 0 if item.batch_bytes == 1 else 100,
-        "max.in.flight.requests.per.connection": 100 if item.batch_bytes == 1 else 5,
-        "enable.idempotence": "false",
+        "max.in.flight.requests.per.connection": 100 if item.batch_bytes == 1 and not idempotent else 5,
+        "enable.idempotence": str(idempotent).lower(),
         "buffer.memory": 64 << 20,
     }
     arguments: list[str | Path] = ["--bootstrap-server", cluster.bootstrap, "--topic", topic]
