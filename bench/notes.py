@@ -22,8 +22,8 @@ topic configs and ACLs switched off.
 MirrorMaker 2 writes its copies uncompressed, which suits it better than compressing; twinlog keeps each batch's codec.
 
 The brokers are warmed up first, and before each topic with replays of that very topic until these get no faster, and \
-with the same load from Kafka's own idempotent producer. The systems are not: the process starts when the topic is there, and what a cold JVM or interpreter costs is part of its \
-figures.
+with the same load from Kafka's own idempotent producer. The systems are not: the process starts when the topic is \
+there, and what a cold JVM or interpreter costs is part of its figures.
 
 `twinlog warm-up` was run once before, as at an installation; it keeps the classes that Spark's JVM loads. What the \
 start takes without it is shown once. MirrorMaker 2 has no such step.
