@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.faults import Code
-from twinlog.topics import NewTopic, Refusal
+from twinlog.topics import NewTopic, Refusal, listed
 from twinlog.types import TopicName
 
 log = logging.getLogger(__name__)
@@ -20,31 +22,40 @@ def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -
     A topic that exists counts as created. Raises ClusterError when the target does not answer.
     """
     refused = target.create_topics(topics)
-    again = [_humbler(flow, topic, refused[topic.name]) for topic in topics if topic.name in refused]
-    retried = [topic for topic in again if topic is not None]
-    if retried:
-        second = target.create_topics(retried)
-        for topic in retried:
-            refused.pop(topic.name)
+    again = [humbler for topic in topics if topic.name in refused and (humbler := _humbler(topic, refused[topic.name]))]
+    if again:
+        _say(flow, again, refused)
+        second = target.create_topics([one.topic for one in again])
+        for one in again:
+            refused.pop(one.topic.name)
         refused.update(second)
     return refused
 
 
-def _humbler(flow: str, topic: NewTopic, refusal: Refusal) -> NewTopic | None:
+class _Humbler(NamedTuple):
+    """A topic without what the target refused, and words for that."""
+
+    topic: NewTopic
+    what: str
+    instead: str
+
+
+def _humbler(topic: NewTopic, refusal: Refusal) -> _Humbler | None:
     """The same topic without what the target refused; None when nothing can be left out."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
-        log.warning(
-            "%s: replication factor %d of %s was refused (%s); the broker's default is taken",
-            flow,
-            topic.replication_factor,
-            topic.name,
-            refusal.text,
-        )
-        return replace(topic, replication_factor=-1)
+        what = f"replication factor {topic.replication_factor}"
+        return _Humbler(replace(topic, replication_factor=-1), what, "the broker's default is taken")
     named = {key: value for key, value in topic.configs.items() if key in refusal.text}
     if refusal.code == Code.INVALID_CONFIG and named:
-        log.warning(
-            "%s: the target refuses %s of %s (%s); created without", flow, ", ".join(named), topic.name, refusal.text
-        )
-        return replace(topic, configs={key: value for key, value in topic.configs.items() if key not in named})
+        configs = {key: value for key, value in topic.configs.items() if key not in named}
+        return _Humbler(replace(topic, configs=configs), ", ".join(named), "created without")
     return None
+
+
+def _say(flow: str, again: Sequence[_Humbler], refused: Mapping[TopicName, Refusal]) -> None:
+    """One warning for all topics of which the same is refused."""
+    topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
+    for one in again:
+        topics[one.what, one.instead, refused[one.topic.name].text].append(one.topic.name)
+    for (what, instead, why), names in topics.items():
+        log.warning("%s: the target refuses %s of %s (%s); %s", flow, what, listed(names), why, instead)

@@ -1,0 +1,53 @@
+"""A target that does not take everything: what is left out is said once for all topics that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.faults import Code
+from twinlog.mirror.create import create_topics
+from twinlog.topics import NewTopic, Refusal
+from twinlog.types import TopicName
+
+
+class Target:
+    """Has one broker, knows no setting `vendor.tier`, and wants no topic `secret`."""
+
+    def __init__(self) -> None:
+        self.created: dict[TopicName, NewTopic] = {}
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
+        refused = {topic.name: refusal for topic in topics if (refusal := self._refusal(topic))}
+        self.created.update({topic.name: topic for topic in topics if topic.name not in refused})
+        return refused
+
+    def _refusal(self, topic: NewTopic) -> Refusal | None:
+        if topic.name == "secret":
+            return Refusal(Code.TOPIC_AUTHORIZATION_FAILED, "no")
+        if topic.replication_factor > 1:
+            return Refusal(Code.INVALID_REPLICATION_FACTOR, "only 1 broker")
+        if "vendor.tier" in topic.configs:
+            return Refusal(Code.INVALID_CONFIG, "Unknown topic config name: vendor.tier")
+        return None
+
+
+def topic(name: str, replication_factor: int = 1, configs: Mapping[str, str] | None = None) -> NewTopic:
+    return NewTopic(TopicName(name), 1, replication_factor, configs or {})
+
+
+def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    target = Target()
+    odd = topic("c", configs={"vendor.tier": "hot", "retention.ms": "1"})
+    wanted = [topic("b", 3), topic("a", 3), odd, topic("d"), topic("secret", 3)]
+    refused = create_topics("north->south", cast(ClusterAdmin, target), wanted)
+    assert list(refused) == ["secret"]
+    assert {name: one.replication_factor for name, one in target.created.items()} == {"a": -1, "b": -1, "c": 1, "d": 1}
+    assert target.created[TopicName("c")].configs == {"retention.ms": "1"}
+    assert caplog.messages == [
+        "north->south: the target refuses replication factor 3 of a, b (only 1 broker); the broker's default is taken",
+        "north->south: the target refuses vendor.tier of c (Unknown topic config name: vendor.tier); created without",
+    ]
