@@ -315,7 +315,8 @@ def test_a_group_finds_its_way_back(scene: Scene, quick_settings: FlowSettings) 
             if one.value == consume(scene.source, copy, start=here)[0].value
         )
         scene.wait_for_offsets(group, {(topic, 0): Committed(wanted)}, 10)
-    assert [one.topic for one in scene.checkpoints(group)] == [topic]
+    # A first one may be coarse.
+    assert {one.topic for one in scene.checkpoints(group)} == {topic}
     assert wanted != here
 
 

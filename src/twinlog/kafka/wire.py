@@ -156,7 +156,9 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             self._auth_failures[node.node_id] = error
         address = f"{node.host}:{node.port}"
         if error is not None:
-            self.failures[address] = error
+            # Cut short at the end of all patience, it tells less than the one before.
+            if address not in self.failures or "timed out" not in str(error):
+                self.failures[address] = error
             return
         self.failures.pop(address, None)
         conn.close_future.add_errback(lambda lost: self.failures.update({address: lost}))
