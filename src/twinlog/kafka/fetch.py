@@ -69,7 +69,7 @@ class FetchSession:
             ask = {part: at for part, at in wanted.items() if self._known.get(part) != at}
             forgotten = [part for part in self._known if part not in wanted]
         request = RawFetch(
-            version=self._client.fetch_version,
+            API_VERSION=self._client.fetch_version,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,

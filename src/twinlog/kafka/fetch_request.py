@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from twinlog.kafka.fetch_response import TOPIC_IDS_SINCE, FetchAnswer, read_fetch_response
-from twinlog.kafka.raw_request import Part, framed
+from twinlog.kafka.raw_request import Part, RawRequest, compact
 from twinlog.kafka.varint import uvarint
 from twinlog.types import TopicName
 
@@ -37,11 +37,13 @@ class FetchPosition(NamedTuple):
 Topic = tuple[TopicName, uuid.UUID | None]
 
 
-@dataclass(slots=True)
-class RawFetch:
+@dataclass
+class RawFetch(RawRequest):
     """A FetchRequest of a consumer; `topics` has (partition, position) pairs, `forgotten` partitions."""
 
-    version: int
+    API_KEY = 1
+
+    API_VERSION: int
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -52,19 +54,7 @@ class RawFetch:
     forgotten: Mapping[Topic, Sequence[int]]
     rack: str = ""
 
-    @property
-    def API_KEY(self) -> int:  # noqa: N802 - kafka-python's name
-        return 1
-
-    @property
-    def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
-        return self.version
-
-    def expect_response(self) -> bool:
-        return True
-
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request as one bytes object."""
+    def body(self) -> list[Part]:
         body: list[Part] = [
             _HEAD.pack(
                 _CONSUMER,
@@ -86,17 +76,15 @@ class RawFetch:
         body.append(uvarint(len(self.forgotten) + 1))
         for topic, numbers in self.forgotten.items():
             body += (self._key(topic), uvarint(len(numbers) + 1), *map(_INT.pack, numbers), b"\0")
-        rack = self.rack.encode()
-        body += (uvarint(len(rack) + 1), rack, b"\0")
-        return framed(self.API_KEY, self.version, correlation_id, client_id, body)
+        body += (compact(self.rack), b"\0")
+        return body
 
     def read(self, frame: memoryview, at: int) -> FetchAnswer:
         """The response; its records are views of the frame. Raises ValueError, IndexError or struct.error."""
-        return read_fetch_response(frame, at, self.version)
+        return read_fetch_response(frame, at, self.API_VERSION)
 
     def _key(self, topic: Topic) -> bytes:
         name, topic_id = topic
-        if self.version >= TOPIC_IDS_SINCE:
+        if self.API_VERSION >= TOPIC_IDS_SINCE:
             return _NO_ID if topic_id is None else topic_id.bytes
-        encoded = name.encode()
-        return uvarint(len(encoded) + 1) + encoded
+        return compact(name)

@@ -24,18 +24,17 @@ _STEP = 1 << 20
 class FrameMemory:
     """The memory of one connection's frames, `most_bytes` of it at most; for one thread."""
 
-    __slots__ = ("_bytes", "_kept", "_most_bytes", "_needed_at")
+    __slots__ = ("_kept", "_most_bytes", "_needed_at")
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._kept: list[bytearray] = []
-        self._bytes = 0
         self._needed_at = 0.0
 
     @property
     def kept_bytes(self) -> int:
         """What would be used again, or is in use and will be."""
-        return self._bytes
+        return sum(map(len, self._kept))
 
     def take(self, size: int) -> memoryview:
         """`size` writable bytes with anything in them; they are taken again when no view of them is left."""
@@ -43,7 +42,6 @@ class FrameMemory:
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
                 self._kept.clear()
-                self._bytes = 0
             return memoryview(bytearray(size))
         self._needed_at = now
         kept = self._kept
@@ -51,14 +49,12 @@ class FrameMemory:
             if len(kept[index]) >= size and _references(kept, index) == _UNSEEN:
                 return memoryview(kept[index])[:size]
         room = -(-size // _STEP) * _STEP
-        if self._bytes + room > self._most_bytes:
+        if self.kept_bytes + room > self._most_bytes:
             # What is free is too small.
             self._kept = [kept[index] for index in range(len(kept)) if _references(kept, index) != _UNSEEN]
-            self._bytes = sum(map(len, self._kept))
-        if self._bytes + room > self._most_bytes:
+        if self.kept_bytes + room > self._most_bytes:
             return memoryview(bytearray(size))
         self._kept.append(bytearray(room))
-        self._bytes += room
         return memoryview(self._kept[-1])[:size]
 
 

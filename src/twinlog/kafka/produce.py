@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from twinlog.kafka.raw_request import Part, framed
+from twinlog.kafka.raw_request import Part, RawRequest, compact
 from twinlog.kafka.varint import skip_tags, uvarint
 from twinlog.read.varint import read_unsigned
 
@@ -25,7 +25,7 @@ class ProduceAnswer:
     partitions: dict[tuple[str, int], tuple[int, int]]
 
 
-class RawProduce:
+class RawProduce(RawRequest):
     """A ProduceRequest (version 9).
 
     `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition.
@@ -47,25 +47,19 @@ class RawProduce:
         self.timeout_ms = timeout_ms
         self.transactional_id = transactional_id
 
-    def expect_response(self) -> bool:
-        return True
-
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request as one bytes object."""
-        body: list[Part] = [b"\0"]
-        if self.transactional_id is not None:
-            name = self.transactional_id.encode()
-            body = [uvarint(len(name) + 1), name]
-        body.append(_ACKS_AND_TIMEOUT.pack(self.acks, self.timeout_ms))
-        body.append(uvarint(len(self.topics) + 1))
+    def body(self) -> list[Part]:
+        body: list[Part] = [
+            b"\0" if self.transactional_id is None else compact(self.transactional_id),
+            _ACKS_AND_TIMEOUT.pack(self.acks, self.timeout_ms),
+            uvarint(len(self.topics) + 1),
+        ]
         for topic, batches in self.topics.items():
-            name = topic.encode()
-            body += (uvarint(len(name) + 1), name, uvarint(len(batches) + 1))
+            body += (compact(topic), uvarint(len(batches) + 1))
             for partition, batch in batches:
                 body += (_INT.pack(partition) + uvarint(len(batch) + 1), batch, b"\0")
             body.append(b"\0")
         body.append(b"\0")
-        return framed(self.API_KEY, self.API_VERSION, correlation_id, client_id, body)
+        return body
 
     def read(self, frame: memoryview, at: int) -> ProduceAnswer:
         """The response; what it says of single records is skipped. Raises IndexError or struct.error on nonsense."""

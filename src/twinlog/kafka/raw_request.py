@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from twinlog.kafka.varint import uvarint
 
 _PREFIX = struct.Struct(">ihhih")
 
@@ -18,24 +20,33 @@ class Expected(NamedTuple):
     read: Callable[[memoryview, int], Any]
 
 
-class RawRequest(Protocol):
+class RawRequest:
     """A request of a flexible version (KIP-482), as kafka-python's connections take it."""
 
     API_KEY: int
     API_VERSION: int
 
-    def expect_response(self) -> bool: ...
+    def expect_response(self) -> bool:
+        return True
 
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request as one bytes object."""
+    def body(self) -> list[Part]:
+        """Everything behind the header, in pieces that are joined once."""
+        raise NotImplementedError
 
     def read(self, frame: memoryview, at: int) -> Any:
         """The response whose body begins at byte `at` of a frame."""
+        raise NotImplementedError
+
+    def frame(self, correlation_id: int, client_id: str) -> bytes:
+        """The framed request, with its header (version 2) and length, as one bytes object."""
+        client = client_id.encode()
+        body = self.body()
+        size = _PREFIX.size - 4 + len(client) + 1 + sum(map(len, body))
+        prefix = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
+        return b"".join((prefix, client, b"\0", *body))
 
 
-def framed(api_key: int, version: int, correlation_id: int, client_id: str, body: list[Part]) -> bytes:
-    """A request with its header (version 2) and length; the parts of the body are joined once."""
-    client = client_id.encode()
-    size = _PREFIX.size - 4 + len(client) + 1 + sum(map(len, body))
-    prefix = _PREFIX.pack(size, api_key, version, correlation_id, len(client))
-    return b"".join((prefix, client, b"\0", *body))
+def compact(text: str) -> bytes:
+    """A string as flexible versions have it: its length plus one, then UTF-8."""
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded

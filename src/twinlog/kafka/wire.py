@@ -30,9 +30,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.parser import KafkaProtocol
 
 from twinlog.kafka.addresses import beginning_with
-from twinlog.kafka.fetch_request import RawFetch
-from twinlog.kafka.produce import RawProduce
-from twinlog.kafka.raw_request import Expected
+from twinlog.kafka.raw_request import Expected, RawRequest
 from twinlog.kafka.refusal import LoginRefusedError
 from twinlog.kafka.tokens import TokenSource
 from twinlog.kafka.transport import PlainTransport, TlsTransport
@@ -69,7 +67,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
     """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
-        if not isinstance(request, RawProduce | RawFetch):
+        if not isinstance(request, RawRequest):
             return cast(int, super().send_request(request, correlation_id))
         correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
         self.bytes_to_send.append(request.frame(correlation, self._client_id))
