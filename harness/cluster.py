@@ -13,8 +13,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
+from harness.child import Child
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
+from harness.relay import Distance, relay_command
 from harness.wait import wait_for
 
 USERS: Mapping[str, str] = {
@@ -25,6 +27,8 @@ USERS: Mapping[str, str] = {
 }
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 START_DEADLINE_S = 60.0
+FAR, RELAY = "FAR", "RELAY"
+"""Names of ports: where a broker listens for the relay, and where the relay listens for clients."""
 
 ClientConfig = dict[str, str | int | float | bool]
 """Settings of a librdkafka client."""
@@ -38,6 +42,7 @@ class KafkaCluster:
     settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`. `jmx`: its figures
     can be read, see `harness.requests`.
     `listeners`: further ones by name, each with its `security.protocol` and what else counts for it alone.
+    `distance`: clients that begin at `far_bootstrap` stay behind a relay that makes the cluster a far one.
     `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
@@ -51,6 +56,7 @@ class KafkaCluster:
         acls: bool = False,
         config: Mapping[str, str] | None = None,
         listeners: Mapping[str, Mapping[str, str]] | None = None,
+        distance: Distance | None = None,
         racks: bool = False,
         users: Mapping[str, str] = USERS,
         heap: str = "512m",
@@ -67,6 +73,8 @@ class KafkaCluster:
         self._acls = acls
         self._racks = racks
         self._listeners = dict(listeners or {})
+        if distance is not None:
+            self._listeners[FAR] = {"security.protocol": "PLAINTEXT"}
         self._own_dir = work_dir is None
         self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
         command = jvm_command(heap, jit, "kafka.Kafka", version)
@@ -74,7 +82,7 @@ class KafkaCluster:
             node: Broker(
                 f"{name}-{node}",
                 node,
-                Ports.claim(self._listeners),
+                Ports.claim([*self._listeners, *([RELAY] if distance is not None else [])]),
                 self.work_dir / f"node-{node}",
                 command,
                 version,
@@ -82,6 +90,11 @@ class KafkaCluster:
             )
             for node in range(1, nodes + 1)
         }
+        self.relay: Child | None = None
+        if distance is not None:
+            more = [broker.ports.more for broker in self.brokers.values()]
+            command = relay_command(distance, [(ports[RELAY], ports[FAR]) for ports in more])
+            self.relay = Child(f"{name}-relay", command, self.work_dir / "relay.log")
         for broker in self.brokers.values():
             broker.format(self.cluster_id, {**self._settings(broker), **(config or {})})
 
@@ -91,6 +104,8 @@ class KafkaCluster:
         """Start every node and return at once; `wait_ready` follows. Lets two clusters start side by side."""
         for broker in self.brokers.values():
             broker.process.start()
+        if self.relay is not None and not self.relay.alive:
+            self.relay.start()
         return self
 
     def start(self) -> KafkaCluster:
@@ -134,6 +149,8 @@ class KafkaCluster:
         for broker in self.brokers.values():
             broker.process.kill()
             broker.ports.release()
+        if self.relay is not None:
+            self.relay.kill()
         if self._own_dir and not os.environ.get("TWINLOG_KEEP"):
             shutil.rmtree(self.work_dir, ignore_errors=True)
 
@@ -196,6 +213,13 @@ class KafkaCluster:
     def listener(self, name: str, host: str = "127.0.0.1") -> str:
         """host:port list of one of the further listeners."""
         return ",".join(f"{host}:{broker.ports.more[name]}" for broker in self.brokers.values())
+
+    @property
+    def far_bootstrap(self) -> str:
+        """host:port list of the relay: whoever begins here is sent there by every broker, too."""
+        if self.relay is None:
+            raise HarnessError(f"cluster {self.name} was made without a distance.")
+        return self.listener(RELAY)
 
     def client_config(self, user: str | None = None) -> ClientConfig:
         """Settings for confluent_kafka; without a user, for the plaintext listener. Its log chatter is off."""
@@ -287,6 +311,9 @@ class KafkaCluster:
             "log.message.timestamp.before.max.ms": str(2**63 - 1),
             "log.message.timestamp.after.max.ms": str(2**63 - 1),
         }
+        if self.relay is not None:
+            _, shown = listeners.split(",", 1)
+            settings["advertised.listeners"] = shown.replace(f":{ports.more[FAR]}", f":{ports.more[RELAY]}")
         if self._racks:
             selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
             settings |= {"broker.rack": f"rack-{broker.node_id}", "replica.selector.class": selector}
