@@ -18,12 +18,23 @@ HEADER = "twinlog.position"
 
 
 @dataclass(frozen=True, slots=True)
+class Writer:
+    """Who appends to a remote partition: an idempotent producer, and the sequence number of its next record."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """Where a source partition goes on.
 
     `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
     when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID
     texts, None when unknown. `life` is that of the exact map which ends here (see `offsets.segments.Segment`).
+    `remote_topic` is where the records went, `writer` who appended them; both are None when unknown, and the writer
+    also when transactions keep late appends away.
     """
 
     next_source: int
@@ -32,6 +43,14 @@ class Position:
     topic_id: str | None = None
     remote_topic_id: str | None = None
     life: int = 0
+    remote_topic: str | None = None
+    writer: Writer | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Position:
+        """What `dataclasses.asdict` made of a position, after a way through JSON."""
+        writer = value["writer"]
+        return cls(**{**value, "writer": None if writer is None else Writer(**writer)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +75,15 @@ def encode_position(
     source: Alias, partition: TopicPartition, position: Position, connector: str = SOURCE_CONNECTOR
 ) -> PositionRecord:
     """A position as MirrorMaker 2 would store it: the value is the offset of the last copied record."""
+    writer = position.writer
     extra = {
         "target": position.next_target,
         "epoch": position.leader_epoch,
         "topic_id": position.topic_id,
         "remote_topic_id": position.remote_topic_id,
         "life": position.life,
+        "remote_topic": position.remote_topic,
+        "producer": None if writer is None else [writer.producer_id, writer.epoch, writer.sequence],
     }
     return PositionRecord(
         key=position_key(source, partition, connector),
@@ -101,7 +123,16 @@ def decode_position(
         topic_id=extra.get("topic_id"),
         remote_topic_id=extra.get("remote_topic_id"),
         life=extra.get("life", 0),
+        remote_topic=extra.get("remote_topic"),
+        writer=_writer(extra.get("producer")),
     )
+
+
+def _writer(found: object) -> Writer | None:
+    """The writer as a header names it; None in the headers of versions that named none."""
+    if isinstance(found, list) and len(found) == 3 and all(isinstance(number, int) for number in found):
+        return Writer(*found)
+    return None
 
 
 def _extra(record: PositionRecord) -> dict[str, Any]:

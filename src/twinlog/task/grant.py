@@ -38,7 +38,7 @@ class Grant:
             remote=partition_from_json(value["remote"]),
             topic_id=value["topic_id"],
             max_batch_bytes=value["max_batch_bytes"],
-            position=None if position is None else Position(**position),
+            position=None if position is None else Position.from_json(position),
             settled=value["settled"],
             tip=None if value["tip"] is None else Tip(*value["tip"]),
         )

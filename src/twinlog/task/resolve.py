@@ -117,7 +117,7 @@ class Resolver:
 
     def _first(self, grant: Grant, start: int, end: int) -> Position:
         topic_id, remote_id = self._ids(grant)
-        return Position(start, end, -1, topic_id, remote_id)
+        return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, grant: Grant, position: Position, end: int) -> Position:
         topic_id, remote_id = self._ids(grant)
@@ -126,8 +126,8 @@ class Resolver:
             gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
             assert gap is not None
             position = self._inspector.decide(gap, grant.source, position, topic_id)
-            return replace(position, next_target=end, remote_topic_id=remote_id)
-        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id)
+            return replace(position, next_target=end, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
+        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
         expected = position.next_target
         if expected is None:
             # MirrorMaker 2 wrote this position: where it stood on the target is not known.

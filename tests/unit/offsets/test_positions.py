@@ -1,0 +1,40 @@
+"""What a position's header says, also when an older version or MirrorMaker 2 wrote the position."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from twinlog.offsets.positions import HEADER, Position, PositionRecord, Writer, decode_position, encode_position
+from twinlog.types import Alias, TopicName, TopicPartition
+
+NORTH, PART = Alias("north"), TopicPartition(TopicName("t"), 3)
+FULL = Position(8, 9, 2, "a", "b", life=1, remote_topic="north.t", writer=Writer(4001, 3, 17))
+
+
+@pytest.mark.parametrize("position", [FULL, Position(8, 9), Position(0, 0, remote_topic="t")])
+def test_a_position_is_read_as_it_was_written(position: Position) -> None:
+    record = encode_position(NORTH, PART, position)
+    assert record.value == b'{"offset":%d}' % (position.next_source - 1)
+    assert decode_position(NORTH, record) == (PART, position)
+
+
+def test_the_header_names_the_remote_topic_and_the_producer() -> None:
+    ((name, value),) = encode_position(NORTH, PART, FULL).headers
+    assert name == HEADER
+    assert json.loads(value)["remote_topic"] == "north.t"
+    assert json.loads(value)["producer"] == [4001, 3, 17]
+
+
+@pytest.mark.parametrize("producer", ["", ',"producer":null', ',"producer":[1,2]', ',"producer":["a",0,0]'])
+def test_a_header_without_a_producer_is_read(producer: str) -> None:
+    header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"life":0%b}' % producer.encode()
+    record = PositionRecord(encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, header),))
+    assert decode_position(NORTH, record) == (PART, Position(8, 9, 2))
+
+
+@pytest.mark.parametrize("position", [FULL, Position(8)])
+def test_a_position_travels_as_json(position: Position) -> None:
+    assert Position.from_json(json.loads(json.dumps(asdict(position)))) == position
