@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from twinlog.kafka.faults import Code
 from twinlog.types import TopicPartition
 from twinlog.write.appends import Append
 from twinlog.write.stamp import stamp
@@ -38,9 +39,16 @@ class Gate(Enum):
 
 
 class State(Enum):
+    """`AGAIN` is an append that failed and may be sent again, in its turn."""
+
     FLYING = 1
     DONE = 2
     FAILED = 3
+    AGAIN = 4
+
+
+_OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
+"""What a broker says of an append when it has not got the one before."""
 
 
 @dataclass(slots=True)
@@ -48,7 +56,8 @@ class Sent:
     """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target).
 
     `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
-    connection could be made. `reached` says of the last try that there was one, as far as is known.
+    connection could be made. `reached` says of the last try that there was one, as far as is known, `behind` of its
+    answer that an append before it was not acknowledged at that time.
     """
 
     append: Append
@@ -59,6 +68,7 @@ class Sent:
     failures: int = 0
     unreached: int = 0
     reached: bool = True
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +177,12 @@ class AppendQueue:
         """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
         if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
-        failed = self._first_failed()
-        if failed is not None:
-            return 0 if self._flying and failed is self._window[0] else failed.append.bytes
+        again = self._next_again()
+        if again is not None:
+            return again.append.bytes
         if not self.pending or self.gate is not Gate.OPEN:
+            return 0
+        if any(sent.state is State.FAILED for sent in self._window):
             return 0
         if not self._window:
             self._known = self._known and now - self._looked_at < KNOWN_S
@@ -179,12 +191,12 @@ class AppendQueue:
 
     def take(self) -> Sent:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
-        failed = self._first_failed()
-        if failed is not None:
-            failed.state = State.FLYING
-            failed.reached = True
+        again = self._next_again()
+        if again is not None:
+            again.state = State.FLYING
+            again.reached = True
             self._flying += 1
-            return failed
+            return again
         append = self.pending.popleft()
         sent = Sent(append, self._next_sequence)
         who = self.identity
@@ -201,6 +213,7 @@ class AppendQueue:
         sent.base_offset = base_offset
         sent.state = State.FAILED if code else State.DONE
         window = self._window
+        sent.behind = sent is not window[0]
         while window and window[0].state is State.DONE:
             done = window.popleft()
             self._known = True
@@ -209,8 +222,12 @@ class AppendQueue:
             self._acknowledged(done.append, done.base_offset)
         if not self._flying and window:
             # What is left failed, or was appended behind one that failed; the first one says what to do.
-            self.stopped = True
             first = window[0]
+            if first.behind and first.code in _OUT_OF_STEP:
+                # The one before it, which was missing then, has arrived since (Kafka's TransactionManager.canRetry).
+                self._again()
+                return
+            self.stopped = True
             first.failures += 1
             first.unreached += not first.reached
             if not self._ended:
@@ -220,6 +237,7 @@ class AppendQueue:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
         self.stopped = self._ended
+        self._again()
 
     def accept_first(self, base_offset: int) -> None:
         """The target says that it has the first append of the window already, at `base_offset`."""
@@ -265,7 +283,17 @@ class AppendQueue:
         self._known = False
         self.stopped = self._ended
 
-    def _first_failed(self) -> Sent | None:
-        if not self._flying and not self._window:
-            return None
-        return next((sent for sent in self._window if sent.state is State.FAILED), None)
+    def _again(self) -> None:
+        """Send once more, in order, what failed."""
+        for sent in self._window:
+            if sent.state is State.FAILED:
+                sent.state = State.AGAIN
+
+    def _next_again(self) -> Sent | None:
+        """What is sent next of the window; nothing behind a failure, where it could only be refused as well."""
+        for sent in self._window:
+            if sent.state is State.AGAIN:
+                return sent
+            if sent.state is State.FAILED:
+                return None
+        return None

@@ -175,3 +175,44 @@ def test_what_has_ended_asks_nobody_and_sends_nothing_again(known: Owner) -> Non
     known.queue.clear(ProducerIdentity(7, 1))
     known.put(1)
     assert known.take_all() == []
+
+
+def test_what_was_refused_behind_an_append_waits_for_it(known: Owner) -> None:
+    first, second, third, *others = known.take_all()
+    for one in (second, third, *others):
+        known.queue.settle(one, 45, -1)
+        assert known.take_all() == []
+    known.queue.settle(first, 0, 10)
+    # Nobody lost track: what they were refused for has arrived.
+    assert known.troubles == []
+    again = known.take_all()
+    assert again[:4] == [second, third, *others]
+    for base, one in enumerate(again):
+        known.queue.settle(one, 0, 20 + base)
+    assert known.acknowledged == [0, 10, 20, 21, 22, 23, 24]
+
+
+def test_what_is_refused_again_without_one_before_it_is_trouble(known: Owner) -> None:
+    first, second, *others = known.take_all()
+    for one in (second, *others):
+        known.queue.settle(one, 45, -1)
+    known.queue.settle(first, 0, 10)
+    for one in known.take_all():
+        known.queue.settle(one, 45, -1)
+    assert known.troubles == [second]
+    assert known.take_all() == []
+
+
+def test_an_append_that_fails_while_others_are_sent_again_holds_them_up(known: Owner) -> None:
+    sent = known.take_all()
+    for one in sent:
+        known.queue.settle(one, 7, -1)
+    known.queue.retry(NOW)
+    again = [known.queue.take(), known.queue.take()]
+    assert again == sent[:2]
+    known.queue.settle(again[0], 7, -1)
+    assert known.take_all() == []
+    known.queue.settle(again[1], 45, -1)
+    assert known.troubles == [sent[0], sent[0]]
+    known.queue.retry(NOW)
+    assert known.take_all() == sent

@@ -1,0 +1,102 @@
+"""Requests to brokers that do not take what they are sent: they are counted, for a loop without pause costs a core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.source_log import New, SourceLog
+from twinlog.kafka.client import Leader
+from twinlog.kafka.loop import Loop
+from twinlog.read.batches import read_batch
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appender import TargetAppender
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+from twinlog.write.queue import AppendQueue, ProducerIdentity
+
+PART = TopicPartition(TopicName("north.t"), 0)
+OUT_OF_ORDER = 45
+
+
+class Target:
+    """Takes appends in order of their sequence numbers, but holds back the one with number `stuck` until `free`."""
+
+    alias = "south"
+
+    def __init__(self, loop: Loop, stuck: int) -> None:
+        self._loop = loop
+        self._stuck = stuck
+        self.free = loop.signal()
+        self.requests: list[int] = []
+        self.log: list[int] = []
+
+    def leader(self, _partition: TopicPartition) -> Leader:
+        return Leader(1, 0)
+
+    async def produce(self, _node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
+        ((_, data),) = topics[PART.topic]
+        batch = read_batch(memoryview(data), 0)
+        assert batch is not None
+        sequence = batch.base_sequence
+        self.requests.append(sequence)
+        if sequence == self._stuck:
+            await self.free.wait(10)
+        else:
+            await self._loop.sleep(0.001)
+        if sequence != len(self.log):
+            return {tuple(PART): (OUT_OF_ORDER, -1)}
+        self.log.append(sequence)
+        return {tuple(PART): (0, sequence)}
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def one_record() -> Append:
+    log = SourceLog()
+    log.batch([New(0)])
+    (append,) = prepare(log.fetch(), 0, CopyRules()).appends
+    return append
+
+
+@pytest.mark.timeout(30)
+def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(loop: Loop) -> None:
+    client: Any = Target(loop, stuck=1)
+    appender = TargetAppender(
+        loop,
+        client,
+        max_in_flight=5,
+        max_request_bytes=1 << 20,
+        request_timeout_s=10,
+        allowed=lambda: True,
+        lost=lambda error: None,
+    )
+    acknowledged: list[int] = []
+    troubles: list[Any] = []
+    queue = AppendQueue(PART, ProducerIdentity(7, 0), lambda _append, base: acknowledged.append(base), troubles.append)
+
+    async def play() -> None:
+        queue.put([one_record() for _ in range(8)])
+        appender.offer(queue)
+        while len(client.requests) < 6:
+            await loop.sleep(0.005)
+        # The first, the one that is stuck, and each of the four behind it once.
+        await loop.sleep(0.3)
+        assert client.requests == [0, 1, 2, 3, 4, 5]
+        client.free.set()
+        while len(acknowledged) < 8:
+            await loop.sleep(0.005)
+        appender.stop()
+
+    loop.run(play)
+    assert acknowledged == list(range(8))
+    assert troubles == []
+    assert client.log == list(range(8))
+    assert len(client.requests) == 12
