@@ -112,10 +112,10 @@ def _work(options: Options) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _clusters(work: Path, *, jmx: bool = False) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+def _clusters(work: Path, *, counted: bool = False) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     made = [
         KafkaCluster(
-            name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, jmx=jmx, work_dir=work / name
+            name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, counted=counted, work_dir=work / name
         )
         for name in ("source", "target")
     ]
@@ -251,7 +251,7 @@ def _scale(item: ScaleItem, work: Path) -> dict[str, object]:
     runs: dict[SystemName, ScaleFigures] = {}
     for system in SYSTEMS:
         talk = _talk(f"{item.name}: {TITLES[system]}")
-        with _clusters(work / system, jmx=True) as (source, target):
+        with _clusters(work / system, counted=True) as (source, target):
             prepare(item, source, talk)
             runs[system] = measure_scale(item, system, source, target, work / system, talk)
     lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION, Parts, cache_dir, classpath_argument, locked
 from harness.java import java_command
 from harness.ports import claim_port, release_port
+from harness.request_counter import counter_settings
 
 Jit = Literal["quick", "full"]
 """`quick` starts and idles cheaply (C1 compiler, serial GC); `full` is what a production broker runs with."""
@@ -28,8 +30,13 @@ _JIT_OPTIONS: dict[Jit, list[str]] = {
 }
 
 
-def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all") -> list[str]:
-    """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO."""
+def jvm_command(
+    heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all", more: Sequence[Path] = ()
+) -> list[str]:
+    """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO.
+
+    `more` are further jars. They stand last, so that the class archive still fits what comes before.
+    """
     return [
         java_command(),
         f"-Xmx{heap}",
@@ -40,7 +47,7 @@ def jvm_command(heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSI
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.showShortLogName=true",
         "-cp",
-        classpath_argument(version, parts),
+        os.pathsep.join([classpath_argument(version, parts), *map(str, more)]),
         main_class,
     ]
 
@@ -60,7 +67,7 @@ def new_kafka_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Loopback ports of one node: without authentication, with SASL/PLAIN, the controller's and the JVM's for JMX.
+    """Loopback ports of one node: without authentication, with SASL/PLAIN, and the controller's.
 
     `more` are those of further listeners, by name.
     """
@@ -68,45 +75,33 @@ class Ports:
     plaintext: int
     sasl: int
     controller: int
-    jmx: int
     more: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def claim(cls, more: Iterable[str] = ()) -> Ports:
-        return cls(claim_port(), claim_port(), claim_port(), claim_port(), {name: claim_port() for name in more})
+        return cls(claim_port(), claim_port(), claim_port(), {name: claim_port() for name in more})
 
     def release(self) -> None:
-        for port in (self.plaintext, self.sasl, self.controller, self.jmx, *self.more.values()):
+        for port in (self.plaintext, self.sasl, self.controller, *self.more.values()):
             release_port(port)
 
 
-def jmx_options(port: int) -> list[str]:
-    """JVM options that let others on this machine read a JVM's figures."""
-    settings = {
-        "com.sun.management.jmxremote.port": port,
-        "com.sun.management.jmxremote.rmi.port": port,
-        "com.sun.management.jmxremote.host": "127.0.0.1",
-        "com.sun.management.jmxremote.authenticate": "false",
-        "com.sun.management.jmxremote.ssl": "false",
-        "java.rmi.server.hostname": "127.0.0.1",
-    }
-    return [f"-D{key}={value}" for key, value in settings.items()]
-
-
 class Broker:
-    """One node of a KafkaCluster; `home` holds its settings, data and log file."""
+    """One node of a KafkaCluster; `home` holds its settings, data and log file.
+
+    `counts` is where it counts requests, see `harness.request_counter`.
+    """
 
     def __init__(
-        self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str, *, jmx: bool = False
+        self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str, counts: Path | None
     ) -> None:
         self.node_id = node_id
         self.ports = ports
         self.data = home / "data"
         self._settings = home / "server.properties"
+        self.counts = counts
         self._version = version
-        java, *rest = command
-        options = jmx_options(ports.jmx) if jmx else []
-        self.process = Child(name, [java, *options, *rest, str(self._settings)], home / "broker.log")
+        self.process = Child(name, [*command, str(self._settings)], home / "broker.log")
 
     @property
     def pid(self) -> int:
@@ -115,7 +110,8 @@ class Broker:
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write settings and an empty, formatted data directory. Called once in a node's life."""
         self.data.mkdir(parents=True)
-        self._settings.write_text(to_properties({**settings, "log.dirs": str(self.data)}), encoding="utf-8")
+        own = {"log.dirs": str(self.data), **(counter_settings(self.counts) if self.counts else {})}
+        self._settings.write_text(to_properties({**settings, **own}), encoding="utf-8")
         shutil.copy(_bootstrap_metadata(self._version), self.data / "bootstrap.checkpoint")
         identity = {
             "version": "1",

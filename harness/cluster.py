@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -17,6 +18,7 @@ from harness.child import Child
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 from harness.relay import Distance, relay_command
+from harness.request_counter import counter_jar
 from harness.wait import wait_for
 
 USERS: Mapping[str, str] = {
@@ -39,13 +41,16 @@ class KafkaCluster:
 
     `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
-    settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`. `jmx`: its figures
-    can be read, see `harness.requests`.
+    settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`.
+    `counted`: its requests can be read, see `harness.requests`.
     `listeners`: further ones by name, each with its `security.protocol` and what else counts for it alone.
     `distance`: clients that begin at `far_bootstrap` stay behind a relay that makes the cluster a far one.
     `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
+
+    counts: ClassVar[Path | None] = None
+    """When set, every cluster made from then on counts its requests in files there, which outlive it."""
 
     def __init__(
         self,
@@ -61,7 +66,7 @@ class KafkaCluster:
         users: Mapping[str, str] = USERS,
         heap: str = "512m",
         jit: Jit = "quick",
-        jmx: bool = False,
+        counted: bool = False,
         version: str = KAFKA_VERSION,
         work_dir: Path | None = None,
     ) -> None:
@@ -77,7 +82,11 @@ class KafkaCluster:
             self._listeners[FAR] = {"security.protocol": "PLAINTEXT"}
         self._own_dir = work_dir is None
         self.work_dir = work_dir or Path(tempfile.mkdtemp(prefix=f"twinlog-{name}-"))
-        command = jvm_command(heap, jit, "kafka.Kafka", version)
+        counts = self.counts or (self.work_dir / "counts" if counted else None)
+        if counts is not None:
+            counts.mkdir(parents=True, exist_ok=True)
+        jars = [] if counts is None else [counter_jar()]
+        command = jvm_command(heap, jit, "kafka.Kafka", version, more=jars)
         self.brokers = {
             node: Broker(
                 f"{name}-{node}",
@@ -86,7 +95,7 @@ class KafkaCluster:
                 self.work_dir / f"node-{node}",
                 command,
                 version,
-                jmx=jmx,
+                counts and counts / f"{name}-{node}.{self.cluster_id}",
             )
             for node in range(1, nodes + 1)
         }

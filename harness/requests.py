@@ -1,28 +1,122 @@
-"""How many requests of each kind a cluster has answered since it was started, by the brokers' own count."""
+"""How many requests a cluster has answered, by the brokers' own count, and whether somebody asks without pause."""
 
 from __future__ import annotations
 
-import re
+import time
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 from harness.cluster import KafkaCluster
-from harness.tools import JMX, run_tool
+from harness.errors import HarnessError
+from harness.request_counter import Sample, read_samples
+from harness.wait import wait_for
 
-_BEANS = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*,version=*"
-_FIGURE = re.compile(r'request=(\w+),.*:Count"?[=,]"?(\d+)')
+DEADLINE_S = 30.0
+MOST_PER_S = 50.0
+LASTS_S = 2.0
+"""Setting up a test asks a lot within a second; what goes on for longer is a loop."""
+LEAST_BYTES = 20
+"""Of records for each request that is there for the sake of records; an answer with one record has more."""
+_FOR_RECORDS = frozenset(
+    [
+        *("Produce", "FetchConsumer", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+        *("WriteTxnMarkers", "OffsetCommit", "DeleteRecords"),
+    ]
+)
+_AMONG_BROKERS = frozenset(["FetchFollower"])
 
 
 def requests(cluster: KafkaCluster) -> Counter[str]:
-    """Requests by API, such as `Metadata`, of all nodes; the cluster must have been made with `jmx=True`.
+    """Requests by API, such as `Metadata`, of all nodes since they were started; the cluster must count them.
 
-    Starts a JVM for each node: a second or two. Raises HarnessError.
+    Waits for the next count of each running node, half a second. Raises HarnessError.
     """
     counted: Counter[str] = Counter()
+    now = time.time()
     for broker in cluster.brokers.values():
-        url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{broker.ports.jmx}/jmxrmi"
-        arguments = ["--jmx-url", url, "--object-name", _BEANS, "--attributes", "Count", "--one-time"]
-        for line in run_tool(JMX, [*arguments, "--report-format", "properties"]).splitlines():
-            figure = _FIGURE.search(line)
-            if figure is not None:
-                counted[figure[1]] += int(figure[2])
+        if broker.counts is None:
+            raise HarnessError(f"cluster {cluster.name} was made without counted=True.")
+        found = _whole(broker.counts)
+        if broker.process.alive:
+            file = broker.counts
+            wait_for(lambda file=file: _last(file) > now, DEADLINE_S, f"{broker.process.name} counts")  # type: ignore[misc]
+            found = _whole(broker.counts)
+        for sample in found:
+            counted.update(sample.requests)
     return counted
+
+
+def _whole(file: Path) -> list[Sample]:
+    if not file.is_file():
+        return []
+    with file.open(encoding="ascii") as lines:
+        return list(read_samples(lines))
+
+
+def _last(file: Path) -> float:
+    found = _whole(file)
+    return found[-1].at if found else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AskingLoop:
+    """Somebody asked one broker for the same without pause, and no records moved."""
+
+    broker: str
+    kind: str
+    seconds: float
+    requests: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.broker}: {self.requests} {self.kind} requests within {self.seconds:.1f} s, "
+            f"{self.requests / self.seconds:.0f} a second, and no records for them"
+        )
+
+
+def find_loops(broker: str, samples: Iterable[Sample]) -> list[AskingLoop]:
+    """Stretches of two seconds and more in which each sample has more than 50 requests a second of one kind.
+
+    Requests that carry records, or are made because of them, do not count where at least 20 bytes of records moved for
+    each. Brokers that copy from each other are left out.
+    """
+    open_: dict[str, AskingLoop] = {}
+    found: list[AskingLoop] = []
+    for sample in samples:
+        busy = {kind for kind in sample.requests if _in_vain(kind, sample)}
+        found.extend(open_.pop(kind) for kind in set(open_) - busy)
+        for kind in busy:
+            so_far = open_.get(kind, AskingLoop(broker, kind, 0.0, 0))
+            seconds, count = so_far.seconds + sample.seconds, so_far.requests + sample.requests[kind]
+            open_[kind] = AskingLoop(broker, kind, seconds, count)
+    return [loop for loop in [*found, *open_.values()] if loop.seconds >= LASTS_S]
+
+
+def _in_vain(kind: str, sample: Sample) -> bool:
+    count = sample.requests[kind]
+    if kind in _AMONG_BROKERS or count <= MOST_PER_S * sample.seconds:
+        return False
+    return kind not in _FOR_RECORDS or sample.data < LEAST_BYTES * count
+
+
+class LoopWatch:
+    """Looks at what all brokers of a directory have counted since it looked last, those that have ended included."""
+
+    def __init__(self, counts: Path) -> None:
+        self._counts = counts
+        self._files: dict[Path, IO[str]] = {}
+
+    def look(self) -> list[AskingLoop]:
+        loops: list[AskingLoop] = []
+        for path in sorted(self._counts.glob("*")):
+            if path not in self._files:
+                self._files[path] = path.open(encoding="ascii")
+            loops += find_loops(path.stem, read_samples(self._files[path]))
+        return loops
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()

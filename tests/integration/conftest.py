@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import USERS, KafkaCluster
+from harness.requests import LoopWatch
 from tests.integration.copying import CopyFlow
 from tests.integration.running import RunTwinlog
 
@@ -38,6 +39,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.path.stem.removeprefix("test_") in LONGEST else 1
 
     items.sort(key=turn)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loop_watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopWatch]:
+    """Every cluster that a test makes counts its requests from now on."""
+    KafkaCluster.counts = tmp_path_factory.mktemp("counts")
+    watch = LoopWatch(KafkaCluster.counts)
+    yield watch
+    watch.close()
+
+
+@pytest.fixture(autouse=True)
+def no_loop(loop_watch: LoopWatch) -> Iterator[None]:
+    """Fails a test in which somebody asks a broker for the same without pause, see `harness.requests.find_loops`."""
+    loop_watch.look()
+    yield
+    loops = loop_watch.look()
+    assert not loops, "\n".join(map(str, loops))
 
 
 @pytest.fixture(scope="session")

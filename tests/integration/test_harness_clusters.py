@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from harness.errors import HarnessError
 from harness.groups import commit_offsets, group_offsets, groups
 from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, numbered, produce
-from harness.requests import requests
+from harness.requests import LoopWatch, requests
 from harness.tools import dump_log
 from harness.topics import create_topic, delete_records, delete_topic, offsets, set_topic_config, topic_config, topics
 from harness.wait import wait_for
@@ -38,7 +41,7 @@ INTERNAL_TOPICS = (
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[KafkaCluster]:
     """One that may be broken; every test leaves it running."""
-    with KafkaCluster("fragile", heap="256m", jmx=True) as cluster:
+    with KafkaCluster("fragile", heap="256m", counted=True) as cluster:
         yield cluster
 
 
@@ -161,6 +164,26 @@ def test_requests_are_counted_by_the_broker(own_cluster: KafkaCluster, topic_nam
     assert made["CreateTopics"] == 2
     assert 1 <= made["Produce"] <= 5
     assert made["DeleteTopics"] == 0
+
+
+def test_asking_without_pause_is_found(own_cluster: KafkaCluster, loop_watch: LoopWatch) -> None:
+    # ApiVersions 0 without a client id; the answer says how long it is.
+    question = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    requests(own_cluster)
+    assert loop_watch.look() == []
+
+    with socket.create_connection(("127.0.0.1", own_cluster.brokers[1].ports.plaintext)) as line:
+        answers = line.makefile("rb")
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            line.sendall(question)
+            answers.read(*struct.unpack(">i", answers.read(4)))
+
+    requests(own_cluster)
+    (loop,) = loop_watch.look()
+    assert (loop.broker, loop.kind) == ("fragile-1", "ApiVersions")
+    assert loop.seconds >= 2
+    assert loop.requests > 100
 
 
 def test_groups_and_acls_come_back_as_they_were_written(own_cluster: KafkaCluster, topic_name: str) -> None:
