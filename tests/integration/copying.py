@@ -43,8 +43,8 @@ def flow_settings(
     **others: Any,
 ) -> FlowSettings:
     """A flow north->south over the plaintext listeners; the mappings and `others` replace defaults of the settings."""
-    reading = ClientSettings((source.bootstrap,), client_id="twinlog-test-consumer")
-    writing = ClientSettings((target.bootstrap,), client_id="twinlog-test-producer")
+    reading = ClientSettings(tuple(source.bootstrap.split(",")), client_id="twinlog-test-consumer")
+    writing = ClientSettings(tuple(target.bootstrap.split(",")), client_id="twinlog-test-producer")
     settings = FlowSettings(
         source=SOURCE,
         target=TARGET,

@@ -47,6 +47,10 @@ class FetchSession:
         self._id = 0
         self._epoch = 0 if self._kept else -1
         self._known: dict[TopicPartition, FetchPosition] = {}
+        """What the broker has in its session. It answers a partition that it refuses again and again, at once, until it
+        is told to forget it."""
+        self._refused: set[TopicPartition] = set()
+        """Those that were refused last: they are said again, because the broker keeps none of them current."""
 
     async def fetch(
         self,
@@ -66,8 +70,11 @@ class FetchSession:
             ask: Mapping[TopicPartition, FetchPosition] = wanted
             forgotten: list[TopicPartition] = []
         else:
-            ask = {part: at for part, at in wanted.items() if self._known.get(part) != at}
-            forgotten = [part for part in self._known if part not in wanted]
+            ask = {part: at for part, at in wanted.items() if self._known.get(part) != at or part in self._refused}
+            # A topic made anew is another one to the broker, which would go on answering for the one that is gone.
+            forgotten = [
+                part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
+            ]
         request = RawFetch(
             API_VERSION=self._client.fetch_version,
             max_wait_ms=max_wait_ms,
@@ -98,6 +105,7 @@ class FetchSession:
             self._id = response.session_id
             self._epoch = 1 if self._epoch == 2**31 - 1 else self._epoch + 1
             self._known = dict(wanted)
+            self._refused.clear()
         else:
             self._reset()
         return self._answers(response, names)
@@ -112,8 +120,7 @@ class FetchSession:
                 partition = TopicPartition(name, part.partition)
                 found.append(Fetched(partition, part))
                 if part.error != Code.NONE:
-                    # Say it again next time: the broker keeps no failed partition current.
-                    self._known.pop(partition, None)
+                    self._refused.add(partition)
         return found
 
     def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:

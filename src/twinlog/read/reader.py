@@ -5,6 +5,7 @@ A partition is asked of its leader, or of a replica in our rack that the leader 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,7 +20,18 @@ from twinlog.settings import ConsumerSettings
 from twinlog.types import TopicName, TopicPartition
 
 SHORT_WAIT_MS = 10
-"""Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long."""
+"""Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long. It
+grows by a millisecond for every `HELD_SHARE` that none was acknowledged: a target that is gone is no reason to ask the
+source a hundred times a second."""
+
+HELD_SHARE = 4
+
+LEAST_WAIT_MS = 25
+"""With less to wait for records a broker would be asked again and again; a record ends the wait in any case."""
+
+EMPTY_ANSWERS = 3
+"""So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
+so whatever the reason is, it must not become a loop."""
 
 MAX_FETCH_BYTES = 16 << 20
 """Upper limit of one answer: two of them and what is in flight bound a task's memory."""
@@ -123,18 +135,21 @@ class SourceReader:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
+        empty = 0
         while not self._stopped:
             self._choose(node, poll)
             wanted = poll.wanted
             if not wanted:
                 await poll.wake.wait()
                 continue
-            wait_ms = settings.fetch_max_wait_ms
+            asked_at = time.monotonic()
+            wait_ms = poll.patience_ms(asked_at, max(LEAST_WAIT_MS, settings.fetch_max_wait_ms))
             try:
                 answers = await session.fetch(
                     wanted,
-                    max_wait_ms=min(SHORT_WAIT_MS, wait_ms) if poll.held_back else wait_ms,
-                    min_bytes=settings.fetch_min_bytes,
+                    max_wait_ms=wait_ms,
+                    # Of a broker that need not wait for any the same is true.
+                    min_bytes=max(1, settings.fetch_min_bytes),
                     max_bytes=min(MAX_FETCH_BYTES, settings.fetch_max_bytes),
                     rack=self._nearest.rack,
                 )
@@ -150,7 +165,9 @@ class SourceReader:
                 await self._loop.sleep(backoff.failed())
                 continue
             self.trouble = None
-            settled = True
+            early = time.monotonic() - asked_at < wait_ms / 2000
+            empty = empty + 1 if early and not any(fetched.answer.records for fetched in answers) else 0
+            settled = empty <= EMPTY_ANSWERS
             for fetched in answers:
                 asked = wanted.get(fetched.partition)
                 if asked is not None and not self._stopped:
@@ -197,16 +214,13 @@ class SourceReader:
                 poll.wanted.pop(partition, None)
             else:
                 poll.wanted[partition] = position
-            if position is None and cursor is not None and cursor.held_back:
-                poll.held_back.add(partition)
-            else:
-                poll.held_back.discard(partition)
+            poll.hold_back(partition, position is None and cursor is not None and cursor.held_back)
 
 
 class _Poll:
     """What one broker is asked for: `wanted` positions, `held_back` partitions that will want more any moment."""
 
-    __slots__ = ("changed", "held_back", "rebuild", "wake", "wanted")
+    __slots__ = ("_held_since", "changed", "held_back", "rebuild", "wake", "wanted")
 
     def __init__(self, loop: Loop) -> None:
         self.wake: Signal = loop.signal()
@@ -214,3 +228,20 @@ class _Poll:
         self.changed: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, FetchPosition] = {}
         self.held_back: set[TopicPartition] = set()
+        self._held_since = 0.0
+
+    def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
+        """Note whether a partition waits for its appends."""
+        if held_back == (partition in self.held_back):
+            return
+        self._held_since = time.monotonic()
+        if held_back:
+            self.held_back.add(partition)
+        else:
+            self.held_back.discard(partition)
+
+    def patience_ms(self, now: float, most_ms: int) -> int:
+        """How long the broker may wait for records."""
+        if not self.held_back:
+            return most_ms
+        return min(most_ms, max(SHORT_WAIT_MS, int((now - self._held_since) * 1000 / HELD_SHARE)))

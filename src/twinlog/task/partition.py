@@ -209,6 +209,7 @@ class PartitionCopy:
         else:
             self.trouble = f"source: {faults.name_of(code)}"
             self._refusals += 1
+            self.paused = True
             self._hooks.pause(self, self._refusals)
 
     # Append.

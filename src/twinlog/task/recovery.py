@@ -48,8 +48,7 @@ class Recovery:
         """Partitions that are being checked."""
 
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
-        """The source refused a fetch for now: look for its leader, and ask again after a while."""
-        part.paused = True
+        """The source refused a fetch of a partition that paused: look for its leader, and ask again after a while."""
         self._refresh_source()
         client = self._settings.consumer.client
         await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
