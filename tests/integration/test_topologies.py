@@ -268,3 +268,47 @@ def test_one_into_many_and_a_hub(three: Clusters, topic_name: str) -> None:
             },
             flows.check,
         )
+
+
+def marked(three: Clusters, piece: str, alias: str) -> str:
+    """Make one more topic: once it has been copied, the flow has looked at all others again."""
+    later = f"later-{piece}"
+    create_topic(three[alias], later)
+    produce(three[alias], later, made_in(alias, later, range(1)))
+    return later
+
+
+@pytest.mark.parametrize("in_one_file", [True, False])
+def test_both_active_with_two_separators(
+    three: Clusters, topic_name: str, caplog: pytest.LogCaptureFixture, *, in_one_file: bool
+) -> None:
+    """Nothing comes back; where neither host knows of the other, it comes back once and no further."""
+    caplog.set_level("INFO", "twinlog")
+    there = between(three, f"{WEST}->{EAST}", topics=(f".*{topic_name}",))
+    back = between(three, f"{EAST}->{WEST}", topics=(f".*{topic_name}",), separator="_")
+    create_topic(three[WEST], topic_name)
+    produce(three[WEST], topic_name, made_in(WEST, topic_name, range(10)))
+    with ExitStack() as stack:
+        hosts = [[there, back]] if in_one_file else [[there], [back]]
+        running = [stack.enter_context(Together(flows)) for flows in hosts]
+
+        def check() -> None:
+            for one in running:
+                one.check()
+
+        def expected(*names: str) -> dict[str, Contents]:
+            found: dict[str, Contents] = {WEST: {}, EAST: {}}
+            for name in names:
+                made = values(WEST, name, 10 if name == topic_name else 1)
+                found[WEST] |= {name: made} if in_one_file else {name: made, f"{EAST}_{WEST}.{name}": made}
+                found[EAST][f"{WEST}.{name}"] = made
+            return found
+
+        arrive(three, topic_name, expected(topic_name), check)
+        later = marked(three, topic_name, WEST)
+        arrive(three, topic_name, expected(topic_name, later), check)
+    if in_one_file:
+        assert f"as other flows of the file name their copies so: {WEST}.{topic_name}" in caplog.text
+    else:
+        assert f"not mirrored: {EAST}_{WEST}.{topic_name}" in caplog.text
+        assert "brought back under another naming" in caplog.text

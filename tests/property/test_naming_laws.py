@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from itertools import permutations
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlog.flows.circles import returning
+from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.flows.topology import Topology
 from twinlog.types import Alias, TopicName
 
 SEPARATORS = st.sampled_from([".", "_", "-", "--", ".-"])
@@ -54,3 +59,27 @@ def test_own_internal_topics_are_never_mirrored(separator: str, follows: bool, a
     assert policy.is_internal(policy.offset_syncs_topic(Alias(alias)))
     assert policy.is_internal(policy.checkpoints_topic(Alias(alias)))
     assert policy.is_checkpoints(policy.checkpoints_topic(Alias(alias)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_whatever_flows_there_are_topics_come_to_an_end(data: st.DataObject) -> None:
+    ways = data.draw(st.lists(st.sampled_from(list(permutations("abc", 2))), min_size=1, unique=True))
+    flows = []
+    for source, target in ways:
+        separator = data.draw(SEPARATORS)
+        policy = ReplicationPolicy(separator, separator)
+        if data.draw(st.integers(0, 3)) == 0:
+            policy = IdentityPolicy(separator, separator, Alias(source))
+        flows.append(Topology(Alias(source), Alias(target), policy, TopicFilter()))
+    clusters = {alias: {TopicName(f"{alias}t")} for alias in "abc"}
+    for _ in range(20):
+        before = {alias: set(topics) for alias, topics in clusters.items()}
+        for flow in flows:
+            for topic in before[flow.source]:
+                if flow.mirrors(topic) and returning(flow, topic, flows) is None:
+                    clusters[flow.target].add(flow.remote_name(topic))
+        if clusters == before:
+            return
+        assert max(map(len, clusters.values())) < 100
+    raise AssertionError(f"topics spread without an end: {clusters}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
 from twinlog.config.keys import CONNECTOR
+from twinlog.config.loops import warn_of_loops
 from twinlog.config.model import MirrorConfig
 from twinlog.config.place import Pair
 from twinlog.config.properties import read_properties
@@ -48,13 +49,13 @@ def load(
     here = {(flow.source, flow.target): flow for flow in flows if flow.enabled}
     every = list(permutations(found.aliases, 2))
     # What is wrong with a flow of another host is that host's business.
-    elsewhere = {
-        pair: build_flow(resolve_flow(found, *pair), file, Problems([]), [], enabled=True)
-        for pair in _enabled(found, [pair for pair in every if pair not in pairs], Problems([]))
-    }
+    others = _enabled(found, [pair for pair in every if pair not in pairs], Problems([]))
+    layers |= {pair: resolve_flow(found, *pair) for pair in others}
+    elsewhere = {pair: build_flow(layers[pair], file, Problems([]), [], enabled=True) for pair in others}
     all_enabled = [flow for pair in every if (flow := here.get(pair) or elsewhere.get(pair)) is not None]
     warn_of_circles(all_enabled, found.warnings)
     warn_of_rivals(all_enabled, found.warnings)
+    warn_of_loops(all_enabled, {"->".join(pair): layers[pair] for pair in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     if problems.all():

@@ -25,6 +25,11 @@ class Topology:
     topics: TopicFilter
     heartbeats: bool = True
 
+    @property
+    def name(self) -> str:
+        """`source->target`, as in a file."""
+        return f"{self.source}->{self.target}"
+
     def mirrors(self, topic: TopicName) -> bool:
         """Whether the flow mirrors `topic` of its source."""
         return self.refusal(topic) is None

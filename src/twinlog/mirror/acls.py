@@ -8,7 +8,7 @@ the target is asked first, and the name `*`, which means all topics, is not carr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
@@ -17,6 +17,7 @@ from twinlog.kafka.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.settings import FlowSettings
 from twinlog.topics import listed
+from twinlog.types import TopicName
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +37,20 @@ def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
 
 
 class AclSync:
-    """The rights on one flow's remote topics; `run` looks once."""
+    """The rights on one flow's remote topics; `run` looks once.
 
-    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    `left_out` says of a topic of the source whether the flow leaves it out for the sake of other flows.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        left_out: Callable[[TopicName], bool] = lambda _: False,
+    ) -> None:
         self._settings = settings
+        self._left_out = left_out
         self._topology = topology_of(settings)
         self._source = source
         self._target = target
@@ -56,7 +67,9 @@ class AclSync:
             return
         self._say_what_stays(there)
         wanted = dict.fromkeys(
-            remote for remote in (remote_acl(self._topology, acl) for acl in there) if remote is not None
+            remote
+            for acl in there
+            if (remote := remote_acl(self._topology, acl)) is not None and not self._left_out(TopicName(acl.topic))
         )
         if not wanted:
             return

@@ -58,6 +58,8 @@ class MirroredTopics:
         self._refused: dict[TopicName, str] = {}
         self._retry_at: dict[TopicName, float] = {}
         self._left_out: dict[TopicName, str] = {}
+        self._target_topics: Mapping[TopicName, Topic] = {}
+        self._brought_back: dict[TopicName, str] = {}
         self._looked = False
         self._said_idle = False
 
@@ -68,7 +70,7 @@ class MirroredTopics:
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
-        changes = self._without_left_out(compare(self._topology, source, target))
+        changes = self._without_left_out(compare(self._topology, source, target), target)
         create = self._due(changes.create)
         grow = self._due(changes.grow)
         self._note(create, self._mirror.create(create) if create else {})
@@ -84,6 +86,7 @@ class MirroredTopics:
             for pair in changes.pairs
         }
         self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
+        self._target_topics = target
         self.partitions = remote
 
     def topic_id(self, topic: TopicName) -> str | None:
@@ -93,6 +96,10 @@ class MirroredTopics:
     def limit(self, remote: TopicName) -> int:
         """The largest batch that a remote topic takes, in bytes."""
         return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
+
+    def leaves_out(self, topic: TopicName) -> bool:
+        """Whether the name of a source topic, which need not exist, says that it would be copied in a circle."""
+        return self._rivals.tells_a_circle(topic, self._target_topics)
 
     def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
         """Settings of remote topics were changed: what was known of these is looked up again when it is needed."""
@@ -143,8 +150,18 @@ class MirroredTopics:
             self._refused[pair.remote] = refusal.text
             self._retry_at[pair.remote] = time.monotonic() + RETRY_S
 
-    def _without_left_out(self, changes: Changes) -> Changes:
-        left_out = self._rivals.refusals(changes.pairs)
+    def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
+        brought_back = self._rivals.brought_back(changes.pairs)
+        fresh = [topic for topic in brought_back if topic not in self._brought_back]
+        if fresh:
+            log.info(
+                "%s: not mirrored, as other flows of the file name their copies so: %s",
+                self._settings.name,
+                listed(fresh),
+            )
+        self._brought_back = brought_back
+        changes = changes.without(brought_back)
+        left_out = self._rivals.refusals(changes.pairs, target)
         reasons: dict[str, list[TopicName]] = defaultdict(list)
         for topic, reason in left_out.items():
             if self._left_out.get(topic) != reason:
@@ -176,7 +193,8 @@ class MirroredTopics:
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
         if not {pair.source.name for pair in changes.pairs}.intersection(seen) and not self._said_idle:
             self._said_idle = True
-            reasons = [f"{name}: {self._left_out.get(name) or self._topology.refusal(name)}" for name in seen[:3]]
+            left_out = {**self._left_out, **self._brought_back}
+            reasons = [f"{name}: {left_out.get(name) or self._topology.refusal(name)}" for name in seen[:3]]
             log.warning(
                 "%s: none of the %d topics that can be seen on %s is mirrored%s",
                 settings.name,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.flows.circles import circle
+from twinlog.flows.circles import Return, returning
+from twinlog.flows.echoes import echo
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.offsets.store import PositionStore
@@ -64,32 +65,60 @@ class Rivals:
         self._target = target
         self._positions = positions
         self._rivals = [_Rival(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)]
-        self._circles: dict[TopicName, str | None] = {}
+        self._returns: dict[TopicName, Return | None] = {}
 
-    def refusals(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
-        """Why the flow must not mirror some source topics, by their names. Raises ClusterError."""
+    def brought_back(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        """Source topics that another flow's naming says to have come from the target, each with the reason."""
+        found = {}
+        for name in (pair.source.name for pair in pairs):
+            back = self._returning(name)
+            if back is not None and back.brought_by is not None:
+                by = back.brought_by
+                found[name] = f"it came from the target cluster {self._flow.target}, as {by.name} names its copies"
+        return found
+
+    def refusals(self, pairs: Sequence[Pair], remotes: Container[TopicName]) -> dict[TopicName, str]:
+        """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
+
+        Raises ClusterError.
+        """
         found: dict[TopicName, str] = {}
-        for pair in pairs:
-            name = pair.source.name
-            if name not in self._circles:
-                self._circles[name] = self._circle(name)
-            reason = self._circles[name]
+        for name in (pair.source.name for pair in pairs):
+            reason = self._circle(name) or self._echo(name, remotes)
             if reason is not None:
                 found[name] = reason
         for rival in self._rivals:
             found.update(self._lost_to(rival, [pair for pair in pairs if pair.source.name not in found]))
         return found
 
+    def tells_a_circle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether the flow must not copy what bears the name of a source topic, for it would go in a circle."""
+        return self._returning(topic) is not None or echo(self._topology, topic, remotes) is not None
+
     def close(self) -> None:
         for rival in self._rivals:
             rival.close()
 
     def _circle(self, topic: TopicName) -> str | None:
-        way = circle(self._topology, topic, self._all)
-        if not way:
+        back = self._returning(topic)
+        if back is None or back.brought_by is not None:
             return None
-        flows = ", ".join(f"{flow.source}->{flow.target}" for flow in way)
+        flows = ", ".join(flow.name for flow in back.way)
         return f"the flows {flows} would copy it in a circle for ever; let `topics` of one of them leave it out"
+
+    def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
+        heard = echo(self._topology, topic, remotes)
+        if heard is None:
+            return None
+        return (
+            f"{heard}, and would be copied in a circle for ever; use one replication.policy.separator and one "
+            "replication.policy.class for both directions, or, if it is a topic of its own, write its name in `topics`"
+        )
+
+    def _returning(self, topic: TopicName) -> Return | None:
+        if topic not in self._returns:
+            self._returns[topic] = returning(self._topology, topic, self._all)
+        return self._returns[topic]
 
     def _lost_to(self, rival: _Rival, pairs: Sequence[Pair]) -> dict[TopicName, str]:
         theirs = rival.sources_of({pair.remote for pair in pairs})

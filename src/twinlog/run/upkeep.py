@@ -44,7 +44,7 @@ def begin_keeping_in_step(
     )
     jobs.begin(
         "carry ACLs over",
-        AclSync(settings, source, target).run,
+        AclSync(settings, source, target, topics.leaves_out).run,
         settings.sync_topic_acls_interval_s,
         way_out=f"{settings.name}.sync.topic.acls.enabled = false leaves them as they are",
     )

@@ -114,3 +114,43 @@ def test_two_flows_that_name_one_remote_topic(tmp_path: Path, more: str, words: 
     )
     said = [warning for warning in read(tmp_path, text).warnings if "both would write" in warning]
     assert [one[: len(words or "")] for one in said] == ([] if words is None else [words])
+
+
+BOTH = BASE + "b->a.enabled = true\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            "b->a.replication.policy.separator = _\n",
+            "mm2.properties:6: b->a.replication.policy.separator: the flows a->b, b->a do not call remote topics alike",
+        ),
+        ("b->a.replication.policy.separator = _\n", "(orders, a.orders, b_a.orders, ...)"),
+        ("b->a.replication.policy.separator = _\na->b.topics = t, u\nb->a.topics = a[.]t\n", None),
+        ("b->a.replication.policy.separator = _\na->b.topics = sales.*\nb->a.topics = .*sales\n", None),
+        ("b->a.replication.policy.separator = _\na->b.topics = .*sales\nb->a.topics = a.*\n", "(sales, a.sales"),
+        ("b->a.replication.policy.separator = .\n", None),
+        ("replication.policy.separator = _\n", None),
+    ],
+)
+def test_flows_that_do_not_know_each_others_copies(tmp_path: Path, more: str, words: str | None) -> None:
+    heartbeats = "a->b.heartbeats.replication.enabled = false\nb->a.heartbeats.replication.enabled = false\n"
+    warnings = [one for one in read(tmp_path, BOTH + more + heartbeats).warnings if "in a circle" in one]
+    assert len(warnings) == (words is not None)
+    assert (words or "") in "".join(warnings)
+
+
+def test_a_ring_that_a_flow_of_another_host_closes(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        "a->b.enabled = true\nb->c.enabled = true\nc->a.enabled = true\n"
+        "b->c.replication.policy.separator = _\nc->a.replication.policy.separator = -\n"
+    )
+    for targets in (["a"], ["b"], None):
+        (warning,) = (one for one in load(file, targets).warnings if "in a circle" in one)
+        assert "c->a.replication.policy.separator" in warning
+    file.write_text(f"{file.read_text()}replication.policy.class = {IDENTITY}\n")
+    (warning,) = (one for one in load(file).warnings if "in a circle" in one)
+    assert "they are left out" in warning

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
-from twinlog.flows.circles import circle
+from twinlog.flows.circles import circle, returning
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
@@ -27,7 +28,7 @@ def spread(flows: Sequence[Topology], **made: str) -> dict[str, set[str]]:
         before = {alias: set(topics) for alias, topics in clusters.items()}
         for one in flows:
             for topic in map(TopicName, before[one.source]):
-                if one.mirrors(topic) and not circle(one, topic, flows):
+                if one.mirrors(topic) and not returning(one, topic, flows):
                     clusters[one.target].add(one.remote_name(topic))
         if clusters == before:
             return clusters
@@ -104,7 +105,66 @@ def test_what_only_leads_into_a_circle_is_not_one() -> None:
     assert circle(ring[0], TopicName("t"), [*ring, leading]) == tuple(ring)
 
 
-def test_flows_that_disagree_on_the_separator_do_not_grow_names_for_ever() -> None:
+def test_flows_that_disagree_on_the_separator_know_each_others_copies() -> None:
     flows = [flow("a->b", separator="."), flow("b->a", separator="_")]
     assert circle(flows[0], TopicName("t"), flows) == tuple(flows)
-    spread(flows, a="t", b="u")
+    # As they would with one separator.
+    assert spread(flows, a="t", b="u") == {"a": {"t", "b_u"}, "b": {"u", "a.t"}}
+    # What an earlier version or MirrorMaker 2 left behind goes nowhere either.
+    assert spread(flows, a="b_a.t", b="a.b_u") == {"a": {"b_a.t"}, "b": {"a.b_u"}}
+    # Each flow is told the same by settings that it read itself.
+    again = [flow("a->b", separator="."), flow("b->a", separator="_")]
+    assert circle(again[0], TopicName("t"), flows) == tuple(flows)
+    assert returning(again[1], TopicName("a.t"), flows) is not None
+
+
+def test_a_ring_of_three_separators_ends_where_it_began() -> None:
+    ring = [flow("a->b"), flow("b->c", separator="_"), flow("c->a", separator="-")]
+    assert circle(ring[0], TopicName("t"), ring) == tuple(ring)
+    assert spread(ring, a="t", b="u") == {"a": {"t", "c-b_u"}, "b": {"u", "a.t"}, "c": {"b_a.t", "b_u"}}
+
+
+def test_only_what_a_flow_would_really_have_copied_is_taken_for_its_copy() -> None:
+    flows = [flow("a->b", "t", "b_.*"), flow("b->a", "a.*", "u", separator="_")]
+    assert spread(flows, a="t", b="u") == {"a": {"t", "b_u"}, "b": {"u", "a.t"}}
+    # a->b would never have made this one.
+    found = spread(flows, b="a.other")
+    assert found["a"] == {"b_a.other"}
+
+
+def test_a_name_that_grows_no_further_than_its_topics_is_no_circle() -> None:
+    flows = [flow("a->b", "t"), flow("b->a", "a.t", separator="_")]
+    assert circle(flows[0], TopicName("t"), flows) == ()
+    assert spread(flows, a="t") == {"a": {"t", "b_a.t"}, "b": {"a.t"}}
+
+
+class Deaf(ReplicationPolicy):
+    """A class of the user's that never tells where a topic came from."""
+
+    def source_alias(self, topic: TopicName) -> Alias | None:
+        return None
+
+    def upstream_name(self, topic: TopicName) -> TopicName | None:
+        return None
+
+
+def by_class(name: str, policy: ReplicationPolicy) -> Topology:
+    source, target = (Alias(alias) for alias in name.split("->"))
+    return Topology(source, target, policy, TopicFilter())
+
+
+def test_classes_of_ones_own() -> None:
+    deaf = [by_class("a->b", Deaf()), by_class("b->a", Deaf())]
+    # Nothing tells a copy from an original: each flow leaves the topic out, as where names are kept.
+    assert spread(deaf, a="t", b="u") == {"a": {"t"}, "b": {"u"}}
+    half = [flow("a->b"), by_class("b->a", Deaf("-", "-"))]
+    assert circle(half[0], TopicName("t"), half) == tuple(half)
+    assert spread(half, a="t", b="u") == {"a": {"t", "b-u"}, "b": {"u", "a.t", "a.b-u"}}
+
+
+def test_a_mesh_of_flows_is_searched_in_no_time() -> None:
+    names = "abcdefgh"
+    mesh = [flow(f"{one}->{other}") for one in names for other in names if one != other]
+    assert circle(mesh[0], TopicName("t"), mesh) == ()
+    mixed = [flow(f"{one}->{other}", separator="._-"[at % 3]) for at, (one, other) in enumerate(permutations(names, 2))]
+    assert circle(mixed[0], TopicName("t"), mixed) != ()

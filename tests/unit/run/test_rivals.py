@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.run.rivals import first_to_write, may_meet
+from twinlog.plan.changes import Pair
+from twinlog.run.rivals import Rivals, first_to_write, may_meet
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.types import Alias
+from twinlog.topics import Topic
+from twinlog.types import Alias, TopicName
 
 CLIENT = ClientSettings(("nowhere:9092",))
 
@@ -45,3 +47,36 @@ def test_just_one_of_two_writes(*, copied: bool, other_copied: bool) -> None:
     assert first != second
     # Whoever began goes on; else the one that stands first in the file.
     assert first == (copied or not other_copied)
+
+
+class Target:
+    """A cluster of which the names of its topics are known."""
+
+    def topics(self) -> dict[TopicName, Topic]:
+        return {}
+
+
+def rivals(flow: FlowSettings, *flows: FlowSettings) -> Rivals:
+    return Rivals(flow, flows, Target(), None)  # type: ignore[arg-type]
+
+
+def pairs(*names: str) -> list[Pair]:
+    return [Pair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}")) for name in names]
+
+
+def test_two_separators_of_one_file() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    here = rivals(there, there, back)
+    assert set(here.brought_back(pairs("t", "b_t", "b_a.t"))) == {"b_t", "b_a.t"}
+    assert "as b->a names its copies" in here.brought_back(pairs("b_t"))["b_t"]
+    assert here.refusals(pairs("t"), ()) == {}
+    assert here.tells_a_circle(TopicName("b_t"), ())
+    assert set(rivals(back, there, back).brought_back(pairs("t", "a.t"))) == {"a.t"}
+
+
+def test_a_separator_of_another_file() -> None:
+    alone = flow("a", "b", "default")
+    here = rivals(alone, alone)
+    assert here.brought_back(pairs("b_a.t")) == {}
+    (reason,) = here.refusals(pairs("t", "b_a.t", "b_u"), {TopicName("a.t")}).values()
+    assert "the copy of a.t" in reason
