@@ -1,4 +1,4 @@
-"""A source broker is asked no more often than it has something to say: what it refuses makes no loop."""
+"""A source broker is asked only while it leads, and no more often than it has something to say."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flow(pair: KafkaCluster, target_cluster: KafkaCluster) -> Iterator[CopyFlow]
 
 @pytest.fixture
 def fetches(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """Answered fetches of copiers by broker."""
+    """Fetches of copiers by the broker that answered with anything but an error."""
     counted: Counter[int] = Counter()
 
     class CountedSession(FetchSession):
@@ -65,20 +65,24 @@ def create_on(cluster: KafkaCluster, topic: str, nodes: list[int]) -> None:
     wait_for(lambda: topics(cluster).get(topic) == len(nodes), DEADLINE_S, f"{topic} is there")
 
 
-def move(cluster: KafkaCluster, topic: str, partition: int, node: int) -> None:
-    """Reassign a partition to one node and wait until it leads there."""
+def move(cluster: KafkaCluster, topic: str, partition: int, nodes: list[int]) -> None:
+    """Reassign a partition to these nodes and wait until the first of them leads."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    try:
-        admin.alter_partition_reassignments({KafkaTopicPartition(topic, partition): [node]})
-    finally:
-        admin.close()
     watching = AdminClient(cluster.client_config())
 
     def moved() -> bool:
         found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition]
-        return bool(found.leader == node and found.replicas == [node])
+        if sorted(found.replicas) != sorted(nodes) or sorted(found.isrs) != sorted(nodes):
+            return False
+        if found.leader != nodes[0]:
+            admin.elect_leaders(0, {topic: [partition]}, raise_errors=False)
+        return bool(found.leader == nodes[0])
 
-    wait_for(moved, DEADLINE_S, f"{topic}-{partition} is on node {node} alone")
+    try:
+        admin.alter_partition_reassignments({KafkaTopicPartition(topic, partition): nodes})
+        wait_for(moved, DEADLINE_S, f"{topic}-{partition} is led by node {nodes[0]}", every_s=0.2)
+    finally:
+        admin.close()
 
 
 def assert_quiet(fetches: Counter[int]) -> None:
@@ -99,7 +103,7 @@ def test_a_partition_that_leaves_its_broker_is_forgotten_there(
     copier = flow.start(topic_name)
     flow.wait_until_caught_up(copier, topic_name)
 
-    move(flow.source, topic_name, 0, 2)
+    move(flow.source, topic_name, 0, [2])
     produce(flow.source, topic_name, numbered(20, start=20))
     flow.wait_until_caught_up(copier, topic_name)
 
@@ -133,3 +137,29 @@ def test_a_topic_made_anew_replaces_the_one_that_is_gone(
     assert copied == [one.value for one in numbered(20) + numbered(30, start=100)]
     produce(flow.source, other, numbered(20, start=20))
     flow.wait_until_caught_up(copier, other)
+
+
+def test_a_leader_that_was_replaced_is_not_read_as_if_it_led(
+    flow: CopyFlow, topic_name: str, fetches: Counter[int]
+) -> None:
+    flow.create(topic_name)
+    move(flow.source, topic_name, 0, [1, 2])
+    produce(flow.source, topic_name, numbered(20))
+    copier = flow.start(topic_name)
+    flow.wait_until_caught_up(copier, topic_name)
+    assert set(fetches) == {1}
+
+    move(flow.source, topic_name, 0, [2, 1])
+    written = 20
+
+    def read_there() -> bool:
+        nonlocal written
+        produce(flow.source, topic_name, numbered(5, start=written))
+        written += 5
+        flow.wait_until_caught_up(copier, topic_name)
+        return fetches[2] > 0
+
+    wait_for(read_there, DEADLINE_S, "the new leader is asked", every_s=0.1)
+    assert_quiet(fetches)
+    assert copier.events("gap") == []
+    assert seen(consume(flow.target, flow.remote(topic_name))) == seen(consume(flow.source, topic_name))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +22,7 @@ from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.connections import Connections
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.produce import ProduceAnswer, RawProduce
 from twinlog.kafka.reach import unreachable
 from twinlog.kafka.security import connection_options, principal
@@ -35,30 +35,6 @@ MAX_FRAME_BYTES = 256 << 20
 EARLIEST, LATEST = -2, -1
 _FETCH = 1
 _DEBUGGING_REPLICA = -2
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """Who serves a partition: broker node id and the epoch of its leadership (-1 unknown)."""
-
-    node: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
-    """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
-
-    `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
-    partition and are online.
-    """
-
-    name: TopicName
-    topic_id: uuid.UUID | None
-    leaders: Mapping[int, Leader]
-    error: int = 0
-    partitions: int = 0
-    replicas: Mapping[int, Collection[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -198,7 +174,10 @@ class ClusterClient:
         return answer.partitions
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
-        """Ask for leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders."""
+        """Ask for leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders.
+
+        A broker that is behind takes back no leader with a newer epoch.
+        """
         names = sorted(set(topics))
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
@@ -214,22 +193,8 @@ class ClusterClient:
             raise ClusterError(f"cluster {self.alias}: its metadata names no broker")
         self._control.cluster.update_metadata(response)
         found = {}
-        for topic in response.topics:
-            found[TopicName(topic.name)] = TopicMetadata(
-                name=TopicName(topic.name),
-                topic_id=topic.topic_id or None,
-                leaders={
-                    part.partition_index: Leader(part.leader_id, part.leader_epoch)
-                    for part in topic.partitions
-                    if part.leader_id >= 0
-                },
-                error=topic.error_code,
-                partitions=len(topic.partitions),
-                replicas={
-                    part.partition_index: set(part.replica_nodes) - set(part.offline_replicas or ())
-                    for part in topic.partitions
-                },
-            )
+        for topic in map(described, response.topics):
+            found[topic.name] = newest(self._topics.get(topic.name), topic)
         self._topics.update(found)
         return found
 
@@ -253,15 +218,17 @@ class ClusterClient:
         """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
 
         LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
-        leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). Partitions
-        whose leader is unknown or answers with a passing error are missing from the result. Raises RefusedError for a
-        missing permission.
+        leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
+        that no longer leads, or does not know yet that it does, says so (KIP-320). Partitions whose leader is unknown
+        or answers with a passing error are missing from the result. Raises RefusedError for a missing permission.
         """
-        by_node: dict[int, dict[TopicName, list[int]]] = {}
+        by_node: dict[int, dict[TopicName, list[tuple[int, int]]]] = {}
         for partition in partitions:
             leader = self.leader(partition)
             if leader is not None:
-                by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+                by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(
+                    (partition.partition, leader.epoch)
+                )
         kind = ListOffsetsRequest.ListOffsetsTopic
         found: dict[TopicPartition, int] = {}
         for node, topics in by_node.items():
@@ -272,8 +239,8 @@ class ClusterClient:
                     kind(
                         name=name,
                         partitions=[
-                            kind.ListOffsetsPartition(partition_index=part, current_leader_epoch=-1, timestamp=at)
-                            for part in parts
+                            kind.ListOffsetsPartition(partition_index=part, current_leader_epoch=epoch, timestamp=at)
+                            for part, epoch in parts
                         ],
                     )
                     for name, parts in topics.items()

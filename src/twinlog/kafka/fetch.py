@@ -33,7 +33,7 @@ class Fetched:
 class FetchSession:
     """The fetch session with one broker; not shared between coroutines.
 
-    With `kept` False the broker keeps no session: for a look at a few partitions.
+    With `kept` False the broker keeps no session: for a look at a few partitions, of their leaders.
     """
 
     def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
@@ -66,6 +66,8 @@ class FetchSession:
         A leader that is told our `rack` may send us to a replica near it instead (KIP-392).
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
+        if not self._kept:
+            wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
         if self._epoch <= 0:
             ask: Mapping[TopicPartition, FetchPosition] = wanted
             forgotten: list[TopicPartition] = []
@@ -109,6 +111,10 @@ class FetchSession:
         else:
             self._reset()
         return self._answers(response, names)
+
+    def _of_leader(self, partition: TopicPartition, at: FetchPosition) -> FetchPosition:
+        leader = self._client.leader(partition)
+        return at if leader is None else at._replace(leader_epoch=leader.epoch)
 
     def _answers(self, response: FetchAnswer, names: Mapping[uuid.UUID, TopicName]) -> list[Fetched]:
         found = []

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
-from twinlog.kafka.client import ClusterClient, TopicMetadata
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.partitioner import partition_for
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.settings import FlowSettings

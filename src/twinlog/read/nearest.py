@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from twinlog.kafka.client import ClusterClient, Leader
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.kafka.metadata import Leader
 from twinlog.types import TopicPartition
 
 SHUN_S = 10.0

@@ -213,7 +213,10 @@ class SourceReader:
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                poll.wanted[partition] = position
+                # With the epoch that is known a broker that leads no more says so, or it would be read as a follower.
+                leader = self._client.leader(partition)
+                epoch = -1 if leader is None else leader.epoch
+                poll.wanted[partition] = position._replace(leader_epoch=epoch)
             poll.hold_back(partition, position is None and cursor is not None and cursor.held_back)
 
 

@@ -93,7 +93,7 @@ class PartitionCopy:
         self.held_back = not self.paused and self.queue.queued_bytes >= READ_AHEAD_BYTES
         if self.paused or self.held_back:
             return None
-        return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, -1, self.topic_id)
+        return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, topic_id=self.topic_id)
 
     @property
     def fetch_offset(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.faults import Code
+from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import PositionWriter
 from twinlog.types import Alias, TopicName, TopicPartition

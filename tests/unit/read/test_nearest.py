@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.client import Leader
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import Fetched
 from twinlog.kafka.fetch_request import FetchPosition, RawFetch
 from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.metadata import Leader
 from twinlog.read import nearest
 from twinlog.read.nearest import NearestReplicas
 from twinlog.read.reader import SourceReader

@@ -1,0 +1,76 @@
+"""What a cluster says of a topic: who leads its partitions, and since when."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from twinlog.types import TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who serves a partition: broker node id and the epoch of its leadership (-1 unknown)."""
+
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
+
+    `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
+    partition and are online; `epochs` are those of the last leaders, also where there is none now.
+    """
+
+    name: TopicName
+    topic_id: uuid.UUID | None
+    leaders: Mapping[int, Leader]
+    error: int = 0
+    partitions: int = 0
+    replicas: Mapping[int, Collection[int]] = field(default_factory=dict)
+    epochs: Mapping[int, int] = field(default_factory=dict)
+
+
+def described(topic: Any) -> TopicMetadata:
+    """A topic out of a MetadataResponse."""
+    return TopicMetadata(
+        name=TopicName(topic.name),
+        topic_id=topic.topic_id or None,
+        leaders={
+            part.partition_index: Leader(part.leader_id, part.leader_epoch)
+            for part in topic.partitions
+            if part.leader_id >= 0
+        },
+        error=topic.error_code,
+        partitions=len(topic.partitions),
+        replicas={
+            part.partition_index: set(part.replica_nodes) - set(part.offline_replicas or ())
+            for part in topic.partitions
+        },
+        epochs={part.partition_index: part.leader_epoch for part in topic.partitions},
+    )
+
+
+def newest(before: TopicMetadata | None, found: TopicMetadata) -> TopicMetadata:
+    """What is known of a topic after `found` came: of each partition what has the newer leader epoch.
+
+    Any broker answers a question for metadata, also one that has not heard of a new leader yet (KIP-320, Kafka class
+    Metadata). A topic with another id is another topic, whose epochs begin anew.
+    """
+    if before is None or before.topic_id != found.topic_id:
+        return found
+    older = [part for part, epoch in found.epochs.items() if 0 <= epoch < before.epochs.get(part, -1)]
+    if not older:
+        return found
+    leaders, replicas, epochs = dict(found.leaders), dict(found.replicas), dict(found.epochs)
+    for part in older:
+        epochs[part] = before.epochs[part]
+        replicas[part] = before.replicas.get(part, ())
+        leaders.pop(part, None)
+        if part in before.leaders:
+            leaders[part] = before.leaders[part]
+    return replace(found, leaders=leaders, replicas=replicas, epochs=epochs)
