@@ -195,7 +195,7 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
     host = CopierHost(LeaseTicket(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0))
-    assert host.join(LeaseTicket(host._ticket.settings, driver.address, 1, 0))
+    assert host.join(LeaseTicket(host._ticket.settings, driver.address, 1, 0), threading.Event())
 
     def end() -> int:
         return offsets(copy_flow.target, remote)[1]

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from harness.wait import wait_for
 from twinlog.errors import TwinlogError
 from twinlog.plan.assignment import Slots
+from twinlog.run.bundle import Bundle
 from twinlog.run.desk import Desk
 from twinlog.run.flow import FlowRunner
 from twinlog.settings import FlowSettings
+from twinlog.task.grant import Share
 from twinlog.task.host import CopierHost, LeaseTicket
 from twinlog.task.wire import Line
 
@@ -34,15 +36,20 @@ class Worker:
         """One task: as `twinlog.spark.task` does it, tried again and again (Spark's query ends after four times)."""
         for _ in range(ATTEMPTS):
             try:
-                while self.host is None or not self.host.join(ticket):
-                    self.host = CopierHost(ticket)
-                    self.hosts += 1
-                while not self.host.wait(ticket.lease, 1.0):
-                    pass
+                self._hold(ticket)
             except TwinlogError as error:
                 self.errors.append(error)
             else:
                 return
+
+    def _hold(self, ticket: LeaseTicket) -> None:
+        over = threading.Event()
+        while self.host is None or not self.host.join(ticket, over):
+            self.host = CopierHost(ticket)
+            self.hosts += 1
+        over.wait()
+        if self.host.error is not None:
+            raise self.host.error
 
     @property
     def in_lease(self) -> bool:
@@ -74,6 +81,7 @@ class FlowWithoutSpark:
             settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None, flows=flows or (settings,)
         )
         self._desk = Desk("127.0.0.1", {settings.name: self.runner.leases})
+        self._desk.bundles[settings.name] = Bundle(settings.name, [self.runner.leases])
         self._stopping = threading.Event()
         self._planner = threading.Thread(target=self._plan, name="planner", daemon=True)
 
@@ -107,20 +115,21 @@ class FlowWithoutSpark:
         line = Line.open(self._desk.address)
         lease = 0
         while not self._stopping.is_set():
-            line.send({"type": "next", "flow": self.settings.name, "after": lease})
+            line.send({"type": "next", "query": self.settings.name, "after": lease})
             following = line.receive()["lease"]
             if following == lease:
                 continue
             time.sleep(BETWEEN_LEASES_S)
             lease = following
-            line.send({"type": "slots", "flow": self.settings.name})
+            line.send({"type": "shares", "query": self.settings.name})
+            shares = [Share.from_json(share) for (share,) in line.receive()["shares"]]
             tasks = [
                 threading.Thread(
-                    target=self.workers[self.place(slot)].run,
-                    args=(LeaseTicket(self.settings, self._desk.address, lease, slot),),
+                    target=self.workers[self.place(share.slot)].run,
+                    args=(LeaseTicket(self.settings, self._desk.address, share.lease, share.slot),),
                     daemon=True,
                 )
-                for slot in range(len(line.receive()["slots"]))
+                for share in shares
             ]
             for task in tasks:
                 task.start()

@@ -12,6 +12,7 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
 from typing import Any
 
+from twinlog.run.bundle import Bundle
 from twinlog.run.leases import Leases
 from twinlog.task.wire import DriverAddress, Line
 
@@ -22,12 +23,14 @@ LONG_POLL_S = 0.4
 
 
 class Desk:
-    """Accepts lines from copiers and planners and passes each to its flow's `Leases`."""
+    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`."""
 
     def __init__(self, host: str, flows: Mapping[str, Leases] | None = None) -> None:
         secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
         """The leases of each flow that this process runs, by the flow's name; they come and go."""
+        self.bundles: dict[str, Bundle] = {}
+        """What each query does, by its name."""
         self._listener = Listener((host, 0), backlog=128)
         port = self._listener.address[1]
         self.address = DriverAddress(host, int(port), secret)
@@ -50,27 +53,27 @@ class Desk:
             # On this thread, so that a caller who says nothing keeps nobody else waiting.
             line.challenge(self.address.secret)
             first = line.receive()
-            leases = self.flows.get(first.get("flow", ""))
-            if leases is None:
-                line.close()
-            elif first["type"] == "hello":
-                leases.serve(line, first["copier"])
+            if first["type"] != "hello":
+                self._plan(line, first)
+            elif first["flow"] in self.flows:
+                self.flows[first["flow"]].serve(line, first["copier"])
             else:
-                self._plan(line, leases, first)
+                line.close()
         except AuthenticationError:
             log.warning("a line was refused: its caller does not know the secret")
             line.close()
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, KeyError):
             line.close()
 
-    def _plan(self, line: Line, leases: Leases, message: dict[str, Any]) -> None:
-        while True:
+    def _plan(self, line: Line, message: dict[str, Any]) -> None:
+        """Answer a planner for as long as its query has something to do."""
+        while (bundle := self.bundles.get(message["query"])) is not None:
             if message["type"] == "next":
-                line.send({"lease": leases.next_lease(message["after"], LONG_POLL_S)})
+                line.send({"lease": bundle.next(message["after"], LONG_POLL_S)})
             else:
-                slots = [[list(part) for part in sorted(slot)] for slot in leases.slots()]
-                line.send({"slots": slots})
+                line.send({"shares": [[share.as_json() for share in task] for task in bundle.shares()]})
             message = line.receive()
+        line.close()
 
     def close(self) -> None:
         self._closed = True

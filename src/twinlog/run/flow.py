@@ -50,9 +50,10 @@ class State(Enum):
 class FlowRunner:
     """One flow; its thread begins with `start`.
 
-    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins. With `until_caught_up` the flow
-    is done when every partition has reached the end that it had at the start. `flows` are all flows of the file: some
-    may come in each other's way. Nothing is appended any more once `proven_s()` says 0 seconds, see `Election`.
+    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
+    `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
+    all flows of the file: some may come in each other's way. Nothing is appended any more once `proven_s()` says 0
+    seconds, see `Election`.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class FlowRunner:
         settings: FlowSettings,
         *,
         slots: int,
-        tasks: int,
+        tasks: int | None,
         until_caught_up: bool,
         wake: Callable[[], None],
         flows: Sequence[FlowSettings] = (),
@@ -74,7 +75,8 @@ class FlowRunner:
         """Set when the first plan stands, so that the query may start."""
         self._wake = wake
         self._slots = max(1, min(slots, settings.tasks_max))
-        self._tasks = max(1, min(tasks, self._slots))
+        self._grows = tasks is not None
+        self._tasks = self._slots if tasks is None else max(1, min(tasks, self._slots))
         self._until = until_caught_up
         self._ends: dict[TopicPartition, int] | None = None
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
@@ -112,7 +114,8 @@ class FlowRunner:
         """Plan for another number of tasks: Spark's executors came or went."""
         slots = max(1, min(slots, self.settings.tasks_max))
         if slots != self._slots:
-            self._slots = self._tasks = slots
+            self._slots = slots
+            self._tasks = min(self._tasks, slots) if self._grows else slots
             self._replan.set()
 
     def fail(self, reason: str) -> None:

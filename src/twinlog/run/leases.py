@@ -84,6 +84,8 @@ class Leases:
         self._grants = grants
         self._failed = failed
         self._event = event
+        self.unclaimed_again: Callable[[], None] = lambda: None
+        """Called whenever a slot may wait for a copier."""
         self._changed = threading.Condition()
         self._sessions: set[Session] = set()
         self._slots: Slots = ()
@@ -114,15 +116,13 @@ class Leases:
         for session, parts in gone.items():
             self._ask_release(session, parts)
             session.send({"type": "end", "lease": over})
+        self.unclaimed_again()
         return self._lease
 
-    def next_lease(self, after: int, timeout_s: float) -> int:
-        """Wait for a lease newer than `after` that has work; `after` itself when there is none in time."""
+    def current(self) -> tuple[int, int]:
+        """The number of the current lease, and how many slots it has for tasks; none once the flow stops."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or (self._lease > after and bool(self._slots)), timeout_s)
-            if self._stopping or not self._slots:
-                return after
-            return max(after, self._lease)
+            return self._lease, 0 if self._stopping else len(self._slots)
 
     def slots(self) -> Slots:
         with self._changed:
@@ -162,6 +162,7 @@ class Leases:
                 session.held.clear()
                 session.leaving.clear()
                 self._changed.notify_all()
+            self.unclaimed_again()
 
     def _take(self, session: Session, message: dict[str, Any]) -> bool:
         kind = message["type"]
@@ -174,6 +175,8 @@ class Leases:
             except RuntimeError:
                 # Stopped meanwhile.
                 session.send({"type": "stop"})
+        elif kind == "left":
+            self._leave(session, message["lease"])
         elif kind == "id":
             threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
         elif kind == "released":
@@ -247,12 +250,24 @@ class Leases:
         with self._changed:
             if lease != self._lease or self._stopping or session not in self._sessions:
                 return None
+            for slot, holder in self._claimed.items():
+                if holder is session:
+                    return self._slots[slot]
             free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
             if not free:
                 return None
             slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
             self._claimed[slot] = session
             return self._slots[slot]
+
+    def _leave(self, session: Session, lease: int) -> None:
+        """The task of a copier ended before its lease: the slot is claimed again, by the same copier as a rule."""
+        with self._changed:
+            if lease != self._lease:
+                return
+            self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
+            self._changed.notify_all()
+        self.unclaimed_again()
 
     def _wait_for_release(self, session: Session, wanted: frozenset[TopicPartition]) -> None:
         """Wait until nobody copies `wanted`; cut off who does not let go."""
@@ -314,7 +329,7 @@ class Leases:
     def unclaimed(self) -> bool:
         """Whether a slot of the current lease waits for a copier."""
         with self._changed:
-            return len(self._claimed) < len(self._slots)
+            return not self._stopping and len(self._claimed) < len(self._slots)
 
     def disband(self) -> None:
         """Ask every copier to let go: their query is about to be stopped."""

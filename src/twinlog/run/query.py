@@ -1,14 +1,17 @@
-"""Looks after the streaming query of a flow: starts it, and again when it ends by itself, which Spark does not."""
+"""Looks after a streaming query: starts it, and again when it ends by itself, which Spark does not."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.run.bundle import Bundle
 from twinlog.run.desk import Desk
 from twinlog.run.flow import FlowRunner
-from twinlog.spark.query import FlowQuery
+from twinlog.settings import FlowSettings
+from twinlog.spark.query import LeaseQuery
 from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
@@ -23,17 +26,36 @@ FIRST_LEASE_S = 90.0
 """The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
 
 
-class SupervisedQuery:
-    """The query of one flow, as long as the flow has not ended."""
+WAITS_S = 3.0
+"""A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
 
-    def __init__(self, flow: FlowRunner) -> None:
-        self._flow = flow
+
+class SupervisedQuery:
+    """The query of some flows, as long as there are any; `known` are the settings of all that may become its flows."""
+
+    def __init__(self, name: str, known: Sequence[FlowSettings]) -> None:
+        self.name = name
+        self.flows: list[FlowRunner] = []
+        self._known = known
+        self._bundle = Bundle(name)
         self._engine: SparkEngine | None = None
-        self._query: FlowQuery | None = None
+        self._desk: Desk | None = None
+        self._query: LeaseQuery | None = None
         self._not_before = 0.0
         self._wait_s = RESTART_S[0]
         self._patience_s = FIRST_LEASE_S
-        self._idle_since = time.monotonic()
+        self._idle_since = self._shared_since = time.monotonic()
+
+    def add(self, flow: FlowRunner) -> None:
+        """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
+        self.flows.append(flow)
+        self._bundle.add(flow.leases)
+        self._renew_all()
+
+    def remove(self, flow: FlowRunner) -> None:
+        """Copy this flow no more; what its copiers hold is for others to release."""
+        self.flows.remove(flow)
+        self._bundle.remove(flow.leases)
 
     def watch(self, engine: SparkEngine, desk: Desk) -> None:
         """Look after the query; called every moment, always on the same thread.
@@ -41,11 +63,8 @@ class SupervisedQuery:
         With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
         """
         now = time.monotonic()
-        flow = self._flow
-        if flow.ended:
-            self.end()
-            return
-        if not flow.ready.is_set():
+        flows = [flow for flow in self.flows if flow.ready.is_set()]
+        if not flows:
             return
         if engine is not self._engine:
             self._move_to(engine)
@@ -53,23 +72,39 @@ class SupervisedQuery:
             if now >= self._not_before:
                 self._begin(engine, desk)
             return
-        if not flow.leases.unclaimed:
+        waiting = [flow for flow in flows if flow.leases.unclaimed]
+        if not waiting:
             self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
+        if not waiting or len(waiting) == len(flows):
+            self._shared_since = now
+        elif now - self._shared_since > WAITS_S:
+            self._shared_since = now
+            self._renew_all()
         fault = self._fault(self._query, now)
         if fault is not None:
             self._begin_later(fault)
 
+    def _renew_all(self) -> None:
+        if len(self.flows) > 1:
+            for flow in self.flows:
+                if flow.leases.lease:
+                    flow.leases.renew()
+
     def _move_to(self, engine: SparkEngine) -> None:
         """The engine before is gone, its query with it, and its tasks have ended or are about to."""
-        if self._engine is not None and self._flow.leases.lease:
-            # What is left of them has no part in the next lease.
-            self._flow.leases.renew()
+        if self._engine is not None:
+            for flow in self.flows:
+                if flow.leases.lease:
+                    # What is left of them has no part in the next lease.
+                    flow.leases.renew()
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = 0.0, RESTART_S[0]
 
     def _begin(self, engine: SparkEngine, desk: Desk) -> None:
+        self._desk = desk
+        desk.bundles[self.name] = self._bundle
         try:
-            self._query = engine.query(self._flow.settings, desk.address)
+            self._query = engine.query(self.name, self._known, desk.address)
         except EngineLostError:
             raise
         except EngineError as error:
@@ -77,7 +112,7 @@ class SupervisedQuery:
         else:
             self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
 
-    def _fault(self, query: FlowQuery, now: float) -> str | None:
+    def _fault(self, query: LeaseQuery, now: float) -> str | None:
         """Why the query must be started again, None as long as it does its work."""
         try:
             if query.alive and now - self._idle_since < self._patience_s:
@@ -89,9 +124,7 @@ class SupervisedQuery:
             return str(error)
 
     def _begin_later(self, fault: str) -> None:
-        log.warning(
-            "%s: the query is started again in %.0f s: %s", self._flow.settings.name, self._wait_s, _brief(fault)
-        )
+        log.warning("%s: the query is started again in %.0f s: %s", self.name, self._wait_s, _brief(fault))
         self.end()
         self._not_before = time.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
@@ -100,8 +133,11 @@ class SupervisedQuery:
         """Stop the query, if there is one; its copiers are asked to let go before."""
         query, self._query = self._query, None
         if query is not None:
-            self._flow.leases.disband()
+            for flow in self.flows:
+                flow.leases.disband()
             query.stop()
+        if self._desk is not None:
+            self._desk.bundles.pop(self.name, None)
 
 
 def _brief(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from twinlog.run.bundle import Bundle
 from twinlog.run.desk import Desk
 from twinlog.run.leases import Leases
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -37,7 +38,8 @@ def rehearse(engine: SparkEngine, desk: Desk) -> bool:
 
     leases = Leases(SETTINGS.name, grants, lambda *_: None, lambda *_: None)
     desk.flows[SETTINGS.name] = leases
-    query = engine.query(SETTINGS, desk.address)
+    desk.bundles[SETTINGS.name] = Bundle(SETTINGS.name, [leases])
+    query = engine.query(SETTINGS.name, [SETTINGS], desk.address)
     try:
         leases.renew((frozenset({TopicPartition(TopicName("none"), 0)}),))
         return claimed.wait(LEASE_S)
@@ -45,3 +47,4 @@ def rehearse(engine: SparkEngine, desk: Desk) -> bool:
         leases.stop(STOP_S)
         query.stop()
         desk.flows.pop(SETTINGS.name, None)
+        desk.bundles.pop(SETTINGS.name, None)

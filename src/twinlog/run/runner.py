@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.errors import EngineLostError
+from twinlog.plan.sharing import deal
 from twinlog.run.desk import Desk
 from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
+from twinlog.run.queries import Queries
 from twinlog.run.rehearsal import rehearse
 from twinlog.run.seat import IdleSeat, Seat
 from twinlog.settings import FlowSettings
@@ -61,6 +63,8 @@ class Runner:
         self._seen: SparkEngine | None = None
         self._rehearsed: SparkEngine | None = None
         self._rehearsal: threading.Thread | None = None
+        self._queries = Queries(self._settings)
+        self._slots = 0
         self._slots_at = 0.0
         self._said_at = float("-inf")
 
@@ -128,15 +132,23 @@ class Runner:
             self._follow_slots(engine)
             self._rehearse(engine, desk)
         for seat in self.flows:
-            seat.attend(engine, desk)
+            seat.attend(desk)
+        if engine is not None:
+            flows = [flow for seat in self.flows if (flow := seat.seated) is not None]
+            self._share_slots(flows)
+            self._queries.attend(engine, desk, flows, self._slots)
 
     def _meet(self, engine: SparkEngine) -> None:
         """Look at an engine that has just started."""
         self.web_url = engine.web_url
-        if not engine.local:
-            share = self._share(engine)
-            for seat in self.flows:
-                seat.use_slots(share)
+        self._slots = engine.slots
+        if self._wanted > self._slots:
+            log.warning(
+                "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
+                self._slots,
+                "" if self._slots == 1 else "s",
+                self._wanted,
+            )
         self._seen = engine
 
     def _rehearse(self, engine: SparkEngine, desk: Desk) -> None:
@@ -162,18 +174,20 @@ class Runner:
             log.info("Spark is warm, this process is ready to take over")
 
     def _seat(self, settings: FlowSettings) -> Seat:
-        def build(slots: int, proven_s: Callable[[], float]) -> FlowRunner:
+        def build(proven_s: Callable[[], float]) -> FlowRunner:
             return FlowRunner(
                 settings,
-                slots=slots,
-                tasks=1 if self._local else slots,
+                slots=settings.tasks_max,
+                tasks=1 if self._local else None,
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
                 flows=self._all_enabled,
                 proven_s=proven_s,
             )
 
-        return Seat(settings, build, until_caught_up=self._options.until_caught_up, wake=self._wake.set)
+        return Seat(
+            settings, build, self._queries.take_out, until_caught_up=self._options.until_caught_up, wake=self._wake.set
+        )
 
     def _attend_idle(self) -> None:
         """Look after the flows that are not enabled, and wait for the next moment."""
@@ -188,34 +202,23 @@ class Runner:
             return
         now = time.monotonic()
         self._slots_at = now + SLOTS_EVERY_S
-        slots = engine.slots
-        if not slots:
-            if now - self._said_at > SAY_AGAIN_S:
-                self._said_at = now
-                log.warning(
-                    "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
-                    "free, and can it reach this machine as %s?",
-                    self._options.master,
-                    engine.executor_memory,
-                    engine.host,
-                )
-            return
-        share = max(1, slots // len(self._settings))
-        for flow in self.flows:
-            flow.use_slots(share)
-
-    def _share(self, engine: SparkEngine) -> int:
-        """Slots for each flow on a cluster: tasks without a slot would wait a whole lease."""
-        slots, wanted = engine.slots, self._wanted
-        share = max(1, slots // len(self._settings))
-        if wanted > slots:
+        self._slots = engine.slots
+        if not self._slots and now - self._said_at > SAY_AGAIN_S:
+            self._said_at = now
             log.warning(
-                "Spark has %d slots for %d tasks that tasks.max allows; each flow takes at most %d",
-                slots,
-                wanted,
-                share,
+                "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
+                "free, and can it reach this machine as %s?",
+                self._options.master,
+                engine.executor_memory,
+                engine.host,
             )
-        return share
+
+    def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
+        """Tell the flows that run here how many tasks each may have."""
+        if self._slots:
+            shares = deal(self._slots, [flow.settings.tasks_max for flow in flows])
+            for flow, share in zip(flows, shares, strict=True):
+                flow.use_slots(share)
 
     def _build_engine(self) -> SparkEngine:
         # A standalone cluster would give all its cores to the first who comes.

@@ -11,10 +11,8 @@ from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
 from twinlog.run.flow import FlowRunner, State
 from twinlog.run.idle import IdleFlow
-from twinlog.run.query import SupervisedQuery
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
-from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +27,13 @@ LEAVE_S = 0.5
 class Builder(Protocol):
     """Makes the runner of a flow; it may append as long as `proven_s()` says, in seconds."""
 
-    def __call__(self, slots: int, proven_s: Callable[[], float]) -> FlowRunner: ...
+    def __call__(self, proven_s: Callable[[], float]) -> FlowRunner: ...
 
 
 class Seat:
     """One flow that copies. `attend` is called every moment; the rest may be read by other threads.
 
+    `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
     With `until_caught_up` a flow that another process runs already ends here at once, with a reason.
     """
 
@@ -42,6 +41,7 @@ class Seat:
         self,
         settings: FlowSettings,
         build: Builder,
+        take_out: Callable[[FlowRunner], Callable[[], None]],
         *,
         until_caught_up: bool,
         wake: Callable[[], None],
@@ -51,12 +51,12 @@ class Seat:
         """The flow while this process runs it."""
         self._election = Election(settings, wake)
         self._build = build
+        self._take_out = take_out
         self._until = until_caught_up
-        self._slots = settings.tasks_max
         self._term = 0
         self._failure: str | None = None
         self._nothing = FlowView()
-        self._query: SupervisedQuery | None = None
+        self._seated = False
         self._clearing: threading.Thread | None = None
         self._cut_off = False
 
@@ -64,14 +64,13 @@ class Seat:
         """Begin to find out who runs the flow."""
         self._election.start()
 
-    def use_slots(self, slots: int) -> None:
-        """Plan for another number of tasks: Spark's executors came or went."""
-        self._slots = slots
-        if self.flow is not None:
-            self.flow.use_slots(slots)
+    @property
+    def seated(self) -> FlowRunner | None:
+        """The flow, if it runs here and is not about to be cleared away."""
+        return self.flow if self._seated else None
 
-    def attend(self, engine: SparkEngine | None, desk: Desk) -> None:
-        """Take the seat when elected, leave it when not any more, and look after what runs on it."""
+    def attend(self, desk: Desk) -> None:
+        """Take the seat when elected, leave it when not any more."""
         if self._clearing is not None:
             if self._clearing.is_alive():
                 return
@@ -87,16 +86,14 @@ class Seat:
         elif self._election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
             self._clear(desk, orderly=False)
-        elif engine is not None and self._query is not None:
-            self._query.watch(engine, desk)
 
     def _sit_down(self, desk: Desk) -> None:
         election = self._election
         if election.standing is Standing.LEADING:
             self._term = election.term
-            self.flow = self._build(self._slots, election.proven_s)
+            self.flow = self._build(election.proven_s)
             desk.flows[self.settings.name] = self.flow.leases
-            self._query = SupervisedQuery(self.flow)
+            self._seated = True
             self.flow.start()
         elif election.standing is Standing.REFUSED:
             self._fail(election.reason or "")
@@ -110,24 +107,24 @@ class Seat:
 
     def _clear(self, desk: Desk, *, orderly: bool) -> None:
         """Empty the seat, on a thread of its own: other flows must not wait for that."""
-        flow, query = self.flow, self._query
+        flow = self.flow
         assert flow is not None
         desk.flows.pop(self.settings.name, None)
+        end_query = self._take_out(flow)
 
         def clear() -> None:
             if orderly:
                 flow.stop(COPIERS_STOP_S)
             else:
                 flow.abandon()
-            if query is not None:
-                query.end()
+            end_query()
             if orderly:
                 self._election.stop(LEAVE_S)
             else:
                 self.flow = None
             flow.close()
 
-        self._query = None
+        self._seated = False
         self._cut_off = not orderly
         self._clearing = threading.Thread(target=clear, name=f"clearing {self.settings.name}", daemon=True)
         self._clearing.start()
@@ -136,8 +133,8 @@ class Seat:
         """End in order what runs here, then leave the flow to others."""
         if self._clearing is not None:
             self._clearing.join(COPIERS_STOP_S)
-        flow = self.flow
-        if flow is not None and self._query is not None:
+        flow = self.seated
+        if flow is not None:
             flow.stop(COPIERS_STOP_S)
         self._election.stop(LEAVE_S)
 

@@ -1,4 +1,4 @@
-"""The streaming query of one flow: start it, see whether it lives, stop it."""
+"""A streaming query: start it, see whether it lives, stop it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,23 +24,31 @@ log = logging.getLogger(__name__)
 GRACE_S = 0.8
 
 
-class FlowQuery:
-    """A flow's query; its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping.
+class LeaseQuery:
+    """The query `name`, whose tasks copy some of `flows`.
+
+    Its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping.
 
     What is asked here raises EngineError, and EngineLostError once the JVM has died; `stop` never does.
     """
 
     def __init__(
-        self, session: SparkSession, jvm: Jvm, settings: FlowSettings, address: DriverAddress, scratch: Path
+        self,
+        session: SparkSession,
+        jvm: Jvm,
+        name: str,
+        flows: Sequence[FlowSettings],
+        address: DriverAddress,
+        scratch: Path,
     ) -> None:
         self._jvm = jvm
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
-        rows = session.readStream.format("twinlog").options(**source_options(settings, address)).load()
+        rows = session.readStream.format("twinlog").options(**source_options(name, flows, address)).load()
         seen = rows.observe("copied", sql.sum("records").alias("records"), sql.sum("bytes").alias("bytes"))
         self._query: StreamingQuery = (
             seen.writeStream.format("noop")
-            .queryName(settings.name)
+            .queryName(name)
             .option("checkpointLocation", f"file://{self._checkpoint}")
             .start()
         )

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -20,7 +20,7 @@ from twinlog.settings import FlowSettings
 from twinlog.spark.archive import use_options
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.nursery import Nursery
-from twinlog.spark.query import FlowQuery
+from twinlog.spark.query import LeaseQuery
 from twinlog.task.wire import DriverAddress
 
 log = logging.getLogger(__name__)
@@ -193,12 +193,12 @@ class SparkEngine:
             url = self._running.sparkContext.uiWebUrl
             return None if url is None else str(url)
 
-    def query(self, settings: FlowSettings, address: DriverAddress) -> FlowQuery:
-        """Start the streaming query of a flow."""
+    def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
+        """Start the streaming query `name`, whose tasks do what the desk at `address` says for some of `flows`."""
         session = self._running
         assert self._scratch is not None
         with self._jvm.asked():
-            return FlowQuery(session, self._jvm, settings, address, self._scratch)
+            return LeaseQuery(session, self._jvm, name, flows, address, self._scratch)
 
     def interrupt(self) -> None:
         """Kill the JVM, whatever it does: who asks it something gets an EngineLostError. `stop` is still needed."""

@@ -1,49 +1,74 @@
-"""What a Spark task does: find or start the process's copier, join the lease, and say now and then what was copied."""
+"""What a Spark task does: find or start the process's copiers, join their leases, and say what was copied."""
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from twinlog.task.host import CopierHost, LeaseTicket
 
+log = logging.getLogger(__name__)
+
 ROW_EVERY_S = 10.0
+
+PAUSE_S = 1.0
+"""Before a copier that broke down beside others is started again."""
 
 _hosts: dict[tuple[str, int], CopierHost] = {}
 """Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
 
 
-def copy_under_lease(ticket: LeaseTicket, planned: int) -> Iterator[tuple[Any, ...]]:
-    """Copy until the lease is over; yields rows of (flow, lease, slot, copier, partitions, records, bytes).
+def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]]:
+    """Copy each ticket's flow until the lease of one is over; yields rows of (flow, lease, slot, copier, partitions,
+    records, bytes).
 
-    Raises what stopped the copier, so that Spark runs the task again in another worker.
+    The other copiers go on as they do between any two leases, and join the next task. Raises what stopped the copier of
+    a task that has only one, so that Spark runs it again in another worker; with others beside it that would end them.
     """
-    host = _host(ticket)
-    reporter = host.reporter
-    records = size = 0
-    over = False
-    while not over:
-        over = host.wait(ticket.lease, ROW_EVERY_S)
-        now = reporter.records, reporter.bytes
-        yield (
-            ticket.settings.name,
-            ticket.lease,
-            ticket.slot,
-            host.name,
-            planned,
-            now[0] - records,
-            now[1] - size,
-        )
-        records, size = now
+    over = threading.Event()
+    hosts = [_host(ticket, over) for ticket in tickets]
+    pairs = list(zip(tickets, hosts, strict=True))
+    lasts = True
+    while lasts:
+        over.wait(ROW_EVERY_S)
+        lasts = all(host.works_under(ticket.lease) for ticket, host in pairs)
+        for ticket, host in pairs:
+            reporter = host.reporter
+            yield (
+                ticket.settings.name,
+                ticket.lease,
+                ticket.slot,
+                host.name,
+                reporter.partitions,
+                *reporter.more(),
+            )
+    _part(tickets, hosts)
 
 
-def _host(ticket: LeaseTicket) -> CopierHost:
+def _part(tickets: Sequence[LeaseTicket], hosts: Sequence[CopierHost]) -> None:
+    """The task is over for all of its copiers."""
+    broken = [host.error for host in hosts if host.ended.is_set() and host.error is not None]
+    if broken and len(hosts) == 1:
+        raise broken[0]
+    for error in broken:
+        log.warning("a copier ended, the others of its task go on: %s", error)
+    if broken:
+        time.sleep(PAUSE_S)
+    for ticket, host in zip(tickets, hosts, strict=True):
+        host.leave(ticket.lease)
+
+
+def _host(ticket: LeaseTicket, over: threading.Event) -> CopierHost:
     """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
+    for gone in [key for key, host in _hosts.items() if host.ended.is_set()]:
+        del _hosts[gone]
     key = (ticket.settings.name, ticket.address.port)
     host = _hosts.get(key)
-    while host is None or not host.join(ticket):
+    while host is None or not host.join(ticket, over):
         # kafka-python tells of every lost connection as an error; a copier retries, and reports what lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         host = _hosts[key] = CopierHost(ticket)

@@ -11,6 +11,22 @@ from twinlog.types import TopicName, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """What a task is to do for one flow: its copier claims a slot of this lease."""
+
+    flow: str
+    lease: int
+    slot: int
+
+    def as_json(self) -> list[Any]:
+        return [self.flow, self.lease, self.slot]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> Share:
+        return cls(*value)
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """The right to copy one source partition into one remote partition.
 

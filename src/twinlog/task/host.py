@@ -51,7 +51,8 @@ class CopierHost:
         self._loop = Loop()
         self._line = Line.open(ticket.address)
         self._lease = 0
-        self._lease_over = threading.Condition()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
         self._claimed_until = time.monotonic() + GRACE_S
         self._in_lease = False
         self._valid_until = 0.0
@@ -67,29 +68,30 @@ class CopierHost:
 
     # Called by the task's thread.
 
-    def join(self, ticket: LeaseTicket) -> bool:
-        """Work under a lease from now on; False when this copier is about to end, so that it takes another one."""
+    def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
+        """Work under a lease from now on; False when this copier is about to end, so that it takes another one.
+
+        `over` is set once it does not work under this lease any more.
+        """
         claim = {"type": "claim", "lease": ticket.lease, "slot": ticket.slot}
-        with self._lease_over:
+        with self._lock:
             if self._leaving or self.ended.is_set():
                 return False
-            self._lease, self._in_lease = ticket.lease, True
+            self._lease, self._in_lease, self._over = ticket.lease, True, over
             self.reporter.lease = ticket.lease
             self._loop.call_threadsafe(lambda: self._send(claim))
         return True
 
-    def wait(self, lease: int, timeout_s: float) -> bool:
-        """Wait until a lease is over, at most `timeout_s`; raises what stopped the copier."""
-        with self._lease_over:
-            self._lease_over.wait_for(lambda: self.ended.is_set() or not self._holds(lease), timeout_s)
-            if self._holds(lease) and not self.ended.is_set():
-                return False
-            if self.error is not None:
-                raise self.error
-            return True
+    def works_under(self, lease: int) -> bool:
+        """Whether a lease that was joined still lasts."""
+        return not self.ended.is_set() and self._in_lease and self._lease == lease
 
-    def _holds(self, lease: int) -> bool:
-        return self._in_lease and self._lease == lease
+    def leave(self, lease: int) -> None:
+        """The task ends before the lease does: another one will join it in a moment."""
+        with self._lock:
+            if self.works_under(lease):
+                self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                self._loop.call_threadsafe(lambda: self._send({"type": "left", "lease": lease}))
 
     # Everything below runs on the copier's thread.
 
@@ -108,9 +110,9 @@ class CopierHost:
         finally:
             self._copier.stop()
             self._line.close()
-            with self._lease_over:
+            with self._lock:
                 self.ended.set()
-                self._lease_over.notify_all()
+                self._over.set()
             self._loop.close()
 
     async def _main(self) -> None:
@@ -152,11 +154,10 @@ class CopierHost:
         elif kind == "release":
             self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
         elif kind == "end":
-            with self._lease_over:
+            with self._lock:
                 if self._lease == message["lease"]:
-                    self._in_lease = False
-                    self._claimed_until = time.monotonic() + GRACE_S
-                    self._lease_over.notify_all()
+                    self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                    self._over.set()
         elif kind == "id":
             self._lent.append(LentId(message["name"], ProducerEpoch(*message["producer"])))
             self._lending.set()
@@ -195,12 +196,12 @@ class CopierHost:
 
     async def _leave(self) -> None:
         """Let everything go in order and tell the driver, which then closes the line."""
-        with self._lease_over:
+        with self._lock:
             if self._leaving:
                 return
             self._leaving = True
             self._in_lease = False
-            self._lease_over.notify_all()
+            self._over.set()
         await self._release(self._copier.granted)
         self._stopping = True
         self._send({"type": "bye"})
@@ -208,10 +209,10 @@ class CopierHost:
     def _drop(self) -> None:
         """End at once: another process may run the flow, so nothing more may be written, positions included."""
         self._valid_until = 0.0
-        with self._lease_over:
+        with self._lock:
             self._leaving = True
             self._in_lease = False
-            self._lease_over.notify_all()
+            self._over.set()
         self._stopping = True
         self._send({"type": "bye"})
 

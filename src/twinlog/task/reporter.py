@@ -34,6 +34,7 @@ class Reporter:
         self.lease = 0
         self.records = 0
         self.bytes = 0
+        self._asked = (0, 0)
         self._copier = copier
         self._name = name
         self._refused = refused
@@ -45,6 +46,17 @@ class Reporter:
         self._at = time.monotonic()
         self._cpu = time.thread_time()
         self._count = 0
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are copied now."""
+        return len(self._copier.partitions)
+
+    def more(self) -> tuple[int, int]:
+        """Records and bytes copied since this was asked last."""
+        now, before = (self.records, self.bytes), self._asked
+        self._asked = now
+        return now[0] - before[0], now[1] - before[1]
 
     def event(self, kind: str, text: str) -> None:
         """Something an operator should see, said with the next report."""

@@ -351,7 +351,8 @@ def test_stop_waits_for_all_copiers(world: World) -> None:
     require(lambda: bool(one.holds) and bool(two.holds), "both copy")
     assert world.leases.stop(5)
     assert one.holds == two.holds == set()
-    assert world.leases.next_lease(0, 5) == 0
+    assert world.leases.current() == (lease, 0)
+    assert not world.leases.unclaimed
     three = world.copier("three", lets_go=False)
     three.claim(lease)
     require(lambda: bool(three.said("stop")), "who comes now is sent away")
@@ -365,16 +366,20 @@ def test_stop_does_not_wait_for_ever(world: World) -> None:
     assert time.monotonic() - began < 2
 
 
-def test_a_planner_waits_for_the_next_lease(world: World) -> None:
-    began = time.monotonic()
-    assert world.leases.next_lease(0, 0.1) == 0
-    assert time.monotonic() - began >= 0.1
-    world.leases.renew(())
-    assert world.leases.next_lease(0, 0.05) == 0
-    timer = threading.Timer(0.1, world.leases.renew, [slots([0])])
-    timer.start()
-    assert world.leases.next_lease(0, 5) == 2
-    timer.join()
+def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
+    lease = world.leases.renew(slots([0], [1]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    two.claim(lease)
+    require(lambda: bool(one.holds) and bool(two.holds), "both copy")
+    one.send({"type": "left", "lease": lease - 1})
+    one.claim(lease)
+    one.send({"type": "left", "lease": lease})
+    require(lambda: world.leases.unclaimed, "its slot is free")
+    one.claim(lease)
+    require(lambda: not world.leases.unclaimed, "it is claimed again")
+    assert len(one.said("grant")) == 1
+    assert one.said("release") == one.said("end") == []
 
 
 def test_no_partition_is_ever_held_by_two(world: World) -> None:

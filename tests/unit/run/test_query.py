@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.run import query as module
+from twinlog.run.queries import Queries
 from twinlog.run.query import SupervisedQuery
 
-DESK: Any = SimpleNamespace(address=None)
+DESK: Any = SimpleNamespace(address=None, bundles={})
 
 
 class Query:
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.error: EngineError | None = None
         self.stopped = False
 
@@ -24,6 +27,9 @@ class Query:
         if self.error is not None:
             raise self.error
         return True
+
+    def fault(self) -> None:
+        return None
 
     def stop(self) -> None:
         self.stopped = True
@@ -36,15 +42,20 @@ class Engine:
         self.error = error
         self.queries: list[Query] = []
 
-    def query(self, settings: Any, address: Any) -> Query:
+    def query(self, name: str, known: Any, address: Any) -> Query:
         if self.error is not None:
             raise self.error
-        self.queries.append(Query())
+        self.queries.append(Query(name))
         return self.queries[-1]
+
+    @property
+    def running(self) -> list[str]:
+        return [query.name for query in self.queries if not query.stopped]
 
 
 class Leases:
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.flow = name
         self.lease = 1
         self.unclaimed = False
         self.disbanded = 0
@@ -59,9 +70,9 @@ class Leases:
 class Flow:
     """As much of a FlowRunner as its query asks for; its first plan stands."""
 
-    def __init__(self) -> None:
-        self.settings = SimpleNamespace(name="a->b")
-        self.leases = Leases()
+    def __init__(self, name: str = "a->b") -> None:
+        self.settings = SimpleNamespace(name=name)
+        self.leases = Leases(name)
         self.ended = False
         self.ready = threading.Event()
         self.ready.set()
@@ -74,7 +85,9 @@ def flow() -> Flow:
 
 @pytest.fixture
 def query(flow: Flow) -> Any:
-    return SupervisedQuery(flow)  # type: ignore[arg-type]
+    query = SupervisedQuery("a->b", ())
+    query.add(flow)  # type: ignore[arg-type]
+    return query
 
 
 def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:
@@ -123,3 +136,70 @@ def test_a_query_that_cannot_be_asked_is_started_again(flow: Flow, query: Any) -
     query.watch(engine, DESK)
     assert engine.queries[0].stopped
     assert flow.leases.disbanded == 1
+
+
+def test_a_flow_that_waits_gets_into_the_task_of_others(
+    flow: Flow, query: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITS_S", 0.0)
+    engine, other = Engine(), Flow("b->a")
+    query.add(other)
+    assert (flow.leases.lease, other.leases.lease) == (2, 2), "a lease that both are in"
+    other.leases.unclaimed = True
+    for _ in range(2):
+        query.watch(engine, DESK)
+    assert (flow.leases.lease, other.leases.lease) == (3, 3)
+    flow.leases.unclaimed = True
+    query.watch(engine, DESK)
+    assert flow.leases.lease == 3, "both wait for Spark"
+
+
+def test_queries_follow_the_slots() -> None:
+    desk: Any = SimpleNamespace(address=None, bundles={})
+    engine, flows = Engine(), [Flow("a->b"), Flow("b->a"), Flow("a->c")]
+    queries: Any = Queries([])
+    for slots in (3, 1, 2, 0):
+        queries.attend(engine, desk, flows, slots)
+        queries.attend(engine, desk, flows, slots)
+        assert len(engine.running) == (slots or 2)
+        assert sorted(flow.settings.name for query in queries._queries for flow in query.flows) == [
+            "a->b",
+            "a->c",
+            "b->a",
+        ]
+    assert sorted(desk.bundles) == sorted(engine.running)
+
+
+def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
+    engine, flows = Engine(), [Flow("a->b"), Flow("b->a")]
+    queries: Any = Queries([])
+    queries.attend(engine, DESK, flows, 1)
+    assert engine.running == ["a->b, b->a"]
+    flows[0].ended = True
+    queries.attend(engine, DESK, flows, 1)
+    assert flows[0].leases.disbanded
+    assert engine.running == ["a->b, b->a"]
+    (query,) = queries._queries
+    assert query.flows == flows[1:]
+    end = queries.take_out(flows[1])
+    assert engine.running == ["a->b, b->a"]
+    end()
+    assert engine.running == []
+    assert flows[1].leases.disbanded
+    # One that was elected again finds its place.
+    queries.attend(engine, DESK, [Flow("b->a")], 1)
+    assert engine.running == ["b->a"]
+
+
+def test_a_flow_that_is_elected_joins_the_only_task() -> None:
+    engine, first, second = Engine(), Flow("a->b"), Flow("b->a")
+    queries: Any = Queries([])
+    queries.attend(engine, DESK, [first], 1)
+    queries.attend(engine, DESK, [first, second], 1)
+    assert engine.running == ["a->b"]
+    assert first.leases.lease == 2, "its task ends, and another one takes up both"
+    queries.take_out(first)()
+    assert engine.running == ["a->b"]
+    # It comes back while the query that has its name copies another flow.
+    queries.attend(engine, DESK, [second, Flow("a->b")], 2)
+    assert engine.running == ["a->b", "a->b (1)"]

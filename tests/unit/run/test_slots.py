@@ -1,12 +1,14 @@
-"""Tasks follow the slots of a Spark cluster: without a slot a task would keep partitions waiting for a whole lease."""
+"""Tasks follow the slots of Spark: without a slot a task would keep partitions waiting for a whole lease."""
 
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from twinlog.plan.sharing import deal, group
 from twinlog.run import runner as module
 from twinlog.run.runner import Runner, RunOptions
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -18,18 +20,20 @@ CLIENT = ClientSettings(("127.0.0.1:1",))
 class Engine:
     """As much of a SparkEngine as the runner asks about slots."""
 
-    local = False
     executor_memory = "512m"
     host = "10.0.0.1"
+    web_url = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, local: bool = False) -> None:
+        self.local = local
         self.slots = 0
 
 
 class Flow:
     """Remembers how many tasks it was told to use."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks_max: int = 8) -> None:
+        self.settings = SimpleNamespace(tasks_max=tasks_max)
         self.told: list[int] = []
 
     def use_slots(self, slots: int) -> None:
@@ -47,45 +51,77 @@ def settings(source: str) -> FlowSettings:
     )
 
 
-def follow(runner: Runner, engine: Engine, slots: int) -> None:
+def follow(runner: Runner, engine: Engine, slots: int, *flows: Flow) -> None:
     engine.slots = slots
     runner._slots_at = 0.0
     runner._follow_slots(engine)  # type: ignore[arg-type]
+    told: list[Any] = list(flows)
+    runner._share_slots(told)
 
 
 @pytest.fixture
 def runner() -> Runner:
-    runner = Runner([settings("a"), settings("b")], RunOptions("spark://m:7077"))
-    flows: list[Any] = [Flow(), Flow()]
-    runner.flows = flows
-    return runner
+    return Runner([settings("a"), settings("b")], RunOptions("spark://m:7077"))
 
 
 def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
-    engine = Engine()
+    engine, one, two = Engine(), Flow(), Flow()
     for slots in (5, 2, 1, 8):
-        follow(runner, engine, slots)
-    assert [flow.told for flow in runner.flows] == [[2, 1, 1, 4]] * 2  # type: ignore[attr-defined]
+        follow(runner, engine, slots, one, two)
+    assert (one.told, two.told) == ([3, 1, 1, 4], [2, 1, 1, 4])
+    follow(runner, engine, 8, two)
+    assert two.told[-1] == 8, "the other one runs elsewhere"
+
+
+def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
+    one, two = Flow(1), Flow(8)
+    follow(runner, Engine(), 6, one, two)
+    assert (one.told, two.told) == ([1], [5])
 
 
 def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
     runner: Runner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine()
+    engine, flow = Engine(), Flow()
     with caplog.at_level(logging.WARNING):
-        follow(runner, engine, 0)
-        follow(runner, engine, 0)
+        follow(runner, engine, 0, flow)
+        follow(runner, engine, 0, flow)
         (record,) = caplog.records
         for word in ("spark://m:7077", "no executor", "512m", "10.0.0.1"):
             assert word in record.getMessage()
         monkeypatch.setattr(module, "SAY_AGAIN_S", 0.0)
-        follow(runner, engine, 0)
+        follow(runner, engine, 0, flow)
     assert len(caplog.records) == 2
-    assert [flow.told for flow in runner.flows] == [[], []]  # type: ignore[attr-defined]
+    assert flow.told == []
 
 
-def test_a_local_spark_has_as_many_slots_as_it_was_given(runner: Runner) -> None:
-    engine = Engine()
-    engine.local = True
-    follow(runner, engine, 3)
-    assert [flow.told for flow in runner.flows] == [[], []]  # type: ignore[attr-defined]
+def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    engine, flow = Engine(local=True), Flow()
+    engine.slots = 1
+    runner._meet(engine)  # type: ignore[arg-type]
+    follow(runner, engine, 3, flow)
+    assert flow.told == [1]
+    assert "Spark has 1 slot for 2 tasks" in caplog.text
+
+
+def test_slots_are_dealt_evenly_within_the_limits() -> None:
+    assert deal(0, [3, 3]) == [1, 1]
+    assert deal(5, [3, 3]) == [3, 2]
+    assert deal(9, [1, 9, 2]) == [1, 6, 2]
+    assert deal(100, [3, 3]) == [3, 3]
+    assert deal(3, []) == []
+
+
+def test_flows_share_tasks_only_when_they_must() -> None:
+    assert group(["a", "b"], 2) == [["a"], ["b"]]
+    assert group(["a", "b", "c"], 2) == [["a", "c"], ["b"]]
+    assert group(["a", "b"], 9, [["a", "b"]]) == [["a"], ["b"]]
+    assert group([], 3) == []
+    assert group([], 3, [["a"]]) == [[]]
+
+
+def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
+    assert group(["a", "b", "c"], 1, [["a"], ["b", "c"]]) == [[], ["b", "c", "a"]]
+    assert group(["a", "b", "c", "d"], 3, [["a", "b"], ["c", "d"]]) == [["a"], ["c", "d"], ["b"]]
+    assert group(["a", "c", "d", "e"], 2, [["a", "b"], ["c", "d"]]) == [["a", "e"], ["c", "d"]]
+    assert group(["b", "c"], 2, [["a"], ["b"]]) == [[], ["b"], ["c"]]

@@ -1,0 +1,44 @@
+"""Shares Spark's slots between flows: how many tasks each may have, and which share one when there are too few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def deal(slots: int, limits: Sequence[int]) -> list[int]:
+    """How many tasks each flow may have, when it can use no more than its limit.
+
+    Nobody has two more than another one that could use them, and everybody has one: with more flows than slots some
+    share theirs, see `group`.
+    """
+    shares = [1] * len(limits)
+    for _ in range(slots - len(limits)):
+        hungry = [index for index, limit in enumerate(limits) if shares[index] < limit]
+        if not hungry:
+            break
+        shares[min(hungry, key=lambda index: (shares[index], index))] += 1
+    return shares
+
+
+def group(flows: Sequence[str], slots: int, before: Sequence[Sequence[str]] = ()) -> list[list[str]]:
+    """The flows that share tasks, as evenly as possible in at most `slots` groups; each alone when there are enough.
+
+    A flow stays in the group that it was in `before` where that is possible; groups that are not needed any more are
+    empty, new ones stand behind those of before.
+    """
+    groups = [[flow for flow in one if flow in flows] for one in before]
+    count = min(max(1, slots), len(flows))
+    used = sorted((one for one in groups if one), key=len, reverse=True)
+    for one in used[count:]:
+        one.clear()
+    used = used[:count]
+    for _ in range(count - len(used)):
+        groups.append([])
+        used.append(groups[-1])
+    placed = {flow for one in used for flow in one}
+    for flow in flows:
+        if flow not in placed:
+            min(used, key=len).append(flow)
+    while used and len(max(used, key=len)) - len(min(used, key=len)) > 1:
+        min(used, key=len).append(max(used, key=len).pop())
+    return groups

@@ -1,0 +1,82 @@
+"""The streaming queries of all flows: one for each flow, or for several when Spark runs fewer tasks than that."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+
+from twinlog.plan.sharing import group
+from twinlog.run.desk import Desk
+from twinlog.run.flow import FlowRunner
+from twinlog.run.query import SupervisedQuery
+from twinlog.settings import FlowSettings
+from twinlog.spark.session import SparkEngine
+from twinlog.topics import listed
+
+log = logging.getLogger(__name__)
+
+
+class Queries:
+    """Which query copies which flows; used by one thread. `known` are the settings of all flows that may come."""
+
+    def __init__(self, known: Sequence[FlowSettings]) -> None:
+        self._known = known
+        self._queries: list[SupervisedQuery] = []
+        self._numbers = itertools.count(1)
+
+    def attend(self, engine: SparkEngine, desk: Desk, flows: Sequence[FlowRunner], slots: int) -> None:
+        """Look after the queries of these flows; called every moment. Raises EngineLostError."""
+        for flow in [flow for query in self._queries for flow in query.flows if flow.ended]:
+            flow.leases.disband()
+            self.take_out(flow)()
+        self._arrange([flow for flow in flows if not flow.ended], slots)
+        for query in self._queries:
+            query.watch(engine, desk)
+
+    def take_out(self, flow: FlowRunner) -> Callable[[], None]:
+        """Copy a flow no more. What is returned ends the query that it had for itself; any thread may do that."""
+        for query in self._queries:
+            if flow not in query.flows:
+                continue
+            if len(query.flows) == 1:
+                self._queries.remove(query)
+                return query.end
+            query.remove(flow)
+        return lambda: None
+
+    def _arrange(self, flows: Sequence[FlowRunner], slots: int) -> None:
+        """Give each flow its place; a flow that has one keeps it as long as the slots allow."""
+        named = {flow.settings.name: flow for flow in flows}
+        before = [[flow.settings.name for flow in query.flows] for query in self._queries]
+        # Without any executor nothing is moved for the time being.
+        groups = group(sorted(named), slots or len(before) or len(named), before)
+        if groups == before:
+            return
+        for query, names in zip(self._queries, groups, strict=False):
+            if not names:
+                query.end()
+            for flow in [flow for flow in query.flows if flow.settings.name not in names]:
+                query.remove(flow)
+        for names in groups[len(before) :]:
+            self._queries.append(SupervisedQuery(self._name(names), self._known))
+        for query, names in zip(self._queries, groups, strict=True):
+            for flow in (named[name] for name in names):
+                if flow not in query.flows:
+                    query.add(flow)
+        self._queries = [query for query in self._queries if query.flows]
+        shared = [names for names in groups if len(names) > 1]
+        if shared:
+            log.warning(
+                "Spark runs %d task%s at once for %d flows: %s",
+                slots,
+                "" if slots == 1 else "s",
+                len(flows),
+                "; ".join(f"{listed(names)} share one" for names in shared),
+            )
+
+    def _name(self, names: Sequence[str]) -> str:
+        """A name that no query has; Spark's pages show it."""
+        name = listed(names)
+        taken = {query.name for query in self._queries}
+        return name if name not in taken else f"{name} ({next(self._numbers)})"
