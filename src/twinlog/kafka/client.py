@@ -23,7 +23,7 @@ from twinlog.kafka.connections import Connections
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
-from twinlog.kafka.produce import ProduceAnswer, RawProduce
+from twinlog.kafka.produce import Appended, ProduceAnswer, RawProduce
 from twinlog.kafka.reach import unreachable
 from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.versions import FETCH_VERSION, incompatible
@@ -159,14 +159,26 @@ class ClusterClient:
         timeout_s: float,
         *,
         control: bool = False,
-        transactional_id: str | None = None,
     ) -> dict[tuple[str, int], tuple[int, int]]:
         """Append one batch per partition on its leader, acknowledged by all in-sync replicas.
 
-        With `control` beside the data connection, so that neither waits for the other. `transactional_id` is that of
-        the open transaction which the batches are part of. Returns {(topic, partition): (error code, offset of the
-        first record)}.
+        With `control` beside the data connection, so that neither waits for the other. Returns {(topic, partition):
+        (error code, offset of the first record)}.
         """
+        answers = await self.append(node, topics, timeout_s, control=control)
+        return {where: (answer.code, answer.base_offset) for where, answer in answers.items()}
+
+    async def append(
+        self,
+        node: int,
+        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]],
+        timeout_s: float,
+        *,
+        control: bool = False,
+        transactional_id: str | None = None,
+    ) -> dict[tuple[str, int], Appended]:
+        """As `produce`, with all that the broker says. `transactional_id` is that of the open transaction which the
+        batches are part of."""
         if not self._allowed():
             raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one appends nothing")
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from twinlog.kafka.raw_request import Part, RawRequest, compact
 from twinlog.kafka.varint import skip_tags, uvarint
@@ -17,12 +18,24 @@ _ACKS_AND_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">ihqqq")
 
 
+class Appended(NamedTuple):
+    """What a broker says of one batch: error code, offset of its first record, and a time in ms.
+
+    The time is that of the append where the topic stamps it, and the batch's own where the broker had it already (Kafka
+    class UnifiedLog); otherwise -1.
+    """
+
+    code: int
+    base_offset: int
+    at_ms: int
+
+
 @dataclass(slots=True)
 class ProduceAnswer:
-    """A whole response: {(topic, partition): (error code, offset of the first record)}."""
+    """A whole response, by topic and partition."""
 
     throttle_time_ms: int
-    partitions: dict[tuple[str, int], tuple[int, int]]
+    partitions: dict[tuple[str, int], Appended]
 
 
 class RawProduce(RawRequest):
@@ -63,15 +76,15 @@ class RawProduce(RawRequest):
 
     def read(self, frame: memoryview, at: int) -> ProduceAnswer:
         """The response; what it says of single records is skipped. Raises IndexError or struct.error on nonsense."""
-        found: dict[tuple[str, int], tuple[int, int]] = {}
+        found: dict[tuple[str, int], Appended] = {}
         topics, at = read_unsigned(frame, at)
         for _ in range(topics - 1):
             size, at = read_unsigned(frame, at)
             topic = str(frame[at : at + size - 1], "utf-8")
             partitions, at = read_unsigned(frame, at + size - 1)
             for _ in range(partitions - 1):
-                partition, error, base_offset, _, _ = _PARTITION.unpack_from(frame, at)
-                found[topic, partition] = (error, base_offset)
+                partition, error, base_offset, at_ms, _ = _PARTITION.unpack_from(frame, at)
+                found[topic, partition] = Appended(error, base_offset, at_ms)
                 at = _past_messages(frame, at + _PARTITION.size)
             at = skip_tags(frame, at)
         (throttle_time_ms,) = _INT.unpack_from(frame, at)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -19,7 +19,7 @@ from twinlog.kafka.fetch import Fetched
 from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.transactions import TransactionCoordinator
-from twinlog.offsets.positions import Position
+from twinlog.offsets.positions import Position, Writer
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
@@ -35,6 +35,7 @@ from twinlog.task.transactional import LentId, Transactions
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
+from twinlog.write.queue import ProducerIdentity
 
 T = TypeVar("T")
 
@@ -117,6 +118,7 @@ class Copier:
             SourceInspector(self.source, settings, listener.event),
             self._resolver,
             self._identities.after,
+            store=lambda part: self._storing.first({part.source: part.acknowledged}),
             refresh_source=self._reader.refresh,
             moved=self._moved,
             stopped=lambda: self.stopped,
@@ -214,9 +216,12 @@ class Copier:
         def waiting() -> list[Grant]:
             return [grant for grant in accepted if self._waiting.get(grant.source) is grant]
 
+        grants = {grant.source: grant for grant in accepted}
         while waiting() and not self.stopped:
             try:
                 found = await self._resolver.resolve(waiting())
+                await self._identities.prepare()
+                found = {source: self._with_writer(grants[source], position) for source, position in found.items()}
                 for grant in waiting():
                     if grant.source in found:
                         self._storing.begin(grant, found[grant.source])
@@ -231,7 +236,6 @@ class Copier:
             except TwinlogError as error:
                 self._listener.failed(None, error)
                 return
-            await self._identities.prepare()
             for grant in waiting():
                 if grant.source in found:
                     del self._waiting[grant.source]
@@ -246,12 +250,22 @@ class Copier:
         """What this copier holds, copied already or waiting for a cluster."""
         return [*self.partitions, *self._waiting]
 
+    def _with_writer(self, grant: Grant, position: Position) -> Position:
+        """A position with who appends from there on; transactions keep late appends away by themselves."""
+        if self.transactions is not None:
+            return replace(position, writer=None)
+        if position.writer is not None:
+            return position
+        identity = self._identities.first(grant.remote)
+        return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
+
     def _begin(self, grant: Grant, position: Position) -> None:
-        sequence = 0
         if self.transactions is not None:
             identity, sequence = self.transactions.identity, self.transactions.sequence(grant.remote)
         else:
-            identity = self._identities.first(grant.remote)
+            assert position.writer is not None
+            identity = ProducerIdentity(position.writer.producer_id, position.writer.epoch)
+            sequence = position.writer.sequence
         copy = PartitionCopy(
             grant,
             position,
@@ -262,6 +276,9 @@ class Copier:
             hooks=self._hooks,
             sequence=sequence,
         )
+        inherited = grant.position is not None and grant.position.writer is not None
+        if inherited and not grant.settled and self.transactions is None:
+            copy.doubt(position)
         self.partitions[grant.source] = copy
         self._cursors[grant.source] = copy
 

@@ -14,7 +14,7 @@ from twinlog.settings import ProducerSettings
 from twinlog.task.hooks import Hooks
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
-from twinlog.write.queue import Sent
+from twinlog.write.queue import DOUBTED, Sent
 from twinlog.write.split import split_append
 
 if TYPE_CHECKING:
@@ -41,8 +41,14 @@ class Delivery:
             self._hooks.resolve(part)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
             expected = part.acknowledged.next_target
-            self._hooks.resolve(part) if expected is None else part.queue.accept_first(expected)
-            self._hooks.offer(part.queue)
+            if expected is None or part.queue.doubting:
+                self._hooks.resolve(part)
+            else:
+                part.queue.accept_first(expected)
+                self._hooks.offer(part.queue)
+        elif code == DOUBTED:
+            part.trouble = "target: it had an append with these sequence numbers, which is looked at"
+            self._hooks.resolve(part)
         elif code in _LOST_TRACK:
             part.trouble = f"target: {faults.name_of(code)}"
             self._hooks.resolve(part)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from twinlog.offsets.positions import Writer
 from twinlog.types import TopicPartition
 from twinlog.write.queue import ProducerIdentity
 
 LAST_EPOCH = 32_767
 """Largest producer epoch; a new producer id follows it (Kafka class TransactionManager)."""
+
+
+def fencing(writer: Writer | None) -> Writer | None:
+    """The writer whose first append ends what is still on its way from this one (KIP-360); None to be another one."""
+    if writer is None or writer.epoch >= LAST_EPOCH:
+        return None
+    return Writer(writer.producer_id, writer.epoch + 1, 0)
 
 
 class Identities:

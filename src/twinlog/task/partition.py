@@ -11,7 +11,7 @@ from twinlog.kafka import faults
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
-from twinlog.offsets.positions import Position
+from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.settings import ProducerSettings
 from twinlog.task.account import Account
@@ -21,7 +21,7 @@ from twinlog.task.hooks import Hooks
 from twinlog.types import TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import AppendQueue, ProducerIdentity
+from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, ProducerIdentity
 
 READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended."""
@@ -45,6 +45,7 @@ class PartitionCopy:
         hooks: Hooks,
         sequence: int = 0,
     ) -> None:
+        """`sequence` is that of the next record that `identity` appends here."""
         self.grant = grant
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
@@ -134,8 +135,22 @@ class PartitionCopy:
         self.queue.drop_pending()
 
     def grant_again(self) -> Grant:
-        """The grant to take this partition up from what is known to have arrived."""
-        return replace(self.grant, position=self.acknowledged, settled=True)
+        """The grant to take this partition up from what is known to have arrived; more may be on its way."""
+        return replace(self.grant, position=self.acknowledged, settled=False)
+
+    def go_on_as(self, writer: Writer, position: Position, *, doubted: bool) -> None:
+        """Append as `writer` from `position` on; what was queued is forgotten.
+
+        `doubted` says that this writer, here or elsewhere, may have left appends on their way.
+        """
+        self.queue.clear(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence)
+        if doubted:
+            self.doubt(position)
+        self.restart(replace(position, writer=writer))
+
+    def doubt(self, position: Position) -> None:
+        """Appends of this partition's writer from before `position` may still arrive."""
+        self.queue.doubt(position.next_source, MAX_WINDOW * self.rules.max_batch_bytes)
 
     def deliver(self, asked: FetchPosition, fetched: PartitionAnswer) -> None:
         """Take one answer of the source."""
@@ -239,6 +254,7 @@ class PartitionCopy:
             next_source=append.next_source_offset,
             next_target=base_offset + append.count,
             leader_epoch=self._last_epoch,
+            writer=_behind(self.acknowledged.writer, append.count),
         )
         if self.transactional:
             self._uncommitted.append((append, append.bytes, base_offset))
@@ -328,3 +344,10 @@ class PartitionCopy:
         error.args = (f"{self.source}: {error}",)
         error.message = f"{self.source}: {error.message}"
         return error
+
+
+def _behind(writer: Writer | None, count: int) -> Writer | None:
+    """The writer when its next `count` records have arrived."""
+    if writer is None:
+        return None
+    return Writer(writer.producer_id, writer.epoch, (writer.sequence + count) & SEQUENCE_MASK)

@@ -9,6 +9,7 @@ from typing import Any
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.loop import Loop, Signal
+from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import FlowSettings
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.partition import PartitionCopy
@@ -21,8 +22,9 @@ RETRY_S = 0.2
 class Recovery:
     """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
 
-    `identity_after(identity)` says under which identity a partition goes on that appended under `identity`. `moved` is
-    set when something was acknowledged, `stopped()` is True once the copier has stopped.
+    `identity_after(identity)` says under which identity a partition goes on that appended under `identity`, and
+    `store(partition)` stores what is acknowledged of it with its writer. `moved` is set when something was
+    acknowledged, `stopped()` is True once the copier has stopped.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Recovery:
         inspector: SourceInspector,
         resolver: Resolver,
         identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
+        store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
         refresh_source: Callable[[], None],
         moved: Signal,
         stopped: Callable[[], bool],
@@ -41,6 +44,7 @@ class Recovery:
         self._inspector = inspector
         self._resolver = resolver
         self._identity_after = identity_after
+        self._store = store
         self._refresh_source = refresh_source
         self._moved = moved
         self._stopped = stopped
@@ -88,12 +92,16 @@ class Recovery:
             return
 
     async def resolve_again(self, part: PartitionCopy) -> None:
-        """The target lost track of this producer: look at what arrived, and go on under a new epoch (KIP-360)."""
+        """The target lost track of this producer: look at what arrived, and go on behind it.
+
+        If that explains why, the producer goes on with the sequence numbers that the log shows; if not, under a new
+        epoch (KIP-360), which is stored first, so that whoever comes next knows of it.
+        """
         while not part.left and not part.failed and not self._stopped():
             grant = part.grant_again()
             try:
-                found = await self._resolver.resolve([grant])
-                identity = await self._identity_after(part.queue.identity) if grant.source in found else None
+                found = (await self._resolver.resolve([grant])).get(grant.source)
+                writer = None if found is None else await self._writer(part, found)
             except ClusterError as error:
                 part.trouble = str(error)
                 await self._loop.sleep(RETRY_S)
@@ -101,8 +109,19 @@ class Recovery:
             except TwinlogError as error:
                 part.fail(error)
                 return
-            if identity is not None and not part.failed:
-                part.queue.clear(identity)
-                part.restart(found[grant.source])
+            if found is not None and writer is not None and not part.failed:
+                part.go_on_as(writer, found, doubted=True)
                 return
             await self._loop.sleep(RETRY_S)
+
+    async def _writer(self, part: PartitionCopy, found: Position) -> Writer:
+        """Who appends from the found position on; stored, if it is another one. Raises ClusterError."""
+        before, now = part.acknowledged.writer, found.writer
+        if now is None or now == before:
+            identity = await self._identity_after(part.queue.identity)
+            now = Writer(identity.producer_id, identity.epoch, 0)
+        identity = part.queue.identity
+        if (now.producer_id, now.epoch) != (identity.producer_id, identity.epoch):
+            part.acknowledged = replace(part.acknowledged, writer=now)
+            await self._store(part)
+        return now

@@ -12,8 +12,9 @@ from twinlog.offsets.positions import Position
 from twinlog.read.gaps import find_gap
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
+from twinlog.task.identities import fencing
 from twinlog.task.inspect import SourceInspector
-from twinlog.task.resume import resume_behind_log_end
+from twinlog.task.resume import Logs, resume_behind_log_end
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
@@ -126,37 +127,40 @@ class Resolver:
             gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
             assert gap is not None
             position = self._inspector.decide(gap, grant.source, position, topic_id)
-            return replace(position, next_target=end, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
+            remote_topic, writer = grant.remote.topic, fencing(position.writer)
+            return replace(
+                position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer
+            )
         now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
         expected = position.next_target
         if expected is None:
             # MirrorMaker 2 wrote this position: where it stood on the target is not known.
-            return replace(now, next_target=end)
+            return replace(now, next_target=end, writer=None)
         if position.remote_topic_id is not None and remote_id is not None and position.remote_topic_id != remote_id:
             self._event(
                 "target",
                 f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again",
             )
-            return replace(now, next_target=end)
+            return replace(now, next_target=end, writer=None)
         if end < expected:
             self._event(
                 "target",
                 f"{grant.remote}: the remote log ends at {end}, but {expected} was acknowledged: "
                 f"{expected - end} records were lost on the target",
             )
-            return replace(now, next_target=end)
+            return replace(now, next_target=end, writer=fencing(position.writer))
         if end == expected:
             return now
         starts = await self._source.list_offsets([grant.source], EARLIEST)
-        if grant.source not in starts:
-            raise ClusterError(f"source partition {grant.source} does not tell its offsets")
+        remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
+        if grant.source not in starts or grant.remote not in remote_starts:
+            raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
         return await resume_behind_log_end(
             self._source,
             self._target,
             grant,
             now,
-            starts[grant.source],
-            end,
+            Logs(starts[grant.source], remote_starts[grant.remote], end),
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
         )

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop, Signal
+from twinlog.kafka.produce import Appended
 from twinlog.types import TopicName
 from twinlog.write.queue import AppendQueue, Sent
 
 NO_ANSWER = -2
 """Code of an append whose request got no answer: it may or may not be on the target, so it is sent again unchanged."""
+
+_NOTHING = Appended(NO_ANSWER, -1, -1)
 
 
 class TargetAppender:
@@ -167,9 +170,9 @@ class _BrokerAppender:
         for queue, sent in entries:
             topic, partition = queue.partition
             topics.setdefault(topic, []).append((partition, sent.append.data))
-        answers: dict[tuple[str, int], tuple[int, int]] = {}
+        answers: dict[tuple[str, int], Appended] = {}
         try:
-            answers = await owner._client.produce(
+            answers = await owner._client.append(
                 self._node, topics, owner._timeout_s, transactional_id=owner.transactional_id
             )
         except TwinlogError as error:
@@ -182,7 +185,7 @@ class _BrokerAppender:
         finally:
             self._in_flight -= 1
         for queue, sent in entries:
-            code, base_offset = answers.get(queue.partition, (NO_ANSWER, -1))
-            queue.settle(sent, code, base_offset)
+            answer = answers.get(queue.partition, _NOTHING)
+            queue.settle(sent, answer.code, answer.base_offset, there=answer.at_ms >= 0)
             self._ready[queue] = None
         self.wake.set()

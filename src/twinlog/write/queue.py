@@ -27,7 +27,10 @@ It takes any first sequence number of a producer that it does not know (Kafka cl
 batch refused, those in flight behind it would overtake it. So it flies alone.
 """
 
-_SEQUENCE_MASK = 0x7FFFFFFF
+SEQUENCE_MASK = 0x7FFFFFFF
+
+DOUBTED = -3
+"""Code of an append of which the target has the sequence numbers, though perhaps not the records."""
 
 
 class Gate(Enum):
@@ -57,7 +60,8 @@ class Sent:
 
     `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
     connection could be made. `reached` says of the last try that there was one, as far as is known, `behind` of its
-    answer that an append before it was not acknowledged at that time.
+    answer that an append before it was not acknowledged at that time. A `doubtful` one may have taken the place of
+    another with the same sequence numbers.
     """
 
     append: Append
@@ -69,6 +73,7 @@ class Sent:
     unreached: int = 0
     reached: bool = True
     behind: bool = False
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +92,21 @@ class AppendQueue:
     replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
     its owner then calls `retry`, `replace_first` or `clear`; after `end` it is not called any more. `sequence` is that
     of the first append: 0, unless this producer epoch appended to the partition before.
+
+    Whoever appended as the same producer before may have left appends on their way (`doubt`). The sequence numbers
+    decide which of two the target takes, and it answers the second as if it were the first sent again. Both hold the
+    same records if ours go on without a hole, for a source only ever loses records; if not, the answer is `DOUBTED`.
     """
 
     __slots__ = (
         "_acknowledged",
+        "_doubt_bytes",
         "_ended",
         "_flying",
         "_known",
         "_looked_at",
         "_next_sequence",
+        "_next_source",
         "_troubled",
         "_window",
         "gate",
@@ -136,6 +147,20 @@ class AppendQueue:
         self._known = False
         self._ended = False
         self._looked_at = 0.0
+        self._doubt_bytes = 0
+        self._next_source = -1
+
+    def doubt(self, next_source: int, most_bytes: int) -> None:
+        """Until `most_bytes` were appended, appends of whoever used this identity before may still arrive.
+
+        `next_source` is the source offset of the next record after all that was found.
+        """
+        self._doubt_bytes = most_bytes
+        self._next_source = next_source
+
+    @property
+    def doubting(self) -> bool:
+        return self._doubt_bytes > 0
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
@@ -179,7 +204,7 @@ class AppendQueue:
             return 0
         again = self._next_again()
         if again is not None:
-            return again.append.bytes
+            return again.append.bytes if self._known or again is self._window[0] else 0
         if not self.pending or self.gate is not Gate.OPEN:
             return 0
         if any(sent.state is State.FAILED for sent in self._window):
@@ -199,16 +224,23 @@ class AppendQueue:
             return again
         append = self.pending.popleft()
         sent = Sent(append, self._next_sequence)
+        if self._doubt_bytes > 0:
+            self._doubt(sent)
         who = self.identity
         stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
-        self._next_sequence = (self._next_sequence + append.count) & _SEQUENCE_MASK
+        self._next_sequence = (self._next_sequence + append.count) & SEQUENCE_MASK
         self._window.append(sent)
         self._flying += 1
         return sent
 
-    def settle(self, sent: Sent, code: int, base_offset: int) -> None:
-        """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order."""
+    def settle(self, sent: Sent, code: int, base_offset: int, *, there: bool = False) -> None:
+        """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
+
+        `there` says that the target may have had these sequence numbers before.
+        """
         self._flying -= 1
+        if there and sent.doubtful and not code:
+            code = DOUBTED
         sent.code = code
         sent.base_offset = base_offset
         sent.state = State.FAILED if code else State.DONE
@@ -220,7 +252,7 @@ class AppendQueue:
             self.waits_since = time.monotonic()
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
-        if not self._flying and window:
+        if not self._flying and window and window[0].state is State.FAILED:
             # What is left failed, or was appended behind one that failed; the first one says what to do.
             first = window[0]
             if first.behind and first.code in _OUT_OF_STEP:
@@ -237,6 +269,8 @@ class AppendQueue:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
         self.stopped = self._ended
+        # A topic that was made anew, or a leader that lost its log, may not know the producer.
+        self._known = False
         self._again()
 
     def accept_first(self, base_offset: int) -> None:
@@ -272,16 +306,23 @@ class AppendQueue:
         self.pending.clear()
         self.queued_bytes = sum(sent.append.bytes for sent in self._window)
 
-    def clear(self, identity: ProducerIdentity) -> None:
-        """Forget everything queued and start anew as `identity` with sequence number 0."""
+    def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
+        """Forget everything queued and start anew as `identity` with a sequence number."""
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self._window.clear()
         self.pending.clear()
         self.queued_bytes = 0
         self.identity = identity
-        self._next_sequence = 0
+        self._next_sequence = sequence
         self._known = False
+        self._doubt_bytes = 0
         self.stopped = self._ended
+
+    def _doubt(self, sent: Sent) -> None:
+        self._doubt_bytes -= sent.append.bytes
+        for first, count in sent.append.spans:
+            sent.doubtful = sent.doubtful or first != self._next_source
+            self._next_source = first + count
 
     def _again(self) -> None:
         """Send once more, in order, what failed."""

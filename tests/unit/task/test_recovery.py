@@ -10,7 +10,7 @@ import pytest
 
 from twinlog.errors import CopyError
 from twinlog.kafka.loop import Loop, Signal
-from twinlog.offsets.positions import Position
+from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import ClientSettings, ProducerSettings
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
@@ -76,6 +76,7 @@ def recovery(loop: Loop, inspector: Inspector, moved: Signal) -> Recovery:
         looking,
         unused,
         unused,
+        store=unused,
         refresh_source=lambda: None,
         moved=moved,
         stopped=lambda: inspector.part.left,
@@ -120,9 +121,15 @@ class Resolver:
         return {grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}
 
 
-def resolve_again(loop: Loop, part: PartitionCopy, resolver: Resolver) -> list[tuple[int, int]]:
-    """Resolve a partition; returns the producers that the target made for it."""
+def resolve_again(
+    loop: Loop, part: PartitionCopy, resolver: Resolver, stored: list[Writer | None] | None = None
+) -> list[tuple[int, int]]:
+    """Resolve a partition; returns the producers that the target made for it. `stored` gets the writers stored."""
     made: list[tuple[int, int]] = []
+    writers = [] if stored is None else stored
+
+    async def store(part: PartitionCopy) -> None:
+        writers.append(part.acknowledged.writer)
 
     async def ask() -> tuple[int, int]:
         made.append((2, 0))
@@ -136,6 +143,7 @@ def resolve_again(loop: Loop, part: PartitionCopy, resolver: Resolver) -> list[t
         unused,
         resolving,
         Identities(ask).after,
+        store=store,
         refresh_source=lambda: None,
         moved=loop.signal(),
         stopped=lambda: False,
@@ -158,9 +166,12 @@ def test_behind_the_last_epoch_comes_another_producer(
 ) -> None:
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, epoch))
-    assert resolve_again(loop, part, Resolver()) == made
+    stored: list[Writer | None] = []
+    assert resolve_again(loop, part, Resolver(), stored) == made
     assert part.queue.identity == identity
-    assert (part.acknowledged, part.paused) == (Position(7, 7), False)
+    writer = Writer(identity.producer_id, identity.epoch, 0)
+    assert stored == [writer]
+    assert (part.acknowledged, part.paused) == (Position(7, 7, writer=writer), False)
 
 
 @pytest.mark.timeout(20)

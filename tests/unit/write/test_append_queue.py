@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.source_log import New, SourceLog
@@ -7,7 +9,7 @@ from twinlog.read.batches import read_batch
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import DOUBTED, KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity, Sent
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -203,16 +205,58 @@ def test_what_is_refused_again_without_one_before_it_is_trouble(known: Owner) ->
     assert known.take_all() == []
 
 
-def test_an_append_that_fails_while_others_are_sent_again_holds_them_up(known: Owner) -> None:
+def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) -> None:
+    """A topic that was made anew takes any first sequence number: the others would overtake the first."""
     sent = known.take_all()
     for one in sent:
-        known.queue.settle(one, 7, -1)
+        known.queue.settle(one, 3, -1)
     known.queue.retry(NOW)
-    again = [known.queue.take(), known.queue.take()]
-    assert again == sent[:2]
-    known.queue.settle(again[0], 7, -1)
-    assert known.take_all() == []
-    known.queue.settle(again[1], 45, -1)
+    assert known.take_all() == [sent[0]]
+    known.queue.settle(sent[0], 3, -1)
     assert known.troubles == [sent[0], sent[0]]
     known.queue.retry(NOW)
-    assert known.take_all() == sent
+    assert known.take_all() == [sent[0]]
+    known.queue.settle(sent[0], 0, 0)
+    assert known.take_all()[:4] == sent[1:]
+
+
+def doubting(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
+    """A queue that goes on behind source offset 9 with sequence number 5, and what it sends of these source offsets."""
+    owner = Owner(0)
+    owner.queue.clear(ProducerIdentity(7, 0), 5)
+    owner.queue.doubt(10, 1000)
+    sent = []
+    for first, count in spans:
+        owner.queue.put([replace(batch_of(count), spans=((first, count),))])
+        (one,) = owner.take_all()
+        owner.queue.settle(one, 0, 0)
+        sent.append(one)
+    return owner, sent
+
+
+def test_a_predecessors_append_in_the_place_of_ours_is_ours_if_nothing_is_missing() -> None:
+    owner, (first, second) = doubting((10, 2), (12, 3))
+    assert [first.sequence, second.sequence] == [5, 7]
+    owner.queue.put([replace(batch_of(2), spans=((15, 2),))])
+    (third,) = owner.take_all()
+    owner.queue.settle(third, 0, 40, there=True)
+    assert (owner.acknowledged, owner.troubles) == ([0, 0, 40], [])
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_behind_a_hole_a_predecessors_append_may_hold_other_records(there: bool) -> None:
+    owner, _ = doubting((10, 2))
+    owner.queue.put([replace(batch_of(2), spans=((13, 2),))])
+    (one,) = owner.take_all()
+    owner.queue.settle(one, 0, 40, there=there)
+    assert [sent.code for sent in owner.troubles] == ([DOUBTED] if there else [])
+    assert owner.acknowledged == ([0] if there else [0, 40])
+
+
+def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
+    owner, _ = doubting(*((10 + 2 * number, 2) for number in range(20)))
+    assert not owner.queue.doubting
+    owner.queue.put([replace(batch_of(2), spans=((90, 2),))])
+    (one,) = owner.take_all()
+    owner.queue.settle(one, 0, 40, there=True)
+    assert owner.troubles == []

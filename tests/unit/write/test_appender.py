@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.source_log import New, SourceLog
-from twinlog.kafka.client import Leader
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.metadata import Leader
+from twinlog.kafka.produce import Appended
 from twinlog.read.batches import read_batch
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appender import TargetAppender
@@ -36,7 +37,7 @@ class Target:
     def leader(self, _partition: TopicPartition) -> Leader:
         return Leader(1, 0)
 
-    async def produce(self, _node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
+    async def append(self, _node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
         ((_, data),) = topics[PART.topic]
         batch = read_batch(memoryview(data), 0)
         assert batch is not None
@@ -47,9 +48,9 @@ class Target:
         else:
             await self._loop.sleep(0.001)
         if sequence != len(self.log):
-            return {tuple(PART): (OUT_OF_ORDER, -1)}
+            return {tuple(PART): Appended(OUT_OF_ORDER, -1, -1)}
         self.log.append(sequence)
-        return {tuple(PART): (0, sequence)}
+        return {tuple(PART): Appended(0, sequence, -1)}
 
 
 @pytest.fixture

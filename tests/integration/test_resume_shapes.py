@@ -1,0 +1,71 @@
+"""A copier crashes, and the target has changed, hidden or held back what arrived behind the stored position."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import delete_records, offsets
+from harness.wait import wait_for
+from tests.integration.copying import CopyFlow
+from tests.integration.test_copy_throttled import quota
+
+NEVER = {"position_interval_ms": 3_600_000}
+"""Positions are stored when a partition is taken and when it is let go, not in between."""
+
+
+def values(flow: CopyFlow, topic: str) -> list[int]:
+    """The numbers of the records that the remote topic holds."""
+    return [int((record.value or b"").rstrip(b".")) for record in consume(flow.target, flow.remote(topic))]
+
+
+def crash_behind(flow: CopyFlow, topic: str, count: int) -> None:
+    """Copy `count` records and crash, with a stored position that counts none of them."""
+    produce(flow.source, topic, numbered(count), per_batch=10)
+    running = flow.start(topic, **NEVER)
+    running.wait_for_position(topic, count)
+    running.crash()
+    stored = flow.stored(topic)
+    assert stored is not None
+    assert stored.next_target == 0
+
+
+def test_a_topic_that_stamps_its_own_time_is_followed(copy_flow: CopyFlow, topic_name: str) -> None:
+    copy_flow.create(topic_name, remote_config={"message.timestamp.type": "LogAppendTime"})
+    crash_behind(copy_flow, topic_name, 500)
+    running = copy_flow.copy(topic_name)
+    assert running.heard.events == []
+    assert values(copy_flow, topic_name) == list(range(500))
+
+
+@pytest.mark.parametrize("deleted", [200, 207, 300])
+def test_what_the_target_deleted_meanwhile_is_not_copied_again(
+    copy_flow: CopyFlow, topic_name: str, deleted: int
+) -> None:
+    remote = copy_flow.create(topic_name)
+    crash_behind(copy_flow, topic_name, 300)
+    delete_records(copy_flow.target, remote, deleted)
+    produce(copy_flow.source, topic_name, numbered(50, start=300))
+    running = copy_flow.copy(topic_name)
+    assert running.heard.events == []
+    assert offsets(copy_flow.target, remote) == (deleted, 350)
+    assert values(copy_flow, topic_name) == list(range(deleted, 350))
+
+
+def test_what_waits_in_a_throttled_connection_is_not_there_twice(copy_flow: CopyFlow, topic_name: str) -> None:
+    """The broker reads the rest of what a dead copier sent only when its time to wait is over."""
+    remote = copy_flow.create(topic_name)
+    count = 300
+    produce(copy_flow.source, topic_name, numbered(count, size=20_000), per_batch=10)
+    with quota(copy_flow.target, "twinlog-test-producer", "producer_byte_rate", 200_000):
+        for _ in range(3):
+            before = offsets(copy_flow.target, remote)[1]
+            running = copy_flow.start(topic_name, **NEVER)
+            wait_for(lambda: offsets(copy_flow.target, remote)[1] >= before + 30, 30, "it copies", every_s=0.02)  # noqa: B023
+            running.crash()
+        running = copy_flow.start(topic_name)
+        running.wait_for_position(topic_name, 200)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    assert running.heard.events == []
+    assert values(copy_flow, topic_name) == list(range(count))
