@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -61,9 +63,18 @@ def stands_by(process: MirrorProcess, leader: int, times: int = 1) -> None:
     process.wait_for_line(rf"left->right: standing by for \S+-{leader} \(since ", START_S, times=times)
 
 
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary directory of what a test starts; its name is short enough for sockets."""
+    place = Path(tempfile.mkdtemp(prefix="twinlog-tmp-", dir="/tmp"))
+    monkeypatch.setenv("TMPDIR", str(place))
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
 @pytest.mark.timeout(400)
 def test_another_process_takes_over_at_every_end(
-    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str, temporary: Path
 ) -> None:
     left, right = clusters
     remote = f"left.{topic_name}"
@@ -95,8 +106,10 @@ def test_another_process_takes_over_at_every_end(
         killed_s = pause_after(right, remote, second.kill)
         leads(first, times=2)
 
+        assert len(list(temporary.iterdir())) == 2
         second.restart()
         stands_by(second, first.pid)
+        second.wait_for_line(r"removed 1 directory of runs that were killed: /")
         second.wait_for_line("ready to take over")
         ended_s = pause_after(right, remote, lambda: psutil.Process(first.pid).terminate())
         assert first.wait(10) == 0, first.log
@@ -107,6 +120,7 @@ def test_another_process_takes_over_at_every_end(
     )
     assert second.terminate() == 0
     assert require_clean(left, topic_name, right, remote) == total
+    assert list(temporary.iterdir()) == []
     # Shown by -s: what an operator sees of each.
     sys.stdout.write(
         f"nothing arrived after SIGSTOP {frozen_s:.1f} s, SIGKILL {killed_s:.1f} s, SIGTERM {ended_s:.1f} s\n"

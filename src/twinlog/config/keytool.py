@@ -11,9 +11,10 @@ import re
 import secrets
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from twinlog.scratch import Scratch
 
 TIMEOUT_S = 60.0
 
@@ -34,7 +35,7 @@ class KeytoolError(ValueError):
 
 def certificates_of_jks(content: bytes, password: str | None) -> str:
     """Every certificate of the store, as PEM text among other text. Without a password the store is not verified."""
-    with tempfile.TemporaryDirectory(prefix="twinlog-") as work:
+    with Scratch() as work:
         return _listed(_written(content, work), password)
 
 
@@ -42,12 +43,12 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
     """The first key of the store with its certificates, as PKCS12 with the password that is returned too."""
     if password is None:
         raise KeytoolError("missing", "the password of that file", password=True)
-    with tempfile.TemporaryDirectory(prefix="twinlog-") as work:
+    with Scratch() as work:
         store = _written(content, work)
         entry = _ENTRY.search(_listed(store, password))
         if entry is None:
             raise KeytoolError("no private key in it", "a key store with the client's key")
-        made = Path(work, "key.p12")
+        made = work / "key.p12"
         own = secrets.token_urlsafe(24)
         said = _run(
             *(
@@ -82,9 +83,9 @@ def _listed(store: Path, password: str | None) -> str:
     return said
 
 
-def _written(content: bytes, work: str) -> Path:
+def _written(content: bytes, work: Path) -> Path:
     # keytool takes a file that it may read; the content is what the caller saw, whatever happens to the file meanwhile.
-    store = Path(work, "store.jks")
+    store = work / "store.jks"
     store.write_bytes(content)
     return store
 

@@ -17,6 +17,7 @@ from twinlog.run.queries import Queries
 from twinlog.run.rehearsal import rehearse
 from twinlog.run.seat import IdleSeat, Seat
 from twinlog.settings import FlowSettings
+from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Runner:
 
         `started` is called once the flows exist.
         """
+        sweep_leftovers(self._options.conf)
         for idle in self.idle:
             idle.start()
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from twinlog.errors import TwinlogError
 from twinlog.run.desk import Desk
 from twinlog.run.rehearsal import rehearse
+from twinlog.scratch import Scratch
 from twinlog.spark.archive import archive_file, record_options
+from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 
 END_S = 180.0
@@ -21,17 +22,18 @@ def warm_up() -> Path:
     """
     path = archive_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    desk = Desk("127.0.0.1")
-    engine = SparkEngine(local_master(1), {}, java_options=record_options(fresh))
-    try:
-        engine.start()
-        ran = rehearse(engine, desk)
-    finally:
-        desk.close()
-        engine.stop(END_S)
-    if not ran or not fresh.is_file():
-        fresh.unlink(missing_ok=True)
-        raise TwinlogError("Spark did not leave a class archive; starts stay as they are")
-    fresh.replace(path)
+    sweep_leftovers({})
+    with Scratch(path.parent) as work:
+        fresh = work / path.name
+        desk = Desk("127.0.0.1")
+        engine = SparkEngine(local_master(1), {}, java_options=record_options(fresh))
+        try:
+            engine.start()
+            ran = rehearse(engine, desk)
+        finally:
+            desk.close()
+            engine.stop(END_S)
+        if not ran or not fresh.is_file():
+            raise TwinlogError("Spark did not leave a class archive; starts stay as they are")
+        fresh.replace(path)
     return path

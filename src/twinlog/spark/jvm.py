@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,8 +63,9 @@ class Jvm:
         self._lock = threading.Lock()
         self._ending = threading.Event()
 
-    def start(self, conf: SparkConf, folder: Path) -> None:
-        """Start it and make it pyspark's; it writes into `folder` how it is reached.
+    def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+        """Start it and make it pyspark's; it writes into `folder` how it is reached, and has these environment
+        variables beside those of this process.
 
         Raises EngineError, EngineLostError.
         """
@@ -76,7 +77,8 @@ class Jvm:
         for key, value in conf.getAll():
             command += ["--conf", f"{key}={value}"]
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        environment = {**os.environ, **(variables or {}), **own}
         # Spark's shells say the same of a Java that is missing and of one that was killed before it took over.
         if not (self._launch(command, environment, told) or self._launch(command, environment, told)):
             raise self._has_ended(starting=True)

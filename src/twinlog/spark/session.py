@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,10 +14,12 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.scratch import Scratch
 from twinlog.settings import FlowSettings
 from twinlog.spark.archive import use_options
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.nursery import Nursery
+from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
 from twinlog.task.wire import DriverAddress
 
@@ -32,6 +32,8 @@ LOCAL_SETTINGS = {
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
         "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     ),
+    # They lie in the scratch directory. An executor that is killed would leave them in its machine's /tmp for ever.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 CLUSTER_SETTINGS = {
@@ -42,7 +44,6 @@ CLUSTER_SETTINGS = {
 
 SETTINGS = {
     "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.locality.wait": "0s",
     "spark.speculation": "false",
@@ -63,9 +64,6 @@ SETTINGS = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
 }
-
-LONGEST_SOCKET_DIR = 60
-"""Characters; Spark adds 42 of its own, and the name of a Unix socket has 104 at most on some systems."""
 
 LOG_SETTINGS = """\
 rootLogger.level = warn
@@ -106,7 +104,8 @@ class SparkEngine:
         self._java_options = java_options
         self._jvm = Jvm()
         self._session: SparkSession | None = None
-        self._scratch: Path | None = None
+        self._scratch: Scratch | None = None
+        self._blocks: list[Scratch] = []
         self._nursery: Nursery | None = None
         self._exported: list[str] = []
 
@@ -119,7 +118,10 @@ class SparkEngine:
             raise EngineError(f"Spark cannot be started: {error}") from error
 
     def _start(self) -> None:
-        self._scratch = scratch = Path(tempfile.mkdtemp(prefix="twinlog-"))
+        self._scratch = Scratch(scratch_parent())
+        scratch = self._scratch.path
+        # What Spark's JVM puts there would stay if it were killed.
+        self._blocks = [Scratch(place) for place in local_dirs(self._conf) if place.is_dir()]
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -129,7 +131,8 @@ class SparkEngine:
         self._exported = [name for name in _PYTHON_VARIABLES if name not in os.environ]
         os.environ.update(dict.fromkeys(self._exported, python))
         conf = self._settings(scratch)
-        self._jvm.start(conf, scratch)
+        blocks = {"SPARK_LOCAL_DIRS": ",".join(str(own.path) for own in self._blocks)} if self._blocks else {}
+        self._jvm.start(conf, scratch, blocks)
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
@@ -198,7 +201,7 @@ class SparkEngine:
         session = self._running
         assert self._scratch is not None
         with self._jvm.asked():
-            return LeaseQuery(session, self._jvm, name, flows, address, self._scratch)
+            return LeaseQuery(session, self._jvm, name, flows, address, self._scratch.path)
 
     def interrupt(self) -> None:
         """Kill the JVM, whatever it does: who asks it something gets an EngineLostError. `stop` is still needed."""
@@ -217,8 +220,9 @@ class SparkEngine:
             self._nursery.close()
         for name in self._exported:
             os.environ.pop(name, None)
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        for scratch in (self._scratch, *self._blocks):
+            if scratch is not None:
+                scratch.remove()
 
     @property
     def _running(self) -> SparkSession:

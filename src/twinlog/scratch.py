@@ -1,0 +1,89 @@
+"""Temporary directories that tell whether their owner still runs, so that the next run removes those of one that died.
+
+The mark is a lock on the directory (flock): the kernel drops it with the process that holds it, however that ends, and
+it holds across containers that share a disk, where numbers of processes say nothing. Cleaners of old files
+(systemd-tmpfiles) leave a locked directory alone, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+PREFIX = "twinlog-scratch-"
+
+
+class Scratch:
+    """A new directory below `parent` (else `$TMPDIR` or what stands for it), until `remove` or the end of a `with`.
+
+    Raises OSError.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            lock = _opened(self.path)
+            # Another run may have taken it for a dead one's before it was locked.
+            if lock is not None and _locked(lock) is not False and self.path.is_dir():
+                self._lock = lock
+                return
+            if lock is not None:
+                os.close(lock)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it; may be repeated."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def sweep(parents: Iterable[Path]) -> list[Path]:
+    """Remove what `Scratch` made below `parents` for this user and no process owns any more; returns what is gone."""
+    found = (path for parent in dict.fromkeys(parents) for path in sorted(parent.glob(f"{PREFIX}*")))
+    return [path for path in found if _removed(path)]
+
+
+def _removed(path: Path) -> bool:
+    lock = _opened(path)
+    if lock is None:
+        return False
+    try:
+        if os.fstat(lock).st_uid != os.getuid() or not _locked(lock):
+            return False
+        shutil.rmtree(path, ignore_errors=True)
+        return not path.exists()
+    finally:
+        os.close(lock)
+
+
+def _opened(path: Path) -> int | None:
+    """The directory; None when it is none, is a link to one, is gone, or is not for this user."""
+    with contextlib.suppress(OSError):
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    return None
+
+
+def _locked(number: int) -> bool | None:
+    """Whether it is locked for this process now; None where the file system knows no such locks."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
