@@ -13,9 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import get_args
 
-from faults.kinds import FAULTS
+from faults.kinds import FAULTS, left_out
 from faults.rounds import Round, Rounds, summary
-from faults.scene import Mode, Scene
+from faults.scene import FILLED, Mode, Scene
 from harness.errors import HarnessError
 
 EXIT_INTERRUPTED = 130
@@ -35,8 +35,12 @@ def main() -> int:
     try:
         every: list[Round] = []
         for mode in modes:
-            with Scene(work / mode, mode) as scene:
-                rounds = Rounds(scene, seed, work / "evidence" / mode, asked.only or tuple(FAULTS))
+            with Scene(work / mode, mode, filled=asked.filled) as scene:
+                missing = left_out(scene)
+                for fault, reason in missing.items():
+                    print(f"{fault} is left out: {reason}", flush=True)
+                kinds = [fault for fault in asked.only or FAULTS if fault not in missing]
+                rounds = Rounds(scene, seed, work / "evidence" / mode, kinds)
                 try:
                     rounds.run(-(-asked.rounds // len(modes)))
                 finally:
@@ -68,6 +72,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeat the choices of an earlier run (default: a new one)")
     parser.add_argument("--mode", choices=[*get_args(Mode), "both"], default="both", help="default: %(default)s")
     parser.add_argument("--only", action="append", default=[], choices=list(FAULTS), help="may be given again")
+    parser.add_argument(
+        "--filled",
+        type=int,
+        default=FILLED,
+        metavar="N",
+        help="records of earlier months in each internal topic (default: %(default)s)",
+    )
     parser.add_argument("--keep", action="store_true", help="keep logs and data of a run without faults")
     return parser.parse_args()
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import psutil
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from faults.scene import PARTITIONS, Scene, pause
+from faults.scene import PARTITIONS, SMALL, TOPICS, Scene, pause
+from harness.cluster import KafkaCluster
+from harness.quotas import Rate, quota
+from harness.topics import delete_records
 
 Strike = Callable[[Scene, random.Random], str]
 """Does it, heals it, and says what it did."""
@@ -57,53 +60,99 @@ def stop_worker(scene: Scene, chance: random.Random) -> str:
 
 
 def kill_source(scene: Scene, chance: random.Random) -> str:
-    scene.source.kill()
-    away = chance.uniform(0, 2)
-    pause(away)
-    scene.source.restart()
-    return f"back after {away:.1f} s"
+    return _killed(scene.source, chance)
 
 
 def stop_source(scene: Scene, chance: random.Random) -> str:
-    with _suspended(scene.source.suspend, scene.source.resume):
-        return _last(chance)
+    return _hanging(scene.source, chance)
 
 
 def kill_target(scene: Scene, chance: random.Random) -> str:
-    node = chance.choice(list(scene.target.brokers))
-    scene.target.kill(node)
-    away = chance.uniform(0, 2)
-    pause(away)
-    scene.target.restart(node)
-    return f"node {node}, back after {away:.1f} s"
+    return _killed(scene.target, chance)
 
 
 def stop_target(scene: Scene, chance: random.Random) -> str:
-    node = chance.choice(list(scene.target.brokers))
-    with _suspended(lambda: scene.target.suspend(node), lambda: scene.target.resume(node)):
-        return f"node {node}, {_last(chance)}"
+    return _hanging(scene.target, chance)
 
 
 def move_leaders(scene: Scene, chance: random.Random) -> str:
     """Every remote partition gets another preferred leader, and each of them leads at once."""
-    admin = KafkaAdminClient(bootstrap_servers=scene.target.bootstrap)
-    nodes = list(scene.target.brokers)
     turns = chance.randint(1, 3)
-    try:
-        for _ in range(turns):
-            wanted = {}
-            for remote in scene.remotes.values():
-                for partition in range(PARTITIONS):
-                    wanted[TopicPartition(remote, partition)] = chance.sample(nodes, len(nodes))
-            admin.alter_partition_reassignments(wanted)
-            # Partitions whose preferred replica leads already answer with an error that says so.
-            admin.elect_leaders(
-                0, {topic: list(range(PARTITIONS)) for topic in scene.remotes.values()}, raise_errors=False
-            )
-            pause(chance.uniform(0, 0.5))
-    finally:
-        admin.close()
+    for _ in range(turns):
+        place_replicas(scene.target, scene.remotes.values(), PARTITIONS, len(scene.target.brokers), chance)
+        pause(chance.uniform(0, 0.5))
     return f"{turns} times"
+
+
+def move_source(scene: Scene, chance: random.Random) -> str:
+    """Partitions leave a broker and come back, as when it is decommissioned and replaced."""
+    return _moved(scene, scene.source, TOPICS, chance)
+
+
+def move_target(scene: Scene, chance: random.Random) -> str:
+    return _moved(scene, scene.target, list(scene.remotes.values()), chance)
+
+
+def throttle_source(scene: Scene, chance: random.Random) -> str:
+    return _throttled(scene, scene.source, "consumer_byte_rate", chance)
+
+
+def throttle_target(scene: Scene, chance: random.Random) -> str:
+    return _throttled(scene, scene.target, "producer_byte_rate", chance)
+
+
+def delete_target(scene: Scene, chance: random.Random) -> str:
+    """Everything on the target is deleted, also what came behind the last stored positions of a killed driver."""
+    scene.twinlog.kill()
+    # Its copiers end by themselves, and what they sent has arrived then.
+    away = chance.uniform(0.5, 2)
+    pause(away)
+    ends = scene.windows.keep()
+    for (remote, partition), offset in ends.items():
+        delete_records(scene.target, remote, offset, partition)
+    scene.start_twinlog()
+    return f"up to {max(ends.values())}, back after {away:.1f} s"
+
+
+def expire(scene: Scene, chance: random.Random) -> str:
+    """What was copied and judged goes on both clusters, as by retention."""
+    for cluster, ends in ((scene.source, scene.windows.read), (scene.target, scene.windows.copied)):
+        for (topic, partition), offset in ends.items():
+            delete_records(cluster, topic, offset, partition)
+    return "all that was judged"
+
+
+def roll_brokers(scene: Scene, chance: random.Random) -> str:
+    """One broker after the other is shut down in order and started again."""
+    cluster = chance.choice([scene.source, scene.target])
+    for node in cluster.brokers:
+        cluster.restart(node)
+        scene.wait_healthy()
+    return f"of {cluster.name}"
+
+
+def fill_disk(scene: Scene, chance: random.Random) -> str:
+    """A broker's disk is full, which ends the broker as a rule; it comes back when there is room."""
+    refused = scene.disk.fill()
+    broker = scene.target.brokers[SMALL].process
+    seconds = chance.uniform(2, LONGEST_S)
+    try:
+        pause(seconds)
+        ended = not broker.alive
+    finally:
+        scene.disk.grow()
+        broker.kill()
+        scene.target.restart(SMALL)
+    return refused or f"node {SMALL}, {'ended by it' if ended else 'lived on'}, for {seconds:.1f} s"
+
+
+def jump_clock(scene: Scene, chance: random.Random) -> str:
+    """The driver's clock leaps ahead or back, and after a while to where it should be."""
+    leap = chance.choice([-1, 1]) * chance.choice([chance.randint(2, 60), chance.randint(60, 30_000)])
+    scene.jump_clock(leap)
+    lasted = _last(chance)
+    scene.jump_clock(0)
+    return f"by {leap} s {lasted}"
 
 
 FAULTS: Mapping[str, Strike] = {
@@ -117,7 +166,92 @@ FAULTS: Mapping[str, Strike] = {
     "kill target": kill_target,
     "stop target": stop_target,
     "move leaders": move_leaders,
+    "move source": move_source,
+    "move target": move_target,
+    "throttle source": throttle_source,
+    "throttle target": throttle_target,
+    "delete target": delete_target,
+    "expire": expire,
+    "roll brokers": roll_brokers,
+    "fill disk": fill_disk,
+    "jump clock": jump_clock,
 }
+
+
+def left_out(scene: Scene) -> dict[str, str]:
+    """Faults that cannot be had here, with the reason."""
+    return {"fill disk": scene.disk.refused} if scene.disk.refused else {}
+
+
+def place_replicas(
+    cluster: KafkaCluster, topics: Iterable[str], partitions: int, copies: int, chance: random.Random
+) -> None:
+    """Give every partition so many replicas on brokers by chance, and let the first of them lead."""
+    wanted = {
+        TopicPartition(topic, partition): chance.sample(list(cluster.brokers), copies)
+        for topic in topics
+        for partition in range(partitions)
+    }
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    try:
+        admin.alter_partition_reassignments(wanted)
+        # Partitions whose preferred replica leads already answer with an error that says so.
+        admin.elect_leaders(0, {topic: list(range(partitions)) for topic in topics}, raise_errors=False)
+    finally:
+        admin.close()
+
+
+def _moved(scene: Scene, cluster: KafkaCluster, topics: Sequence[str], chance: random.Random) -> str:
+    """Away from a broker each, and after a while to all again; no fewer replicas than must be in sync."""
+    brokers = len(cluster.brokers)
+    for copies in (brokers - 1, brokers):
+        place_replicas(cluster, topics, PARTITIONS, copies, chance)
+        scene.wait_healthy()
+        pause(chance.uniform(0, 2))
+    return "away and back"
+
+
+def _throttled(scene: Scene, cluster: KafkaCluster, rate: Rate, chance: random.Random) -> str:
+    """For all clients; half the time a copier dies meanwhile, and leaves a request in a muted connection."""
+    limit = chance.choice([5_000, 50_000])
+    with quota(cluster, None, rate, limit):
+        told = f"{limit:,} bytes/s {_last(chance)}"
+        if chance.random() < 0.5:
+            told += ", " + kill_worker(scene, chance)
+            pause(chance.uniform(0, 2))
+    return told
+
+
+def _killed(cluster: KafkaCluster, chance: random.Random) -> str:
+    """One broker, and at times all of them."""
+    nodes = [chance.choice(list(cluster.brokers))] if chance.random() < 0.8 else list(cluster.brokers)
+    for node in nodes:
+        cluster.kill(node)
+    away = chance.uniform(0, 2)
+    pause(away)
+    for node in nodes:
+        cluster.restart(node, wait=False)
+    cluster.wait_ready()
+    return f"{_told(nodes)}, back after {away:.1f} s"
+
+
+def _hanging(cluster: KafkaCluster, chance: random.Random) -> str:
+    nodes = [chance.choice(list(cluster.brokers))] if chance.random() < 0.8 else list(cluster.brokers)
+
+    def suspend() -> None:
+        for node in nodes:
+            cluster.suspend(node)
+
+    def resume() -> None:
+        for node in nodes:
+            cluster.resume(node)
+
+    with _suspended(suspend, resume):
+        return f"{_told(nodes)}, {_last(chance)}"
+
+
+def _told(nodes: Sequence[int]) -> str:
+    return f"node {nodes[0]}" if len(nodes) == 1 else "all nodes"
 
 
 def _stopped(process: psutil.Process, chance: random.Random) -> str:

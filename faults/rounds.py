@@ -13,15 +13,14 @@ from pathlib import Path
 from faults.kinds import FAULTS
 from faults.load import TransactionLoad
 from faults.positions import AS_COMMITTED, GroupVerdict, Walker
-from faults.scene import PAID, PARTITIONS, PLAIN, START_S, Mode, Scene, pause
-from faults.windows import Place, Window, Windows
+from faults.scene import PAID, PARTITIONS, PLAIN, STAMPED, START_S, Mode, Scene, pause
+from faults.windows import Place, Window
 from harness.checker import Load, Verdict, identify
 from harness.topics import topics
 from harness.wait import wait_for
 
 RATE = 600
-"""Records per second in the topic without transactions."""
-CAUGHT_UP_S = 60.0
+CAUGHT_UP_S = 180.0
 GROUP_S = 8.0
 """Until a group's position has come across; it was committed a round before."""
 SETTLE_S = 5.0
@@ -51,64 +50,87 @@ class Round:
         if not self.complete:
             result += f"; not everything was copied within {CAUGHT_UP_S:g} s"
         return (
-            f"{self.number:4d}  {self.fault:13s} {self.what:34s} {self.records:6,d} records, "
+            f"{self.number:4d}  {self.fault:13s} {self.what:38s} {self.records:6,d} records, "
             f"whole after {self.recovered_s:4.1f} s, {self.group}: {result}"
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class Rounds:
-    """The rounds of one scene; `evidence` gets a file for each that went wrong."""
+    """The rounds of one scene; `evidence` gets a file for each that went wrong.
+
+    `rates` are records per second in each topic without transactions; one of them is chosen for each round.
+    `before_s` and `after_s` say between how many and how many seconds load runs before and after a fault.
+    """
 
     scene: Scene
     seed: int
     evidence: Path
     kinds: Sequence[str] = tuple(FAULTS)
+    rates: Sequence[int] = (RATE,)
+    before_s: tuple[float, float] = (0.1, 1.0)
+    after_s: tuple[float, float] = (0.0, 0.5)
     done: list[Round] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(self.seed)
+        self._walker = Walker(self.scene)
 
     def run(self, count: int) -> list[Round]:
         """Run `count` rounds, or until twinlog does not recover."""
-        chance = random.Random(self.seed)
-        scene = self.scene
-        wait_for(lambda: set(scene.remotes.values()) <= set(topics(scene.target)), START_S, "remote topics are there")
-        scene.copiers()
-        windows = Windows(scene.source, scene.target, scene.remotes, PARTITIONS)
-        walker = Walker(scene)
-        for number in range(1, count + 1):
-            one = self._round(number, chance, windows, walker)
-            self.done.append(one)
+        self.begin()
+        for _ in range(count):
+            one = self.next()
             print(one, flush=True)
             if not one.complete:
                 return self.done
-        pause(SETTLE_S)
-        late = windows.judge(CAUGHT_UP_S, scene.supervise)
-        end = self._note(count + 1, "the end", "what came late", late, 0.0)
+        end = self.end()
         if not end.fine:
-            self.done.append(end)
             print(end, flush=True)
         return self.done
 
-    def _round(self, number: int, chance: random.Random, windows: Windows, walker: Walker) -> Round:
+    def begin(self) -> None:
+        """Wait until twinlog copies."""
         scene = self.scene
+        wait_for(lambda: set(scene.remotes.values()) <= set(topics(scene.target)), START_S, "remote topics are there")
+        scene.copiers()
+
+    def next(self) -> Round:
+        """One more round."""
+        number = len(self.done) + 1
+        scene, windows, chance = self.scene, self.scene.windows, self._chance
         fault = chance.choice(list(self.kinds))
+        rate = chance.choice(self.rates)
         scene.copiers()
         with (
-            Load(scene.source, PLAIN, PARTITIONS, rate=RATE, name=f"r{number}"),
+            Load(scene.source, PLAIN, PARTITIONS, rate=rate, name=f"r{number}"),
+            Load(scene.source, STAMPED, PARTITIONS, rate=rate, name=f"r{number}"),
             TransactionLoad(scene.source, PAID, PARTITIONS, f"r{number}", chance.getrandbits(32)),
         ):
-            pause(chance.uniform(0.1, 1.0))
+            pause(chance.uniform(*self.before_s))
             what = FAULTS[fault](scene, chance)
             healed = time.monotonic()
-            pause(chance.uniform(0, 0.5))
+            pause(chance.uniform(*self.after_s))
         scene.wait_healthy()
 
         judged = windows.judge(CAUGHT_UP_S, scene.supervise)
         whole = time.monotonic()
-        group = walker.judge(GROUP_S) if judged[1] else AS_COMMITTED
+        group = self._walker.judge(GROUP_S) if judged[1] else AS_COMMITTED
         if judged[1]:
-            walker.commit(judged[0], chance)
+            self._walker.commit(judged[0], chance)
         remarks = scene.unasked_ends()
-        return self._note(number, fault, what, judged, whole - healed, group, remarks)
+        one = self._note(number, fault, what, judged, whole - healed, group, remarks)
+        self.done.append(one)
+        return one
+
+    def end(self) -> Round:
+        """Judge what came late; it is one of those `done` only when there is something wrong with it."""
+        pause(SETTLE_S)
+        late = self.scene.windows.judge(CAUGHT_UP_S, self.scene.supervise)
+        end = self._note(len(self.done) + 1, "the end", "what came late", late, 0.0)
+        if not end.fine:
+            self.done.append(end)
+        return end
 
     def _note(
         self,

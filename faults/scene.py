@@ -1,36 +1,54 @@
-"""The scene of the rounds: a source, a target of three brokers, and twinlog between them as its own process."""
+"""The scene of the rounds: two clusters of three brokers, and twinlog between them as its own process."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
 import psutil
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from faults.disk import SmallDisk
+from faults.windows import Windows
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
+from harness.filled import Filled
 from harness.jars import cache_dir
 from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.run.restarts import WAITS_S, WINDOW_S
+from twinlog.types import Alias
 
 Mode = Literal["default", "exactly-once"]
+Role = Literal["driver", "jvm", "copier", "helper"]
+"""The process that was started, Spark's JVM, Pythons with lines to both clusters, and the others among them."""
 
 HERE, THERE = "here", "there"
-PLAIN, PAID = "plain", "paid"
+PLAIN, PAID, STAMPED = "plain", "paid", "stamped"
+"""Written as they come, in transactions, and to a remote topic that stamps records with the time of its appends."""
+TOPICS = (PLAIN, PAID, STAMPED)
+RESTAMPED = {"message.timestamp.type": "LogAppendTime"}
 PARTITIONS = 2
 GROUP = "walker"
+POSITION_PARTITIONS = 3
 BROKERS = 3
+FILLED = 20_000
+"""Records of earlier months in each internal topic."""
+SMALL = 3
+"""The broker of the target whose disk can be full."""
+CLOCK = Path(__file__).parent / "clock"
 COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
-START_S = 90.0
-HEALTHY_S = 60.0
+START_S = 180.0
+HEALTHY_S = 120.0
 
 _EXACTLY_ONCE: Mapping[Mode, dict[str, str]] = {
     "default": {},
@@ -46,16 +64,14 @@ def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
         f"{HERE}.bootstrap.servers": source.bootstrap,
         f"{THERE}.bootstrap.servers": target.bootstrap,
         f"{HERE}.consumer.isolation.level": "read_committed",
-        f"{THERE}.offset.storage.partitions": "3",
+        f"{THERE}.offset.storage.partitions": str(POSITION_PARTITIONS),
         **_EXACTLY_ONCE[mode],
         f"{flow}.enabled": "true",
-        f"{flow}.topics": f"{PLAIN}, {PAID}",
+        f"{flow}.topics": ", ".join(TOPICS),
         f"{flow}.groups": GROUP,
         f"{flow}.twinlog.lease.seconds": "10",
         "tasks.max": "2",
         "replication.factor": str(BROKERS),
-        # The source has one broker only.
-        "offset-syncs.topic.replication.factor": "1",
         "emit.heartbeats.enabled": "false",
         f"{flow}.emit.heartbeats.enabled": "true",
         "refresh.topics.interval.seconds": "1",
@@ -70,16 +86,27 @@ def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
 class Scene:
     """Use as a context manager; everything it started ends with it. Logs and data lie in `home`."""
 
-    def __init__(self, home: Path, mode: Mode) -> None:
+    def __init__(
+        self, home: Path, mode: Mode, *, filled: int = FILLED, heap: str = "256m", counted: bool = False
+    ) -> None:
         self.mode = mode
-        self.source = KafkaCluster("here", sasl=False, heap="256m", work_dir=home / "source")
+        self.disk = SmallDisk(home / "target" / f"node-{SMALL}" / "data")
         # Acknowledged means on two brokers: no single one can take it along.
         safe = {"min.insync.replicas": "2"}
-        self.target = KafkaCluster("there", BROKERS, sasl=False, heap="256m", config=safe, work_dir=home / "target")
-        self.file = home / "mm2.properties"
-        self.twinlog = Child(
-            "twinlog", [*COMMAND, str(self.file)], home / "twinlog.log", {"TWINLOG_CACHE": str(cache_dir())}
+        self.source, self.target = (
+            KafkaCluster(name, BROKERS, sasl=False, heap=heap, config=safe, counted=counted, work_dir=home / name)
+            for name in ("source", "target")
         )
+        self.filled = Filled(Alias(HERE), Alias(THERE), records=filled, position_partitions=POSITION_PARTITIONS)
+        self.windows = Windows(self.source, self.target, self.remotes, PARTITIONS, restamped={STAMPED})
+        self.file = home / "mm2.properties"
+        self._clock = home / "clock"
+        env = {"TWINLOG_CACHE": str(cache_dir()), "PYTHONPATH": str(CLOCK), "FAULTS_CLOCK": str(self._clock)}
+        self.twinlog, self.standby = (
+            Child(name, [*COMMAND, str(self.file)], home / f"{name}.log", env) for name in ("twinlog", "standby")
+        )
+        self.started_at = 0.0
+        """When twinlog was started last, monotonic."""
         self._groups: list[int] = []
         self._unasked: list[str] = []
         self._engines_killed: list[float] = []
@@ -87,12 +114,24 @@ class Scene:
     @property
     def remotes(self) -> dict[str, str]:
         """Remote topic of each topic."""
-        return {topic: f"{HERE}.{topic}" for topic in (PLAIN, PAID)}
+        return {topic: f"{HERE}.{topic}" for topic in TOPICS}
 
     def start_twinlog(self) -> None:
         """As its supervisor would, without waiting."""
+        self.started_at = time.monotonic()
         self.twinlog.start()
         self._groups.append(self.twinlog.pid)
+        self._engines_killed.clear()
+
+    def start_standby(self) -> None:
+        """A second process on the same file, without waiting."""
+        self.standby.start()
+        self._groups.append(self.standby.pid)
+
+    def lose_driver(self) -> None:
+        """Kill twinlog; from then on the standby is `twinlog`."""
+        self.twinlog.kill()
+        self.twinlog, self.standby = self.standby, self.twinlog
         self._engines_killed.clear()
 
     def supervise(self) -> None:
@@ -144,17 +183,25 @@ class Scene:
 
         return wait_for(found, START_S, "Spark has a JVM")
 
+    def jump_clock(self, seconds: int) -> None:
+        """Let the driver's clock be so far from the true one; its copiers' clocks stay."""
+        self._clock.write_text(str(seconds), encoding="ascii")
+        os.kill(self.twinlog.pid, signal.SIGUSR2)
+
     def wait_healthy(self) -> None:
-        """Every replica on the target in sync, every leader there."""
-        admin = AdminClient(self.target.client_config())
+        """Every replica on both clusters in sync, every leader there."""
+        for cluster in (self.source, self.target):
+            admin = AdminClient(cluster.client_config())
 
-        def whole() -> bool:
-            found = [
-                part for topic in admin.list_topics(timeout=10).topics.values() for part in topic.partitions.values()
-            ]
-            return bool(found) and all(part.leader >= 0 and len(part.isrs) == len(part.replicas) for part in found)
+            def whole(admin: AdminClient = admin) -> bool:
+                try:
+                    listed = admin.list_topics(timeout=10).topics.values()
+                except KafkaException:
+                    return False
+                found = [part for topic in listed for part in topic.partitions.values()]
+                return bool(found) and all(part.leader >= 0 and len(part.isrs) == len(part.replicas) for part in found)
 
-        wait_for(whole, HEALTHY_S, "every replica on the target is in sync")
+            wait_for(whole, HEALTHY_S, f"every replica in {cluster.name} is in sync")
 
     def __enter__(self) -> Scene:
         try:
@@ -162,8 +209,12 @@ class Scene:
                 cluster.start_async()
             for cluster in (self.source, self.target):
                 cluster.wait_ready()
-            for topic in (PLAIN, PAID):
+            for topic in TOPICS:
                 create_topic(self.source, topic, PARTITIONS, config={"retention.ms": "-1"})
+            stamped = {"retention.ms": "-1", **RESTAMPED}
+            create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config=stamped)
+            if self.filled.records:
+                self.filled.fill(self.source, self.target)
             self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")
             self.start_twinlog()
         except BaseException:
@@ -179,6 +230,7 @@ class Scene:
     def close(self) -> None:
         """Kill what still runs, also what killed drivers left."""
         self.twinlog.kill()
+        self.standby.kill()
         for group in self._groups:
             try:
                 os.killpg(group, signal.SIGKILL)
@@ -186,11 +238,20 @@ class Scene:
                 continue
         for cluster in (self.source, self.target):
             cluster.close()
+        self.disk.close()
+
+    def family(self) -> Iterator[tuple[Role, psutil.Process]]:
+        """Every process of twinlog and what it is for."""
+        with contextlib.suppress(HarnessError, psutil.Error):
+            yield "driver", psutil.Process(self.twinlog.pid)
+        for process in self._family():
+            name = _name(process)
+            yield "jvm" if "java" in name else "copier" if self._copies(process) else "helper", process
 
     def _family(self) -> list[psutil.Process]:
         try:
             return psutil.Process(self.twinlog.pid).children(recursive=True)
-        except psutil.Error:
+        except (HarnessError, psutil.Error):
             return []
 
     def _copies(self, process: psutil.Process) -> bool:

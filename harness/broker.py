@@ -109,7 +109,7 @@ class Broker:
 
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write settings and an empty, formatted data directory. Called once in a node's life."""
-        self.data.mkdir(parents=True)
+        self.data.mkdir(parents=True, exist_ok=True)
         own = {"log.dirs": str(self.data), **(counter_settings(self.counts) if self.counts else {})}
         self._settings.write_text(to_properties({**settings, **own}), encoding="utf-8")
         shutil.copy(_bootstrap_metadata(self._version), self.data / "bootstrap.checkpoint")

@@ -23,7 +23,7 @@ LEAST_BYTES = 20
 _FOR_RECORDS = frozenset(
     [
         *("Produce", "FetchConsumer", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
-        *("WriteTxnMarkers", "OffsetCommit", "DeleteRecords"),
+        *("AddPartitionsToTxnVerification", "WriteTxnMarkers", "OffsetCommit", "DeleteRecords"),
     ]
 )
 _AMONG_BROKERS = frozenset(["FetchFollower"])

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from kafka.protocol.admin import AlterClientQuotasRequest
 
-from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
+from harness.quotas import quota
 from tests.integration.copying import CopyFlow
 from tests.integration.records import seen
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.loop import Loop
-from twinlog.settings import ClientSettings
-
-
-def set_quota(cluster: KafkaCluster, client_id: str, key: str, bytes_per_s: float | None) -> None:
-    """Set a quota of a client id, or remove it."""
-    kind = AlterClientQuotasRequest.EntryData
-    request = AlterClientQuotasRequest(
-        entries=[
-            kind(
-                entity=[kind.EntityData(entity_type="client-id", entity_name=client_id)],
-                ops=[kind.OpData(key=key, value=bytes_per_s or 0.0, remove=bytes_per_s is None)],
-            )
-        ],
-        validate_only=False,
-    )
-    loop = Loop()
-    client = ClusterClient(loop, cluster.name, ClientSettings((cluster.bootstrap,)))
-    try:
-        loop.run(client.connect)
-        response = loop.run(client.ask, request)
-        assert [entry.error_code for entry in response.entries] == [0]
-    finally:
-        client.close()
-        loop.close()
-
-
-@contextmanager
-def quota(cluster: KafkaCluster, client_id: str, key: str, bytes_per_s: float) -> Iterator[None]:
-    set_quota(cluster, client_id, key, bytes_per_s)
-    try:
-        yield
-    finally:
-        set_quota(cluster, client_id, key, None)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -1,0 +1,1 @@
+"""On the path of twinlog's Pythons, so that a round can let the driver's clock jump."""

@@ -1,0 +1,51 @@
+"""Quotas of a test cluster: its brokers throttle clients by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from kafka.protocol.admin import AlterClientQuotasRequest
+
+from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.settings import ClientSettings
+
+Rate = Literal["consumer_byte_rate", "producer_byte_rate", "request_percentage"]
+
+
+def set_quota(cluster: KafkaCluster, client_id: str | None, rate: Rate, limit: float | None) -> None:
+    """Set a quota of a client id (None: of each that has none of its own), in bytes/s, or remove it."""
+    kind = AlterClientQuotasRequest.EntryData
+    request = AlterClientQuotasRequest(
+        entries=[
+            kind(
+                entity=[kind.EntityData(entity_type="client-id", entity_name=client_id)],
+                ops=[kind.OpData(key=rate, value=limit or 0.0, remove=limit is None)],
+            )
+        ],
+        validate_only=False,
+    )
+    loop = Loop()
+    client = ClusterClient(loop, cluster.name, ClientSettings(tuple(cluster.bootstrap.split(","))))
+    try:
+        loop.run(client.connect)
+        response = loop.run(client.ask, request)
+        if codes := [entry.error_code for entry in response.entries if entry.error_code]:
+            raise HarnessError(f"cluster {cluster.name} refused a quota: {codes}")
+    finally:
+        client.close()
+        loop.close()
+
+
+@contextmanager
+def quota(cluster: KafkaCluster, client_id: str | None, rate: Rate, limit: float) -> Iterator[None]:
+    """A quota for a while."""
+    set_quota(cluster, client_id, rate, limit)
+    try:
+        yield
+    finally:
+        set_quota(cluster, client_id, rate, None)
