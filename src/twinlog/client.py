@@ -20,14 +20,14 @@ import time
 from types import TracebackType
 from typing import overload
 
-from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.checkpoint.checkpoints import decode_checkpoint
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
 from twinlog.flows.naming import ReplicationPolicy
 from twinlog.groups import CommittedOffset
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.snapshot import read_partition
-from twinlog.read.records import Record
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.read.last import KeptRecord, LastRecords
 from twinlog.settings import ClientSettings
 from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 
@@ -137,15 +137,14 @@ class MirrorClient:
                 f"this cluster has no topic {topic}, so no checkpoints of groups of cluster {remote_alias}; check the "
                 f"alias, the replication policy and emit.checkpoints.enabled (topics of checkpoints here: {others})"
             )
+        last: LastRecords = {}
+        TopicReader(self._admin(timeout_s), topic).read_last(last, timeout_s=max(0.0, deadline - time.monotonic()))
         found: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
-
-        def take(record: Record) -> None:
-            checkpoint: Checkpoint | None = decode_checkpoint(record.key, record.value)
+        for record in map(KeptRecord.decode, last.values()):
+            checkpoint = decode_checkpoint(record.key, record.value)
             if checkpoint is not None and groups.fullmatch(checkpoint.group):
                 offset = CommittedOffset(checkpoint.downstream, checkpoint.metadata)
                 found.setdefault(checkpoint.group, {})[checkpoint.remote] = offset
-
-        read_partition(self._admin(timeout_s), TopicPartition(topic, 0), take, max(0.0, deadline - time.monotonic()))
         return found
 
     def _topics(self, timeout_s: float = CONNECT_TIMEOUT_S) -> set[TopicName]:

@@ -25,7 +25,7 @@ from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.tail import TopicTail
+from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.exact import ExactMap, Run, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.segments import SegmentWriter, segments_topic
@@ -207,18 +207,18 @@ def write_segments(here: ClusterAdmin, topic: str, writer: SegmentWriter) -> Non
 def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, here: ClusterAdmin, alias: str) -> None:
     topic = create_topic(target_cluster, segments_topic(Alias(alias)), config=COMPACTED)
     part = TopicPartition(TopicName("orders"), 5)
-    tail, maps = TopicTail(here, TopicName(topic)), ExactMaps()
+    reader, maps = TopicReader(here, TopicName(topic)), ExactMaps()
     writer, truth = SegmentWriter(part, 0, 3, complete=True), ExactMap(0, 3, complete=True)
     for number in range(600):
         writer.copied([Run(number * 5, 3 + number * 3, 3)])
         truth.copied(number * 5, 3 + number * 3, 3)
         if number % 150 == 0:
             write_segments(here, topic, writer)
-            maps.take((record.key, record.value) for _, record in tail.read())
+            maps.take((record.key, record.value) for _, record in reader.read())
     write_segments(here, topic, writer)
-    maps.take((record.key, record.value) for _, record in tail.read())
+    maps.take((record.key, record.value) for _, record in reader.read())
     afresh = ExactMaps()
-    afresh.take((record.key, record.value) for _, record in TopicTail(here, TopicName(topic)).read())
+    afresh.take((record.key, record.value) for _, record in TopicReader(here, TopicName(topic)).read())
     for known in (maps, afresh):
         known.reach(part, *writer.end, life=writer.life)
         found = known.map(part)

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from twinlog.checkpoint.bearings import Bearings
-from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint, decode_checkpoint_key
+from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.following import FollowedGroups
 from twinlog.checkpoint.journal import Journal
@@ -18,7 +18,8 @@ from twinlog.flows.chosen import policy_of
 from twinlog.groups import CommittedOffset, GroupOffsets
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.snapshot import read_partition
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.read.last import KeptRecord, LastRecords
 from twinlog.read.records import Record
 from twinlog.settings import FlowSettings
 from twinlog.topics import listed
@@ -26,7 +27,6 @@ from twinlog.types import GroupId, TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
 
-READ_S = 30.0
 LOOK_AGAIN_S = 30.0
 """How often everything is translated anew: a remote topic may have been made anew, or the checkpoints deleted."""
 
@@ -60,6 +60,9 @@ class CheckpointWriter:
         """Groups with an offset that has no exact translation yet."""
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, float] = {}
+        self._reader = TopicReader(target, self._topic, optional=True)
+        self._found: LastRecords = {}
+        """The checkpoints that were read before the first turn, until all are."""
         self._read = False
         self._look_at = 0.0
 
@@ -109,7 +112,7 @@ class CheckpointWriter:
     def _read_last(self) -> None:
         """Go on from the checkpoints that are there, so that none goes back for no reason."""
         try:
-            read_partition(self._target, TopicPartition(self._topic, 0), self._take, READ_S)
+            self._reader.read_last(self._found)
         except RefusedError as error:
             log.warning(
                 "%s: earlier checkpoints cannot be read and every group gets new ones, which may be older than those: "
@@ -119,17 +122,15 @@ class CheckpointWriter:
                 self._topic,
             )
         self._read = True
+        self._take(map(KeptRecord.decode, self._found.values()))
+        self._found.clear()
 
-    def _take(self, record: Record) -> None:
-        where = decode_checkpoint_key(record.key)
-        if where is None:
-            return
-        group, remote = where
-        found = decode_checkpoint(record.key, record.value)
-        if found is not None:
-            self._last[group][remote] = found
-        elif record.value is None:
-            self._last[group].pop(remote, None)
+    def _take(self, records: Iterable[Record]) -> None:
+        """Take what the topic holds, the last record of each key."""
+        for record in records:
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is not None:
+                self._last[checkpoint.group][checkpoint.remote] = checkpoint
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
         """The checkpoints of a group that are due, and where it would go on."""

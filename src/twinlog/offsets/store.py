@@ -10,22 +10,28 @@ import threading
 from collections.abc import Iterable
 
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.tail import TopicTail
+from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
+from twinlog.read.last import LastRecords
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
 
 
 class PositionStore:
-    """Positions of one flow; reads the topic once and then only what was added."""
+    """Positions of one flow; reads the topic once and then only what was added.
+
+    Of what was overwritten nothing is decoded and nothing kept, however much of it there is.
+    """
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
-        self._tail = TopicTail(target, TopicName(settings.positions_topic), committed=True)
+        self._reader = TopicReader(target, TopicName(settings.positions_topic), committed=True)
         earlier = settings.earlier_positions_topic
-        self._earlier: TopicTail | None = None
+        self._earlier: TopicReader | None = None
         if earlier not in (None, settings.positions_topic):
-            self._earlier = TopicTail(target, TopicName(earlier), committed=True, optional=True)
+            self._earlier = TopicReader(target, TopicName(earlier), committed=True, optional=True)
+        self._news: LastRecords = {}
+        """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
         self._positions: dict[TopicPartition, Position] = {}
         self._lock = threading.Lock()
 
@@ -46,16 +52,16 @@ class PositionStore:
             self._take(self._earlier)
             # Nobody writes positions of this flow there any more.
             self._earlier = None
-        self._take(self._tail)
+        self._take(self._reader)
 
-    def _take(self, tail: TopicTail) -> None:
-        for _, record in tail.read():
-            if record.key is None:
-                continue
+    def _take(self, reader: TopicReader) -> None:
+        reader.read_last(self._news)
+        for kept in self._news.values():
+            record = kept.decode()
             headers = tuple((name, value or b"") for name, value in record.headers)
             decoded = decode_position(
                 self._settings.source,
-                PositionRecord(record.key, record.value, headers),
+                PositionRecord(record.key or b"", record.value, headers),
                 self._settings.connector_name,
             )
             if decoded is None:
@@ -65,3 +71,4 @@ class PositionStore:
                 self._positions.pop(partition, None)
             else:
                 self._positions[partition] = position
+        self._news.clear()

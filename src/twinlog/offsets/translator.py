@@ -10,13 +10,14 @@ from typing import Literal, NamedTuple
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.tail import TopicTail
+from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.keyed_topic import KeyedTopic
 from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.segments import Tip, segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
+from twinlog.read.last import LastRecords
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
 
@@ -55,8 +56,10 @@ class Translator:
         self._target = target
         self._positions = positions or PositionStore(settings, target)
         self._own = KeyedTopic(target.client, segments_topic(settings.source), TIMEOUT_S, "joining maps of old offsets")
-        self._segments = TopicTail(target, segments_topic(settings.source), optional=True)
-        self._syncs = TopicTail(here, TopicName(settings.offset_syncs_topic), optional=True)
+        self._segments = TopicReader(target, segments_topic(settings.source), optional=True)
+        self._syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
+        self._news: LastRecords = {}
+        """Segments that were read and not taken yet, because more of them follow."""
         self._maps = ExactMaps()
         self._mirror = MirrorTranslation()
         self._mirror.ready()
@@ -79,7 +82,11 @@ class Translator:
             if not self._need_syncs:
                 return
             try:
-                found = [decode_offset_sync(record.key, record.value) for _, record in self._syncs.read()]
+                for _, record in self._syncs.read():
+                    sync = decode_offset_sync(record.key, record.value)
+                    if sync is not None:
+                        with self._lock:
+                            self._add(sync)
             except RefusedError as error:
                 if not self._said:
                     self._said = True
@@ -87,9 +94,6 @@ class Translator:
                 return
             with self._lock:
                 self._need_syncs = False
-                for sync in found:
-                    if sync is not None:
-                        self._add(sync)
 
     def read_maps(self) -> None:
         """`refresh` without the offset syncs; asks nothing of the source."""
@@ -99,9 +103,11 @@ class Translator:
     def _read_maps(self) -> None:
         # In this order: a position that is newer than the map would end it too far.
         positions = self._positions.read_all()
-        segments = [(record.key, record.value) for _, record in self._segments.read()]
+        self._segments.read_last(self._news)
+        records = [kept.decode() for kept in self._news.values()]
+        self._news.clear()
         with self._lock:
-            self._maps.take(segments)
+            self._maps.take((record.key, record.value) for record in records)
             for partition, position in positions.items():
                 if position.next_target is not None:
                     self._maps.reach(partition, position.next_source, position.next_target, life=position.life)

@@ -72,19 +72,25 @@ def decode_records(buffer: memoryview | bytes, batch: Batch) -> Iterator[Record]
     """Yield the records of a batch with key, value and headers apart. Raises `CorruptBatchError`."""
     for offset, timestamp, body in record_bodies(buffer, batch):
         try:
-            key, at = _read_bytes(body, 0)
-            value, at = _read_bytes(body, at)
-            count, at = read_varint(body, at)
-            headers = []
-            for _ in range(count):
-                name, at = _read_bytes(body, at)
-                if name is None:
-                    raise corrupt(batch, "a header has no name")
-                content, at = _read_bytes(body, at)
-                headers.append((name.decode(errors="replace"), content))
+            record = decode_body(offset, timestamp, body)
         except IndexError:
             raise corrupt(batch, f"the record at source offset {offset} cannot be decoded") from None
-        yield Record(offset, timestamp, key, value, tuple(headers))
+        yield record
+
+
+def decode_body(offset: int, timestamp: int, body: bytes) -> Record:
+    """The record with a body as `record_bodies` gives it. Raises IndexError where it ends too early."""
+    key, at = _read_bytes(body, 0)
+    value, at = _read_bytes(body, at)
+    count, at = read_varint(body, at)
+    headers = []
+    for _ in range(count):
+        name, at = _read_bytes(body, at)
+        if name is None:
+            raise IndexError("a header has no name")
+        content, at = _read_bytes(body, at)
+        headers.append((name.decode(errors="replace"), content))
+    return Record(offset, timestamp, key, value, tuple(headers))
 
 
 def is_abort_marker(buffer: memoryview | bytes, batch: Batch) -> bool:

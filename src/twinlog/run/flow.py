@@ -10,7 +10,7 @@ from enum import Enum
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.tail import TopicTail
+from twinlog.kafka.topic_reader import TopicReader
 from twinlog.metrics.progress import Report, progress_topic
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
 from twinlog.offsets.positions import Position
@@ -322,10 +322,10 @@ class FlowRunner:
     # The reports' thread.
 
     def _read_reports(self) -> None:
-        tail = TopicTail(self._target, TopicName(progress_topic(self.settings.source)), from_end=True)
+        reports = TopicReader(self._target, TopicName(progress_topic(self.settings.source)), from_end=True)
         while not self._stopping.is_set():
             try:
-                for _, record in tail.read(wait_ms=500):
+                for _, record in reports.read(wait_ms=500):
                     report = Report.decode(record.value or b"")
                     if report is not None and report.flow == self.settings.name:
                         self.view.take(report)

@@ -83,7 +83,7 @@ def test_only_what_is_known_now_is_committed(
     standing: dict[TopicPartition, int],
 ) -> None:
     if last is not None:
-        writer._take(stored(*last))
+        writer._take([stored(*last)])
     told.bearing = None if bearing is None else Bearing(THERE, *bearing)
     checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == due
@@ -92,9 +92,7 @@ def test_only_what_is_known_now_is_committed(
 
 def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, told: Told) -> None:
     told.bearing = Bearing(THERE, 7, True)
-    writer._take(stored(9, 7))
-    writer._take(Record(1, 0, stored(9, 7).key, None, ()))
-    writer._take(Record(2, 0, b"?", b"?", ()))
+    writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
     checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == [7]
 

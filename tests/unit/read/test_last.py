@@ -1,0 +1,48 @@
+"""The last record of each key is found in a batch without decoding the others, and is the record that was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.errors import CorruptBatchError
+from twinlog.read.batches import scan
+from twinlog.read.last import LastRecords, keep_last
+from twinlog.read.records import decode_records
+from twinlog.write.keyed import own_batch, record_body
+
+KEYS = (b"", b"a", b"k" * 70, b"k" * 20_000, None)
+HEADERS = (("twinlog.position", b"{}"), ("none", None))
+
+
+def batch_of(sizes: tuple[int, ...]) -> bytes:
+    """Keys in turn, values of these sizes or none, times and offsets far enough apart for numbers of several bytes."""
+    return bytes(
+        own_batch(
+            (1_000_000 + 3_000 * at * (-1) ** at, record_body(KEYS[at % 5], None if size < 0 else b"v" * size, HEADERS))
+            for at, size in enumerate(sizes)
+        )
+    )
+
+
+@pytest.mark.parametrize("sizes", [(1,), (-1, 5, 62, 63, 64, 8191, 8192, 70_000), tuple(range(300))])
+@pytest.mark.parametrize("first_offset", [0, 3])
+def test_it_is_what_a_consumer_would_see(sizes: tuple[int, ...], first_offset: int) -> None:
+    buffer = batch_of(sizes)
+    (batch,) = scan(buffer)
+    last: LastRecords = {}
+    keep_last(buffer, batch, first_offset, last)
+    wanted = {
+        record.key: record
+        for record in decode_records(buffer, batch)
+        if record.key is not None and record.offset >= first_offset
+    }
+    assert {key: kept.decode() for key, kept in last.items()} == wanted
+
+
+@pytest.mark.parametrize("cut", [61, 62, 70, 100])
+def test_a_batch_that_lies_about_its_records_is_corrupt(cut: int) -> None:
+    buffer = batch_of((10, 10, 10))
+    (batch,) = scan(buffer)
+    short = buffer[:cut]
+    with pytest.raises(CorruptBatchError):
+        keep_last(short, batch._replace(length=cut - 12), 0, {})
