@@ -8,10 +8,14 @@ import os
 import re
 from collections.abc import Callable
 
+import hypothesis
 import pytest
 
 _numbers = itertools.count(1)
 logging.getLogger("kafka").setLevel(logging.WARNING)
+# A machine may be slow, and no test is about time.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture
