@@ -53,12 +53,16 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; `replication_factor` -1 leaves it to the broker."""
+    """A topic to create; `replication_factor` -1 leaves it to the broker, and so does a cluster that refuses it.
+
+    Of `configs` those named by `optional` are left out where the cluster does not allow them.
+    """
 
     name: TopicName
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

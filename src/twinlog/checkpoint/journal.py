@@ -11,6 +11,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.faults import Code
+from twinlog.mirror.bounds import JOURNALS
 from twinlog.mirror.create import create_topics
 from twinlog.topics import NewTopic
 from twinlog.types import TopicName, TopicPartition
@@ -51,7 +52,8 @@ class Journal:
         self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
         if self._there:
             return False
-        new = NewTopic(self.topic, 1, self._replication_factor, {"cleanup.policy": "compact"})
+        configs = {"cleanup.policy": "compact", **JOURNALS}
+        new = NewTopic(self.topic, 1, self._replication_factor, configs, frozenset(JOURNALS))
         for name, refusal in create_topics(self._flow, self._target, [new]).items():
             raise RefusedError(f"cluster {self._target.alias}: topic {name} could not be created: {refusal.text}")
         self._there = True

@@ -21,14 +21,14 @@ def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -
 
     A topic that exists counts as created. Raises ClusterError when the target does not answer.
     """
+    wanted = {topic.name: topic for topic in topics}
     refused = target.create_topics(topics)
-    again = [humbler for topic in topics if topic.name in refused and (humbler := _humbler(topic, refused[topic.name]))]
-    if again:
+    while again := [humbler for name, refusal in refused.items() if (humbler := _humbler(wanted[name], refusal))]:
         _say(flow, again, refused)
-        second = target.create_topics([one.topic for one in again])
+        wanted.update((one.topic.name, one.topic) for one in again)
         for one in again:
             refused.pop(one.topic.name)
-        refused.update(second)
+        refused.update(target.create_topics([one.topic for one in again]))
     return refused
 
 
@@ -45,10 +45,14 @@ def _humbler(topic: NewTopic, refusal: Refusal) -> _Humbler | None:
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
         return _Humbler(replace(topic, replication_factor=-1), what, "the broker's default is taken")
-    named = {key: value for key, value in topic.configs.items() if key in refusal.text}
-    if refusal.code == Code.INVALID_CONFIG and named:
+    optional = topic.optional & topic.configs.keys()
+    named = frozenset(key for key in topic.configs if key in refusal.text)
+    if refusal.code == Code.POLICY_VIOLATION:
+        # A rule of the cluster's own; its words need not name a setting.
+        named = named & optional or optional
+    if refusal.code in (Code.INVALID_CONFIG, Code.POLICY_VIOLATION) and named:
         configs = {key: value for key, value in topic.configs.items() if key not in named}
-        return _Humbler(replace(topic, configs=configs), ", ".join(named), "created without")
+        return _Humbler(replace(topic, configs=configs), ", ".join(sorted(named)), "created without")
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.mirror.bounds import OFFSET_SYNCS
 from twinlog.mirror.create import create_topics
 from twinlog.settings import FlowSettings
 from twinlog.topics import NewTopic
@@ -24,7 +25,8 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
     name = TopicName(settings.offset_syncs_topic)
     if name in holder.topics():
         return
-    new = NewTopic(name, 1, settings.offset_syncs_replication_factor, {"cleanup.policy": "compact"})
+    configs = {"cleanup.policy": "compact", **OFFSET_SYNCS}
+    new = NewTopic(name, 1, settings.offset_syncs_replication_factor, configs, frozenset(OFFSET_SYNCS))
     for refusal in create_topics(settings.name, holder, [new]).values():
         log.warning(
             "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "

@@ -12,6 +12,7 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.configs import describe_configs
 from twinlog.kafka.faults import Code
 from twinlog.metrics.progress import progress_topic
+from twinlog.mirror.bounds import JOURNALS, POSITIONS, PROGRESS
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.syncs_topic import create_syncs_topic
 from twinlog.offsets.segments import segments_topic
@@ -45,19 +46,22 @@ class TopicMirror:
                 TopicName(settings.positions_topic),
                 settings.offset_storage_partitions,
                 settings.offset_storage_replication_factor,
-                {"cleanup.policy": "compact"},
+                {"cleanup.policy": "compact", **POSITIONS},
+                frozenset(POSITIONS),
             ),
             NewTopic(
                 segments_topic(settings.source),
                 1,
                 settings.offset_storage_replication_factor,
-                {"cleanup.policy": "compact"},
+                {"cleanup.policy": "compact", **JOURNALS},
+                frozenset(JOURNALS),
             ),
             NewTopic(
                 TopicName(progress_topic(settings.source)),
                 1,
                 settings.offset_storage_replication_factor,
-                {"cleanup.policy": "delete", "retention.ms": str(PROGRESS_RETENTION_MS)},
+                {"cleanup.policy": "delete", "retention.ms": str(PROGRESS_RETENTION_MS), **PROGRESS},
+                frozenset(PROGRESS),
             ),
         ]
         there = self._target.topics()

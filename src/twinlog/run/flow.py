@@ -21,7 +21,13 @@ from twinlog.run.fencing import TransactionalIds
 from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
-from twinlog.run.upkeep import begin_following_groups, begin_heartbeats, begin_keeping_in_step, begin_tidying
+from twinlog.run.upkeep import (
+    begin_bounding,
+    begin_following_groups,
+    begin_heartbeats,
+    begin_keeping_in_step,
+    begin_tidying,
+)
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
@@ -188,6 +194,7 @@ class FlowRunner:
                 self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
             )
             begin_tidying(self._jobs, self._source, self.translator)
+            begin_bounding(self._jobs, self.settings, self._source, self._target)
             self._keep_going()
         except TwinlogError as error:
             self.fail(str(error))

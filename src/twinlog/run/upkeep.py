@@ -8,6 +8,7 @@ from twinlog.checkpoint.sync import GroupSync
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.mirror.acls import AclSync
+from twinlog.mirror.bounds import TopicBounds
 from twinlog.mirror.configs import ConfigSync
 from twinlog.offsets.translator import Translator
 from twinlog.run.jobs import Job, Jobs
@@ -15,6 +16,8 @@ from twinlog.run.mirrored import MirroredTopics
 from twinlog.settings import FlowSettings
 
 TIDY_S = 300.0
+BOUND_S = 600.0
+"""How often internal topics are looked for that were not there before."""
 
 
 def begin_heartbeats(jobs: Jobs, settings: FlowSettings, target: ClusterAdmin) -> None:
@@ -81,6 +84,11 @@ def begin_following_groups(
         way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
         once_more=True,
     )
+
+
+def begin_bounding(jobs: Jobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """The job that bounds internal topics which somebody else made, MirrorMaker 2 or an earlier version."""
+    jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
 
 
 def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> None:

@@ -1,0 +1,120 @@
+"""Internal topics have bounds, whoever made them, so that a start never reads a week of what was overwritten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.topics import create_topic, topic_config
+from tests.integration.copying import flow_settings
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.faults import Code
+from twinlog.mirror import bounds
+from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, TopicBounds
+from twinlog.mirror.topics import TopicMirror
+from twinlog.settings import FlowSettings
+from twinlog.topics import Refusal
+from twinlog.types import Alias, TopicName
+
+COMPACT = {"cleanup.policy": "compact"}
+
+
+@pytest.fixture
+def settings(clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]) -> FlowSettings:
+    """A flow with internal topics that no other test has."""
+    source, target = Alias(new_name("a")), Alias(new_name("b"))
+    return replace(flow_settings(*clusters), source=source, target=target, emit_heartbeats_interval_s=None)
+
+
+@pytest.fixture
+def admins(settings: FlowSettings) -> Iterator[tuple[ClusterAdmin, ClusterAdmin]]:
+    both = (
+        ClusterAdmin(settings.source, settings.source_admin.client),
+        ClusterAdmin(settings.target, settings.target_admin.client),
+    )
+    try:
+        for admin in both:
+            admin.connect()
+        yield both
+    finally:
+        for admin in both:
+            admin.close()
+
+
+def test_topics_are_made_with_bounds(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    settings: FlowSettings,
+    admins: tuple[ClusterAdmin, ClusterAdmin],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    TopicMirror(settings, *admins).create_own()
+    assert topic_config(target, settings.positions_topic) == {**COMPACT, **POSITIONS}
+    assert topic_config(target, f"mm2-twinlog-offsets.{settings.source}.internal") == {**COMPACT, **JOURNALS}
+    progress = topic_config(target, f"mm2-twinlog-progress.{settings.source}.internal")
+    assert progress == {"cleanup.policy": "delete", "retention.ms": "3600000", **PROGRESS}
+    assert topic_config(source, settings.offset_syncs_topic) == {**COMPACT, **OFFSET_SYNCS}
+    # Then there is nothing to be changed.
+    caplog.set_level(logging.INFO)
+    TopicBounds(settings, *admins).keep()
+    assert [text for text in caplog.messages if "internal topic" in text] == []
+
+
+def test_topics_that_somebody_else_made_get_bounds_once(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    settings: FlowSettings,
+    admins: tuple[ClusterAdmin, ClusterAdmin],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, target = clusters
+    checkpoints = f"{settings.source}.checkpoints.internal"
+    own = {"segment.bytes": "1048576", "segment.ms": "86400000"}
+    create_topic(target, settings.positions_topic, 3, config=COMPACT)
+    keeper = TopicBounds(settings, *admins)
+    caplog.set_level(logging.INFO)
+    keeper.keep()
+    assert topic_config(target, settings.positions_topic) == {**COMPACT, **POSITIONS}
+    (said,) = [text for text in caplog.messages if "internal topic" in text]
+    assert f"internal topic {settings.positions_topic} is kept small from now on: " in said
+    assert "segment.bytes 1073741824 -> 2097152" in said
+    # One that comes later is seen; what somebody set on it stays, stricter or not, and of what is not is warned.
+    caplog.clear()
+    create_topic(target, checkpoints, config={**COMPACT, **own})
+    keeper.keep()
+    keeper.keep()
+    assert topic_config(target, checkpoints) == {**COMPACT, **JOURNALS, **own}
+    warned, told = [text for text in caplog.messages if "internal topic" in text]
+    assert "somebody set segment.ms=86400000, which is left alone; to bound it: kafka-configs.sh" in warned
+    assert warned.endswith(f"--entity-name {checkpoints} --add-config segment.ms=600000")
+    assert f"internal topic {checkpoints} is kept small from now on: " in told
+
+
+@pytest.mark.parametrize("code", [Code.TOPIC_AUTHORIZATION_FAILED, Code.POLICY_VIOLATION])
+def test_a_cluster_that_does_not_let_it_happen_is_only_warned_of(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    settings: FlowSettings,
+    admins: tuple[ClusterAdmin, ClusterAdmin],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    code: Code,
+) -> None:
+    _, target = clusters
+    create_topic(target, settings.positions_topic, 3, config=COMPACT)
+
+    async def refuse(_: object, changes: dict[TopicName, object]) -> dict[TopicName, Refusal]:
+        return dict.fromkeys(changes, Refusal(code, "not here"))
+
+    monkeypatch.setattr(bounds, "alter_configs", refuse)
+    keeper = TopicBounds(settings, *admins)
+    keeper.keep()
+    keeper.keep()
+    (said,) = [text for text in caplog.messages if "internal topic" in text]
+    why = f"lacks ALTER_CONFIGS on topic {settings.positions_topic}, needed for keeping it small"
+    assert (why if code == Code.TOPIC_AUTHORIZATION_FAILED else "not here") in said
+    command, _, wanted = said.rpartition(" --add-config ")
+    assert command.endswith(f"--entity-name {settings.positions_topic}")
+    assert dict(one.split("=") for one in wanted.split(",")) == POSITIONS

@@ -1,0 +1,45 @@
+"""Which settings of an internal topic are changed, by what it has and where that comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.run.test_rivals import flow
+from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, bounded_topics, too_loose
+from twinlog.topics import ConfigEntry, ConfigSource
+from twinlog.types import Alias
+
+BOUNDS = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "to_set", "own"),
+    [
+        ("1073741824", ConfigSource.DEFAULT, {"segment.bytes": "100"}, {}),
+        ("101", ConfigSource.STATIC_BROKER, {"segment.bytes": "100"}, {}),
+        ("101", ConfigSource.DYNAMIC_BROKER, {"segment.bytes": "100"}, {}),
+        ("100", ConfigSource.DEFAULT, {}, {}),
+        ("50", ConfigSource.STATIC_BROKER, {}, {}),
+        ("50", ConfigSource.TOPIC, {}, {}),
+        ("101", ConfigSource.TOPIC, {}, {"segment.bytes": "100"}),
+        (None, ConfigSource.DEFAULT, {}, {}),
+    ],
+)
+def test_what_is_stricter_stays_and_what_somebody_chose(
+    value: str | None, source: ConfigSource, to_set: dict[str, str], own: dict[str, str]
+) -> None:
+    entries = [ConfigEntry("segment.bytes", value, source), ConfigEntry("retention.ms", "7", ConfigSource.DEFAULT)]
+    assert too_loose(entries, BOUNDS) == (to_set, own)
+
+
+def test_every_topic_that_is_written_to_again_and_again_is_bounded() -> None:
+    found = {(topic.cluster, topic.name): topic.bounds for topic in bounded_topics(flow("east", "west", "default"))}
+    east, west = Alias("east"), Alias("west")
+    assert found == {
+        (west, "mm2-offsets.east.internal"): POSITIONS,
+        (west, "mm2-twinlog-offsets.east.internal"): JOURNALS,
+        (west, "mm2-twinlog-progress.east.internal"): PROGRESS,
+        (east, "mm2-offset-syncs.west.internal"): OFFSET_SYNCS,
+        (west, "east.checkpoints.internal"): JOURNALS,
+        (west, "heartbeats"): JOURNALS,
+    }
