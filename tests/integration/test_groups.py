@@ -14,6 +14,7 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.consuming import PROTOCOLS, Member, Protocol
+from twinlog.errors import ClusterError
 from twinlog.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.groups import GroupAdmin
@@ -108,6 +109,22 @@ def test_each_partition_has_its_own_result(admin: ClusterAdmin, topic: str) -> N
     elsewhere = some_offsets(f"{topic}-not-there", 4)
     refused = admin.call(groups.commit, {name: {**some_offsets(topic, 2), **elsewhere}})
     assert refused == {name: dict.fromkeys(elsewhere, UNKNOWN_TOPIC)}
+    assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
+
+
+def test_who_may_not_be_the_leader_any_more_commits_nothing(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str
+) -> None:
+    groups = GroupAdmin(admin.client)
+    name = GroupId(topic)
+    commit_soon(admin, groups, {name: some_offsets(topic, 1)})
+    leading = True
+    admin.client.append_only_while(lambda: leading)
+    assert admin.call(groups.commit, {name: some_offsets(topic, 2)}) == {}
+    leading = False
+    with pytest.raises(ClusterError, match="another process may run the flow"):
+        admin.call(groups.commit, {name: some_offsets(topic, 3)})
+    # It may still look.
     assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
 
 

@@ -62,7 +62,7 @@ class ClusterClient:
         self._data.share_metadata(self._control)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
-        """Append nothing while `allowed()` is false, whatever waits already to be sent."""
+        """Append nothing and `change` nothing while `allowed()` is false, whatever waits already to be sent."""
         self._allowed = allowed
         self._data.may_send = allowed
 
@@ -145,6 +145,18 @@ class ClusterClient:
         """Send on the data connection of a broker."""
         return await self._send(self._data, request, node, timeout_s)
 
+    async def change(self, request: Any, node: int, timeout_s: float) -> Any:
+        """Send what changes something for others, such as a commit: not while `append_only_while` says no.
+
+        It goes by the data connection, which asks once more when it puts the bytes on the wire. Raises ClusterError.
+        """
+        self._require_allowed()
+        return await self.send(request, node, timeout_s)
+
+    def _require_allowed(self) -> None:
+        if not self._allowed():
+            raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one changes nothing")
+
     async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
         try:
@@ -179,8 +191,7 @@ class ClusterClient:
     ) -> dict[tuple[str, int], Appended]:
         """As `produce`, with all that the broker says. `transactional_id` is that of the open transaction which the
         batches are part of."""
-        if not self._allowed():
-            raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one appends nothing")
+        self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         answer: ProduceAnswer = await (self.ask if control else self.send)(request, node, timeout_s + 5)
         return answer.partitions

@@ -7,7 +7,7 @@ Questions about offsets go to the brokers that coordinate the groups: one reques
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -29,6 +29,9 @@ CHUNK = 100
 
 AT_ONCE = 32
 """Requests in flight, of the 64 that a connection may have."""
+
+MOST_NODES = 10_000
+"""Of so many groups the coordinator is remembered without asking whether they are still there."""
 
 LOADING_S = 5.0
 """How long a coordinator may load its groups until that is an error."""
@@ -111,11 +114,12 @@ class GroupAdmin:
 
         The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
         OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
-        for each partition.
+        for each partition. A process that may not be the flow's leader any more commits nothing (ClusterError).
         """
         by_node, wrong = await self._by_coordinator(offsets)
         asked = [(node, group) for node, members in by_node.items() for group in members]
-        answers = await self._ask_all([(node, _commit_request(group, offsets[group])) for node, group in asked])
+        requests = [(node, _commit_request(group, offsets[group])) for node, group in asked]
+        answers = await self._send_all(self._client.change, requests)
         refused: dict[GroupId, dict[TopicPartition, int]] = {
             group: dict.fromkeys(offsets[group], code) for group, code in wrong.items()
         }
@@ -138,6 +142,9 @@ class GroupAdmin:
 
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
+        if len(self._nodes) > max(MOST_NODES, 2 * len(wanted)):
+            # Groups come and go.
+            self._nodes = {group: self._nodes[group] for group in wanted if group in self._nodes}
         unknown = [group for group in wanted if group not in self._nodes]
         wrong: dict[GroupId, int] = {}
         if unknown:
@@ -182,12 +189,15 @@ class GroupAdmin:
         )
 
     async def _ask_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
+        return await self._send_all(self._client.ask, requests)
+
+    async def _send_all(self, send: _Send, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
         """Send many at once; a broker answers those of a connection in turn. Raises the first error."""
         loop = self._client.loop
         answers: list[Any] = []
         try:
             for some in _portions(requests, AT_ONCE):
-                asked = [loop.spawn(self._client.ask, request, node, _TIMEOUT_S) for node, request in some]
+                asked = [loop.spawn(send, request, node, _TIMEOUT_S) for node, request in some]
                 answers += await loop.gather(asked)
         except TwinlogError:
             # A coordinator that does not answer may be one no more.
@@ -197,6 +207,7 @@ class GroupAdmin:
 
 
 _Offsets = tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]
+_Send = Callable[..., Coroutine[Any, Any, Any]]
 
 
 def _coordinator_request(groups: Sequence[GroupId], several: bool) -> Any:
