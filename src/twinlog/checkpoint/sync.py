@@ -72,7 +72,7 @@ class GroupSync:
         if now >= self._look_at:
             self._done.clear()
             self._look_at = now + LOOK_AGAIN_S
-        self._failed = {group: failure for group, failure in self._failed.items() if group in positions}
+        self._forget(positions.keys(), now)
         due = {
             group: news
             for group, all_of_it in positions.items()
@@ -82,6 +82,15 @@ class GroupSync:
         if due:
             self._sync(due)
         return self._told()
+
+    def _forget(self, followed: Collection[GroupId], now: float) -> None:
+        """Groups come and go for ever: keep nothing of those that are not followed any more."""
+        self._failed = {group: failure for group, failure in self._failed.items() if group in followed}
+        for known in (self._seen, self._done):
+            for group in known.keys() - followed:
+                del known[group]
+        self._active &= set(followed)
+        self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
 
     def _sync(self, due: Mapping[GroupId, GroupOffsets]) -> None:
         present, wrong = self._target.call(self._admin.offsets, sorted(due))

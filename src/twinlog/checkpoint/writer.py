@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 30.0
 """How often everything is translated anew: a remote topic may have been made anew, or the checkpoints deleted."""
 
+FORGET_S = 3600.0
+"""How long a group may be away until its checkpoints are forgotten here; in the topic they stay."""
+
 LOST_S = 60.0
 """How long an offset may have no translation before that is said."""
 
@@ -60,6 +63,8 @@ class CheckpointWriter:
         """Groups with an offset that has no exact translation yet."""
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, float] = {}
+        self._gone: dict[GroupId, float] = {}
+        """Since when groups that have checkpoints are not followed."""
         self._reader = TopicReader(target, self._topic, optional=True)
         self._found: LastRecords = {}
         """The checkpoints that were read before the first turn, until all are."""
@@ -101,6 +106,7 @@ class CheckpointWriter:
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
         self._unsettled &= set(offsets)
+        self._forget(offsets)
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]
@@ -131,6 +137,14 @@ class CheckpointWriter:
             checkpoint = decode_checkpoint(record.key, record.value)
             if checkpoint is not None:
                 self._last[checkpoint.group][checkpoint.remote] = checkpoint
+
+    def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
+        """Groups come and go for ever: keep little of those that are away, and not for long."""
+        now = time.monotonic()
+        self._untranslated = {key: since for key, since in self._untranslated.items() if key[0] in followed}
+        self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
+        for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
+            del self._last[group], self._gone[group]
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
         """The checkpoints of a group that are due, and where it would go on."""
