@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from twinlog.errors import ClusterError
 from twinlog.kafka import faults
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.configs import describe_configs
@@ -40,18 +41,25 @@ class ClusterAdmin:
 
     def __init__(self, alias: str, settings: ClientSettings) -> None:
         self.alias = alias
+        self._closed = False
         self._loop = Loop()
         self.client = ClusterClient(self._loop, alias, settings)
         self._loop.net.start()
 
     def call(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        """Run a coroutine of this cluster's client and wait for it."""
-        return self._loop.run(step, *args)
+        """Run a coroutine of this cluster's client and wait for it; raises ClusterError after `close`."""
+        try:
+            return self._loop.run(step, *args)
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise ClusterError(f"cluster {self.alias}: its connections were closed") from error
 
     def connect(self, timeout_s: float = 5.0) -> None:
         self.call(self.client.connect, timeout_s)
 
     def close(self) -> None:
+        self._closed = True
         self.client.close()
         self._loop.net.stop(timeout_ms=1000)
         self._loop.close()

@@ -340,5 +340,7 @@ class FlowRunner:
             except RefusedError as error:
                 self.fail(str(error))
             except TwinlogError as error:
+                if self._stopping.is_set():
+                    return
                 self.view.note("read what copiers report", str(error))
                 self._stopping.wait(RETRY_S)
