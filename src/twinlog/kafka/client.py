@@ -148,10 +148,10 @@ class ClusterClient:
     async def change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send what changes something for others, such as a commit: not while `append_only_while` says no.
 
-        It goes by the data connection, which asks once more when it puts the bytes on the wire. Raises ClusterError.
+        It goes by the control connection, where it waits behind no long poll. Raises ClusterError.
         """
         self._require_allowed()
-        return await self.send(request, node, timeout_s)
+        return await self.ask(request, node, timeout_s)
 
     def _require_allowed(self) -> None:
         if not self._allowed():
