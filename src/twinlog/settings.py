@@ -184,6 +184,7 @@ class FlowSettings:
     oversized_record_policy: OversizedRecordPolicy = "stop"
     lease_seconds: int = 300
     position_interval_ms: int = 500
+    copier_memory_bytes: int = 134_217_728
     offset_storage_topic: str | None = None
     offset_storage_partitions: int = 25
     offset_storage_replication_factor: int = 3

@@ -126,6 +126,14 @@ class RunningCopier:
         """Texts of all events of a kind."""
         return [text for what, text in self.heard.events if what == kind]
 
+    def memory_bytes(self) -> int:
+        """What the copier holds now of what it may hold."""
+
+        async def look() -> int:
+            return self.copier.memory.used_bytes
+
+        return self._loop.run(look)
+
     def stand_still(self, seconds: float) -> None:
         """Block the copier's thread, as a frozen process would."""
 

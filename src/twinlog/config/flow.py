@@ -70,6 +70,7 @@ def build_flow(
         oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
         lease_seconds=connector.number("twinlog.lease.seconds"),
         position_interval_ms=connector.number("twinlog.position.interval.ms"),
+        copier_memory_bytes=connector.number("twinlog.copier.memory.bytes"),
         offset_storage_topic=own_positions or shared_positions or None,
         earlier_positions_topic=(shared_positions or f"mm2-offsets.{layers.source}.internal")
         if own_positions

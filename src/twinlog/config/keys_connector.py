@@ -402,6 +402,13 @@ TWINLOG_KEYS = (
         minimum=50,
         maximum=1000,
     ),
+    _flow(
+        "twinlog.copier.memory.bytes",
+        LONG,
+        "134217728",
+        "Bytes of records that one copier holds at a time, read and not appended yet; it has some 100 MB beside them.",
+        minimum=16_000_000,
+    ),
 )
 
 CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)

@@ -155,6 +155,10 @@ def _row(key: Key) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == int(value) else f"{value:.6g}"
+
+
 def _accepted(key: Key) -> str:
     if key.choices:
         return ", ".join(f"`{choice}`" for choice in key.choices)
@@ -164,7 +168,8 @@ def _accepted(key: Key) -> str:
         return key.form.value
     parts = []
     if key.minimum is not None:
-        parts.append(f"from {key.minimum:.6g}" if key.maximum is None else f"{key.minimum:.6g} to {key.maximum:.6g}")
+        least = _number(key.minimum)
+        parts.append(f"from {least}" if key.maximum is None else f"{least} to {_number(key.maximum)}")
     if key.nonzero:
         parts.append("not 0")
     return ", ".join(parts)

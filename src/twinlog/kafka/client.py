@@ -21,6 +21,7 @@ from twinlog.kafka import faults
 from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.connections import Connections
 from twinlog.kafka.faults import Code
+from twinlog.kafka.frame_memory import FrameMemory
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.produce import Appended, ProduceAnswer, RawProduce
@@ -136,6 +137,11 @@ class ClusterClient:
             await self.loop.sleep(pause_s)
             request_s = min(request_s, give_up_at - time.monotonic())
         raise AssertionError("the last try returns or raises")
+
+    @property
+    def frames(self) -> FrameMemory:
+        """The memory that fetched records are received into."""
+        return self._data.frames
 
     def unreachable(self, node: int) -> bool:
         """Whether no connection for data could be made to a broker when that was last tried."""

@@ -7,34 +7,55 @@ time.
 from __future__ import annotations
 
 import time
+import weakref
 from sys import getrefcount
 
 LARGE_BYTES = 256 << 10
 """Smaller frames are left to Python, which has their memory at hand."""
 
 MOST_BYTES = 64 << 20
-"""What one connection keeps, at most: what a task reads ahead of eight partitions."""
+"""What is kept for later, at most: what a task reads ahead of eight partitions."""
 
 KEEP_S = 5.0
 """Without a large frame for so long, nothing is kept."""
 
-_STEP = 1 << 20
+_STEP = 256 << 10
+
+
+class _Frame(bytearray):
+    """A frame that is not kept, and tells when nobody sees it any more."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Lent(weakref.ref[_Frame]):
+    __slots__ = ("size",)
+    size: int
 
 
 class FrameMemory:
-    """The memory of one connection's frames, `most_bytes` of it at most; for one thread."""
+    """The memory of the frames of some connections, of which `most_bytes` at most are kept; for one thread."""
 
-    __slots__ = ("_kept", "_most_bytes", "_needed_at")
+    __slots__ = ("_kept", "_lent", "_lent_bytes", "_most_bytes", "_needed_at")
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._kept: list[bytearray] = []
         self._needed_at = 0.0
+        self._lent: dict[int, _Lent] = {}
+        self._lent_bytes = 0
 
     @property
     def kept_bytes(self) -> int:
         """What would be used again, or is in use and will be."""
         return sum(map(len, self._kept))
+
+    @property
+    def used_bytes(self) -> int:
+        """The size of all frames of which anybody still sees anything."""
+        kept = self._kept
+        in_use = (len(kept[index]) for index in range(len(kept)) if _references(kept, index) != _UNSEEN)
+        return self._lent_bytes + sum(in_use)
 
     def take(self, size: int) -> memoryview:
         """`size` writable bytes with anything in them; they are taken again when no view of them is left."""
@@ -42,7 +63,7 @@ class FrameMemory:
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
                 self._kept.clear()
-            return memoryview(bytearray(size))
+            return self._lend(size)
         self._needed_at = now
         kept = self._kept
         for index in range(len(kept)):
@@ -51,11 +72,33 @@ class FrameMemory:
         room = -(-size // _STEP) * _STEP
         if self.kept_bytes + room > self._most_bytes:
             # What is free is too small.
-            self._kept = [kept[index] for index in range(len(kept)) if _references(kept, index) != _UNSEEN]
+            self._drop_free()
         if self.kept_bytes + room > self._most_bytes:
-            return memoryview(bytearray(size))
+            return self._lend(size)
         self._kept.append(bytearray(room))
         return memoryview(self._kept[-1])[:size]
+
+    def keep_at_most(self, free_bytes: int) -> None:
+        """Give back what nobody sees, if it is more than `free_bytes`."""
+        if self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
+            self._drop_free()
+
+    def _drop_free(self) -> None:
+        kept = self._kept
+        self._kept = [kept[index] for index in range(len(kept)) if _references(kept, index) != _UNSEEN]
+
+    def _lend(self, size: int) -> memoryview:
+        frame = _Frame(size)
+        lent = _Lent(frame, self._returned)
+        lent.size = size
+        self._lent[id(lent)] = lent
+        self._lent_bytes += size
+        return memoryview(frame)
+
+    def _returned(self, lent: weakref.ref[_Frame]) -> None:
+        assert isinstance(lent, _Lent)
+        del self._lent[id(lent)]
+        self._lent_bytes -= lent.size
 
 
 def _references(kept: list[bytearray], index: int) -> int:

@@ -41,7 +41,8 @@ class ProduceAnswer:
 class RawProduce(RawRequest):
     """A ProduceRequest (version 9).
 
-    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition.
+    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. Once the
+    frame is made, they have no bytes any more.
     """
 
     API_KEY = 0
@@ -59,6 +60,13 @@ class RawProduce(RawRequest):
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.transactional_id = transactional_id
+
+    def frame(self, correlation_id: int, client_id: str) -> bytes:
+        framed = super().frame(correlation_id, client_id)
+        # All of it is in there. Where nobody answers, it must not hold on to the fetches that its batches came in.
+        for batches in self.topics.values():
+            batches[:] = [(partition, b"") for partition, _ in batches]
+        return framed
 
     def body(self) -> list[Part]:
         body: list[Part] = [

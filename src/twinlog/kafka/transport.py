@@ -40,11 +40,11 @@ class _Frames:
     last_read: float
     last_write: float
 
-    def _prepare_frames(self, limit: int, may_send: Callable[[], bool]) -> None:
+    def _prepare_frames(self, limit: int, may_send: Callable[[], bool], memory: FrameMemory | None = None) -> None:
         self._may_send = may_send
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._head = b""
-        self._memory = FrameMemory()
+        self._memory = FrameMemory() if memory is None else memory
         self._frame: memoryview | None = None
         self._filled = 0
         self._limit = limit

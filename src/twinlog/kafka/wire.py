@@ -30,6 +30,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.parser import KafkaProtocol
 
 from twinlog.kafka.addresses import beginning_with
+from twinlog.kafka.frame_memory import FrameMemory
 from twinlog.kafka.raw_request import Expected, RawRequest
 from twinlog.kafka.refusal import LoginRefusedError
 from twinlog.kafka.tokens import TokenSource
@@ -123,11 +124,13 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
 
     `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is asked before
-    anything is sent; a connection that has something to send when it says no is closed.
+    anything is sent; a connection that has something to send when it says no is closed. All connections receive into
+    `frames`.
     """
 
     def __init__(self, net: Any, **configs: Any) -> None:
         super().__init__(net, **configs)
+        self.frames = FrameMemory()
         self.failures: dict[str, BaseException] = {}
         self._silent: dict[tuple[str, int], int] = {}
         self.may_send: Callable[[], bool] = lambda: True
@@ -178,7 +181,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             transport.address = f"{node.host}:{node.port}"
         else:
             transport = PlainTransport(self._net, sock, host=node.host)
-        transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send)
+        transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send, self.frames)
         transport._net = _Impatient(self._net, timeout_at)
         try:
             await transport.handshake()

@@ -26,6 +26,9 @@ source a hundred times a second."""
 
 HELD_SHARE = 4
 
+NO_ROOM_S = 0.02
+"""Pause before memory is asked for again."""
+
 LEAST_WAIT_MS = 25
 """With less to wait for records a broker would be asked again and again; a record ends the wait in any case."""
 
@@ -33,8 +36,11 @@ EMPTY_ANSWERS = 3
 """So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
 so whatever the reason is, it must not become a loop."""
 
+READ_AHEAD_BYTES = 8 << 20
+"""A partition is not read while this much of it waits to be appended, or less when memory is short."""
+
 MAX_FETCH_BYTES = 16 << 20
-"""Upper limit of one answer: two of them and what is in flight bound a task's memory."""
+"""Upper limit of one answer."""
 
 
 class Cursor(Protocol):
@@ -43,8 +49,25 @@ class Cursor(Protocol):
     held_back: bool
     """Whether it only waits for its appends to be acknowledged; set by `fetch_position`."""
 
-    def fetch_position(self) -> FetchPosition | None:
-        """Where to read next; None while it has enough to append, or is not to be read."""
+    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
+        """Where to read next; None while `read_ahead` bytes of it wait to be appended, or it is not to be read."""
+
+
+class Memory(Protocol):
+    """What answers are received into, as far as there is any: see `task.memory.CopierMemory`."""
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more there may be."""
+
+    def share_bytes(self, brokers: int) -> int:
+        """The largest answer that one of so many brokers is asked for."""
+
+    def reserve(self, node: int, most_bytes: int) -> int:
+        """How many bytes an answer of a broker may have, up to `most_bytes`; 0 when there is no room now."""
+
+    def release(self, node: int) -> None:
+        """The answer was taken, or will not come."""
 
 
 class SourceReader:
@@ -59,6 +82,7 @@ class SourceReader:
         client: ClusterClient,
         settings: ConsumerSettings,
         cursors: dict[TopicPartition, Cursor],
+        memory: Memory,
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],
     ) -> None:
@@ -66,6 +90,7 @@ class SourceReader:
         self._client = client
         self._settings = settings
         self._cursors = cursors
+        self._memory = memory
         self._deliver = deliver
         self._lost = lost
         self._nearest = NearestReplicas(client, settings.client_rack, settings.client.metadata_max_age_ms / 1000)
@@ -138,21 +163,19 @@ class SourceReader:
         empty = 0
         while not self._stopped:
             self._choose(node, poll)
-            wanted = poll.wanted
-            if not wanted:
-                await poll.wake.wait()
+            # Waited for: room for what is asked for, or a partition that wants more.
+            held_s = poll.patience_ms(time.monotonic(), settings.fetch_max_wait_ms) / 1000
+            if not poll.wanted:
+                await poll.wake.wait(held_s if poll.held_back else None)
+                continue
+            most_bytes = self._memory.reserve(node, self._most_bytes())
+            if not most_bytes:
+                await self._loop.sleep(min(held_s, NO_ROOM_S))
                 continue
             asked_at = time.monotonic()
             wait_ms = poll.patience_ms(asked_at, max(LEAST_WAIT_MS, settings.fetch_max_wait_ms))
             try:
-                answers = await session.fetch(
-                    wanted,
-                    max_wait_ms=wait_ms,
-                    # Of a broker that need not wait for any the same is true.
-                    min_bytes=max(1, settings.fetch_min_bytes),
-                    max_bytes=min(MAX_FETCH_BYTES, settings.fetch_max_bytes),
-                    rack=self._nearest.rack,
-                )
+                answers = await self._ask(session, node, poll, most_bytes, wait_ms)
             except RefusedError as error:
                 self._lost(error)
                 return
@@ -167,17 +190,40 @@ class SourceReader:
             self.trouble = None
             early = time.monotonic() - asked_at < wait_ms / 2000
             empty = empty + 1 if early and not any(fetched.answer.records for fetched in answers) else 0
-            settled = empty <= EMPTY_ANSWERS
-            for fetched in answers:
-                asked = wanted.get(fetched.partition)
-                if asked is not None and not self._stopped:
-                    poll.changed.add(fetched.partition)
-                    settled = self._take(node, asked, fetched) and settled
+            settled = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
+            # Its memory is wanted for the next one.
+            answers.clear()
             if settled:
                 backoff.worked()
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.failed())
+
+    def _most_bytes(self) -> int:
+        return min(MAX_FETCH_BYTES, self._settings.fetch_max_bytes, self._memory.share_bytes(len(self._polls)))
+
+    async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
+        try:
+            return await session.fetch(
+                poll.wanted,
+                max_wait_ms=wait_ms,
+                # A broker that need not wait for any answers at once, and so often that it does nothing else.
+                min_bytes=max(1, self._settings.fetch_min_bytes),
+                max_bytes=most_bytes,
+                rack=self._nearest.rack,
+            )
+        finally:
+            self._memory.release(node)
+
+    def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
+        """Take what a broker answered; False when the next answer may be no better."""
+        settled = True
+        for fetched in answers:
+            asked = poll.wanted.get(fetched.partition)
+            if asked is not None and not self._stopped:
+                poll.changed.add(fetched.partition)
+                settled = self._take(node, asked, fetched) and settled
+        return settled
 
     def _take(self, node: int, asked: FetchPosition, fetched: Fetched) -> bool:
         """Deliver one answer, or find another broker to ask; False when the next one may have no better answer."""
@@ -198,7 +244,8 @@ class SourceReader:
 
     def _choose(self, node: int, poll: _Poll) -> None:
         """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
-        changed, poll.changed = poll.changed, set()
+        changed, poll.changed = poll.changed | poll.held_back, set()
+        read_ahead = min(READ_AHEAD_BYTES, self._memory.room_bytes)
         if poll.rebuild:
             poll.rebuild = False
             poll.wanted.clear()
@@ -207,7 +254,7 @@ class SourceReader:
         for partition in changed:
             cursor = self._cursors.get(partition)
             where = self._nearest.node(partition)
-            position = None if cursor is None or where != node else cursor.fetch_position()
+            position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
             if cursor is not None and where != node and partition in poll.wanted:
                 self.resume(partition)
             if position is None:

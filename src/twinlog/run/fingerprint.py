@@ -36,6 +36,7 @@ _KEYS = {
     "oversized_record_policy": "twinlog.oversized.record.policy",
     "lease_seconds": "twinlog.lease.seconds",
     "position_interval_ms": "twinlog.position.interval.ms",
+    "copier_memory_bytes": "twinlog.copier.memory.bytes",
     "emit_offset_syncs": "emit.offset-syncs.enabled",
     "offset_syncs_location": "offset-syncs.topic.location",
     "offset_syncs_replication_factor": "offset-syncs.topic.replication.factor",

@@ -27,6 +27,7 @@ from twinlog.task.hooks import Hooks
 from twinlog.task.identities import Identities
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.limits import RemoteLimits
+from twinlog.task.memory import CopierMemory
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.recovery import Recovery
 from twinlog.task.resolve import Resolver
@@ -101,7 +102,10 @@ class Copier:
             check_crcs=settings.consumer.check_crcs,
             oversized=settings.oversized_record_policy,
         )
-        self._reader = SourceReader(loop, self.source, settings.consumer, self._cursors, self._deliver, self._lost)
+        self.memory = CopierMemory(settings.copier_memory_bytes, self.source.frames, self.partitions)
+        self._reader = SourceReader(
+            loop, self.source, settings.consumer, self._cursors, self.memory, self._deliver, self._lost
+        )
         self._appender = TargetAppender(
             loop,
             self.target,
@@ -142,6 +146,7 @@ class Copier:
                 event=listener.event,
             )
         self._hooks = Hooks(
+            keep=self.memory.keep,
             offer=self._appender.offer if self.transactions is None else self.transactions.offer,
             more=self._reader.resume,
             moved=self._has_moved,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.types import TopicPartition
+from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 class Hooks:
     """The copier's side of `PartitionCopy`.
 
-    `offer(queue)`: it has appends. `more(partition)`: reading may go on. `moved()`: something was acknowledged.
+    `keep(appends)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
+    `moved()`: something was acknowledged.
     `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
     does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
@@ -27,6 +29,7 @@ class Hooks:
     permission: operation, what on, what for.
     """
 
+    keep: Callable[[Sequence[Append]], None]
     offer: Callable[[AppendQueue], None]
     more: Callable[[TopicPartition], None]
     moved: Callable[[], None]

@@ -23,9 +23,6 @@ from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, ProducerIdentity
 
-READ_AHEAD_BYTES = 8 << 20
-"""A partition is not read while this much of it waits to be appended."""
-
 SURE_S = 5.0
 """How long an answer about the remote topic's limit counts."""
 
@@ -85,13 +82,18 @@ class PartitionCopy:
         self._last_epoch = position.leader_epoch
         self._refusals = 0
         self.held_back = False
+        self._read_ahead = 0
+        self._aside_until = 0.0
         self._uncommitted: list[tuple[Append, int, int]] = []
         self._leeway = identity.transactional
 
     # Read.
 
-    def fetch_position(self) -> FetchPosition | None:
-        self.held_back = not self.paused and self.queue.queued_bytes >= READ_AHEAD_BYTES
+    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
+        self._read_ahead = read_ahead
+        self.held_back = not self.paused and (
+            self.queue.queued_bytes >= read_ahead or time.monotonic() < self._aside_until
+        )
         if self.paused or self.held_back:
             return None
         return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, topic_id=self.topic_id)
@@ -119,6 +121,7 @@ class PartitionCopy:
         self.acknowledged = position
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
+        self._aside_until = 0.0
         self.trouble = None
         self.go_on()
 
@@ -189,10 +192,23 @@ class PartitionCopy:
                 f"{self.source}: source offset {record.source_offset} is left out: {record.size} bytes",
             )
         if prepared.appends:
+            self._hooks.keep(prepared.appends)
             self.queue.put(prepared.appends)
             self._hooks.offer(self.queue)
         elif self.queue.idle:
             self.catch_up()
+
+    def give_way(self, until: float) -> None:
+        """Make room for other partitions: what was not sent yet is dropped.
+
+        It is read again once the target acknowledged something, or at `until` (monotonic seconds).
+        """
+        if self.queue.pending and not self.left:
+            self._fetch_offset = self.queue.pending[0].first_source_offset
+            self.queue.drop_pending()
+            self._aside_until = until
+            # Where it stands now is news to the reader, which may wait at the end of its log.
+            self._hooks.more(self.source)
 
     def _doubts_limit(self) -> bool:
         """Whether the remote topic has to be asked first; what was read is read again then."""
@@ -257,14 +273,14 @@ class PartitionCopy:
             writer=_behind(self.acknowledged.writer, append.count),
         )
         if self.transactional:
-            self._uncommitted.append((append, append.bytes, base_offset))
-            append.data = memoryview(b"")
+            self._uncommitted.append((replace(append, data=memoryview(b"")), append.bytes, base_offset))
         else:
             self._copied(append, append.bytes, base_offset)
         if self.queue.idle:
             self.catch_up()
         self._hooks.moved()
-        if self.held_back and self.queue.queued_bytes < READ_AHEAD_BYTES:
+        self._aside_until = 0.0
+        if self.held_back and self.queue.queued_bytes < self._read_ahead:
             self.held_back = False
             self._hooks.more(self.source)
 

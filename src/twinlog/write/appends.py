@@ -42,7 +42,7 @@ class CopyRules:
         return self.merge_below if codec == NONE else min(self.merge_below, self.merge_compressed_below)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Append:
     """One batch for one produce request, not stamped yet.
 

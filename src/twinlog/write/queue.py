@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -179,6 +179,12 @@ class AppendQueue:
     def first(self) -> Append:
         """The append that the others wait for; there must be one."""
         return self._window[0].append if self._window else self.pending[0]
+
+    def waiting(self) -> Iterator[Append]:
+        """Every append that is not acknowledged, sent or not, in order."""
+        for sent in self._window:
+            yield sent.append
+        yield from self.pending
 
     @property
     def flying(self) -> int:

@@ -77,6 +77,21 @@ def answer(
     return found
 
 
+class Plenty:
+    """Memory without an end."""
+
+    room_bytes = 1 << 30
+
+    def share_bytes(self, brokers: int) -> int:
+        return self.room_bytes
+
+    def reserve(self, node: int, most_bytes: int) -> int:
+        return most_bytes
+
+    def release(self, node: int) -> None:
+        pass
+
+
 class Reading:
     """A partition that moves on by one with each answer that has records; keeps all that is delivered."""
 
@@ -87,11 +102,17 @@ class Reading:
         self.delivered: list[PartitionAnswer] = []
         settings = ConsumerSettings(CLIENT, client_rack=rack)
         client: Any = cluster
-        self.reader = SourceReader(cluster.loop, client, settings, {PART: self}, self._deliver, lambda _: None)
+        self.reader = SourceReader(
+            cluster.loop, client, settings, {PART: self}, Plenty(), self._deliver, lambda _: None
+        )
         self.cluster = cluster
 
-    def fetch_position(self) -> FetchPosition:
+    def fetch_position(self, read_ahead: int) -> FetchPosition:
+        assert read_ahead
         return FetchPosition(self.offset, 1000)
+
+    def _lost(self, _: Any) -> None:
+        """No test here has a cluster refuse for good."""
 
     def _deliver(self, _: FetchPosition, fetched: Fetched) -> None:
         self.delivered.append(fetched.answer)

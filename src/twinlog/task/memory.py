@@ -1,0 +1,134 @@
+"""The memory of a copier: one budget of bytes for what is asked for, what was received, and what waits to be appended.
+
+Without one, memory grew with the number of partitions that have a backlog while the target is slow.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+
+from twinlog.kafka.frame_memory import FrameMemory
+from twinlog.task.partition import PartitionCopy
+from twinlog.types import TopicPartition
+from twinlog.write.appends import Append
+
+LEAST_FETCH_BYTES = 256 << 10
+"""With less room than for twice this nothing is asked for."""
+
+ANSWERS = 4
+"""A quarter of the budget is for answers that are on their way, of all brokers together."""
+
+STUCK_S = 2.0
+"""When there was no room for so long, partitions of which nothing was acknowledged for so long give way: what of them
+was not sent yet is dropped, and read again later."""
+
+LOOK_PAUSE_S = 0.05
+"""Shortest time between two looks at everything that waits."""
+
+
+class _Kept(weakref.ref[Append]):
+    __slots__ = ("size",)
+    size: int
+
+
+class CopierMemory:
+    """Counts bytes against `limit_bytes`; for one thread.
+
+    A batch that goes on as it came shares the memory of the whole answer that it came in. Once three quarters of the
+    budget are used, which is when the target is slower than the source, batches are copied out of their answers, so
+    that one that waits does not hold on to all the others. Each partition may read ahead by as much as there is room
+    left at that moment (Choudhury and Hahne's dynamic thresholds): many that wait leave room for one more.
+    """
+
+    def __init__(
+        self, limit_bytes: int, frames: FrameMemory, partitions: Mapping[TopicPartition, PartitionCopy]
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self._frames = frames
+        self._partitions = partitions
+        self._asked: dict[int, int] = {}
+        self._kept: dict[int, _Kept] = {}
+        self._kept_bytes = 0
+        self._looked_at = 0.0
+        self._served_at = time.monotonic()
+
+    @property
+    def used_bytes(self) -> int:
+        """Answers that were asked for, answers of which anything waits, and batches that were built or copied."""
+        return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        return max(0, self.limit_bytes - self.used_bytes)
+
+    def share_bytes(self, brokers: int) -> int:
+        """The largest answer that one of so many brokers is asked for."""
+        return self.limit_bytes // ANSWERS // max(1, brokers)
+
+    def reserve(self, node: int, most_bytes: int) -> int:
+        """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
+        now = time.monotonic()
+        size = self._most(most_bytes)
+        if size < most_bytes and now - self._looked_at > LOOK_PAUSE_S:
+            self._looked_at = now
+            self._free_answers()
+            size = self._most(most_bytes)
+        if not size and now - self._served_at > STUCK_S:
+            self._push_back(now)
+            size = self._most(most_bytes)
+        if size:
+            self._served_at = now
+            self._asked[node] = size
+            self._frames.keep_at_most(self.limit_bytes - self.used_bytes)
+        return size
+
+    def _most(self, most_bytes: int) -> int:
+        # Half of the room, so that there is some left for whoever asks next.
+        size = min(most_bytes, self.room_bytes // 2)
+        return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
+
+    def release(self, node: int) -> None:
+        """The answer came, and its memory counts now, or it will not come."""
+        self._asked.pop(node, None)
+
+    def keep(self, appends: Iterable[Append]) -> None:
+        """Count what waits from now on, until it is gone."""
+        tight = self.used_bytes > self.limit_bytes // 4 * 3
+        for append in appends:
+            if tight or type(append.data) is not memoryview:
+                self._copy_out(append)
+
+    def _copy_out(self, append: Append) -> None:
+        if type(append.data) is memoryview:
+            append.data = bytearray(append.data)
+        kept = _Kept(append, self._gone)
+        kept.size = append.bytes
+        self._kept[id(kept)] = kept
+        self._kept_bytes += kept.size
+
+    def _gone(self, kept: weakref.ref[Append]) -> None:
+        assert isinstance(kept, _Kept)
+        if self._kept.pop(id(kept), None) is not None:
+            self._kept_bytes -= kept.size
+
+    def _free_answers(self) -> None:
+        """Copy out what waits, so that nothing is held on to beside it."""
+        shared: dict[int, list[Append]] = {}
+        for part in self._partitions.values():
+            for append in part.queue.waiting():
+                if type(append.data) is memoryview:
+                    shared.setdefault(id(append.data.obj), []).append(append)
+        # One answer after the other: there is not the room to have all of them twice.
+        for appends in shared.values():
+            for append in appends:
+                self._copy_out(append)
+
+    def _push_back(self, now: float) -> None:
+        """Nobody was given room for long: whoever waited longest for the target gives way."""
+        stuck = [part for part in self._partitions.values() if part.queue.overdue(now, STUCK_S)]
+        for part in sorted(stuck, key=lambda part: part.queue.waits_since):
+            if self._most(LEAST_FETCH_BYTES):
+                return
+            part.give_way(now + STUCK_S)
