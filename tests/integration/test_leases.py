@@ -7,7 +7,7 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Listener
 
 import pytest
@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from harness.checker import Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
-from harness.topics import create_topic, offsets
+from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
@@ -136,13 +136,13 @@ def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], 
     here.finish()
 
 
-def test_a_new_topic_ends_the_lease_early(scene: Callable[[int], Scene]) -> None:
-    here = scene(1)
-    lease = here.flow.runner.leases.lease
+def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], Scene]) -> None:
+    here = scene(2)
+    lease = here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
+    hosts = [worker.host for worker in here.flow.workers]
     new = create_topic(here.source, f"{here.topic}-new", 2)
     produce(here.source, new, numbered(10), partition=1)
-    began = time.monotonic()
-    wait_for(lambda: here.flow.runner.leases.lease > lease, 30, "the lease ends")
+    wait_for(lambda: f"north.{new}" in topics(here.target), 30, "the remote topic is there")
     wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 30, "its records are there")
     # The flow copies heartbeats too, if a test before this one wrote any.
     view = here.flow.runner.view
@@ -151,8 +151,36 @@ def test_a_new_topic_ends_the_lease_early(scene: Callable[[int], Scene]) -> None
         30,
         "the new topic is in the reports",
     )
-    assert time.monotonic() - began < here.flow.settings.lease_seconds / 4
+    assert here.flow.runner.leases.lease == lease
+    assert [worker.host for worker in here.flow.workers] == hosts
+    assert all(worker.in_lease for worker in here.flow.workers)
     here.finish()
+
+
+def test_partitions_move_between_copiers_that_go_on(scene: Callable[[int], Scene], chance: random.Random) -> None:
+    here = scene(2)
+    halves = tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:]))
+    lease = here.flow.renew(halves)
+    granted: list[TopicPartition] = []
+    look_up = here.flow.runner.leases._grants
+
+    def note(parts: Sequence[TopicPartition]) -> list[Grant]:
+        granted.extend(parts)
+        return look_up(parts)
+
+    here.flow.runner.leases._grants = note
+    # The first one stays where it is all the time.
+    for _ in range(10):
+        moving = chance.sample(here.parts[1:], 3)
+        cut = chance.randint(0, 2)
+        slots = (frozenset({here.parts[0], *moving[:cut]}), frozenset(moving[cut:]))
+        assert here.flow.runner.leases.plan(slots) == lease
+        time.sleep(chance.uniform(0.0, 0.3))
+    here.finish()
+    assert granted
+    assert here.parts[0] not in granted
+    assert [worker.hosts for worker in here.flow.workers] == [1, 1]
+    assert [worker.errors for worker in here.flow.workers] == [[], []]
 
 
 MUTE_AFTER_S = 1.5

@@ -277,7 +277,7 @@ class FlowRunner:
         before = self.leases.slots()
         slots = assign(list(self._remote), self._tasks, weights=self.view.weights(), before=before)
         if slots != before or not self.leases.lease:
-            lease = self.leases.renew(slots)
+            lease = self.leases.plan(slots)
             log.info(
                 "%s: lease %d: %d partitions in %d task%s",
                 self.settings.name,

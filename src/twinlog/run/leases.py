@@ -17,6 +17,7 @@ from typing import Any
 from twinlog.errors import TwinlogError
 from twinlog.plan.assignment import Slots
 from twinlog.run.fencing import TransactionalIds
+from twinlog.run.session import Session
 from twinlog.task.grant import Grant, partition_from_json
 from twinlog.task.wire import DEAD_S, VALID_S, Line
 from twinlog.types import TopicPartition
@@ -28,37 +29,6 @@ RELEASE_S = 4.0
 
 DROP_S = 1.0
 """A copier that was told to drop everything is cut off after this time."""
-
-
-class Session:
-    """The driver's end of one copier.
-
-    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. Who decides to grant or
-    to release something holds `order` until it is sent, so that the copier hears of it in the order of the decisions;
-    `order` is taken before the lock of the leases, never after it.
-    """
-
-    def __init__(self, line: Line, name: str) -> None:
-        self.name = name
-        self.held: set[TopicPartition] = set()
-        self.leaving: set[TopicPartition] = set()
-        self.last_beat = time.monotonic()
-        self.closed = False
-        self.order = threading.RLock()
-        self._line = line
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send; a broken line is noticed by whoever reads it."""
-        try:
-            with self.order:
-                self._line.send(message)
-        except (OSError, EOFError):
-            self.closed = True
-
-    def close(self) -> None:
-        """Cut the copier off; whoever reads its line then sees the end."""
-        self.closed = True
-        self._line.shut()
 
 
 class Leases:
@@ -90,8 +60,12 @@ class Leases:
         self._sessions: set[Session] = set()
         self._slots: Slots = ()
         self._claimed: dict[int, Session] = {}
+        self._holder: dict[TopicPartition, Session] = {}
+        """Who holds each partition; one copier at most."""
         self._settled: set[TopicPartition] = set()
         self._lease = 0
+        self._version = 0
+        """Counts plans and leases: what was begun for an earlier one comes to nothing."""
         self._stopping = False
         self._claims = ThreadPoolExecutor(thread_name_prefix=f"claims {flow}")
 
@@ -102,6 +76,29 @@ class Leases:
         """Number of the current lease; 0 before the first."""
         return self._lease
 
+    def plan(self, slots: Slots) -> int:
+        """Copy by this plan from now on; returns the number of the lease.
+
+        As long as there are as many slots as before the lease goes on: only partitions that move are let go and granted
+        anew. Otherwise Spark needs another number of tasks, and so another lease.
+        """
+        with self._changed:
+            same = bool(self._lease) and len(slots) == len(self._slots)
+            if same:
+                self._slots = slots
+                self._version += 1
+                version, gone = self._version, self._unplanned()
+                lacking = [
+                    session for slot, session in self._claimed.items() if slots[slot] - (session.held - session.leaving)
+                ]
+        if not same:
+            return self.renew(slots)
+        for session, parts in gone.items():
+            self._ask_release(session, parts, version)
+        for session in lacking:
+            self._submit(session)
+        return self._lease
+
     def renew(self, slots: Slots | None = None) -> int:
         """End the current lease and begin the next, over `slots` if given; returns its number."""
         with self._changed:
@@ -109,15 +106,20 @@ class Leases:
             if slots is not None:
                 self._slots = slots
             self._lease += 1
+            self._version += 1
             self._claimed = {}
-            planned = frozenset().union(*self._slots) if self._slots else frozenset()
-            gone = {session: session.held - planned for session in self._sessions}
+            lease, version, gone = self._lease, self._version, self._unplanned()
             self._changed.notify_all()
         for session, parts in gone.items():
-            self._ask_release(session, parts)
+            self._ask_release(session, parts, version)
             session.send({"type": "end", "lease": over})
         self.unclaimed_again()
-        return self._lease
+        return lease
+
+    def _unplanned(self) -> dict[Session, Set[TopicPartition]]:
+        """What each copier holds that nobody is to copy any more."""
+        planned = frozenset[TopicPartition]().union(*self._slots)
+        return {session: session.held - planned for session in self._sessions}
 
     def current(self) -> tuple[int, int]:
         """The number of the current lease, and how many slots it has for tasks; none once the flow stops."""
@@ -159,8 +161,7 @@ class Leases:
                 self._sessions.discard(session)
                 self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
                 self._settled -= session.held
-                session.held.clear()
-                session.leaving.clear()
+                self._forget(session, set(session.held))
                 self._changed.notify_all()
             self.unclaimed_again()
 
@@ -170,11 +171,7 @@ class Leases:
         if kind == "beat":
             session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._proven_s())})
         elif kind == "claim":
-            try:
-                self._claims.submit(self._claim, session, message["lease"])
-            except RuntimeError:
-                # Stopped meanwhile.
-                session.send({"type": "stop"})
+            self._claim(session, message["lease"])
         elif kind == "left":
             self._leave(session, message["lease"])
         elif kind == "id":
@@ -182,8 +179,7 @@ class Leases:
         elif kind == "released":
             with self._changed:
                 released = session.held & {partition_from_json(part) for part in message["partitions"]}
-                session.held -= released
-                session.leaving -= released
+                self._forget(session, released)
                 self._settled |= released - {partition_from_json(part) for part in message["unsettled"]}
                 self._changed.notify_all()
         elif kind == "failed":
@@ -193,6 +189,14 @@ class Leases:
         elif kind == "bye":
             return False
         return True
+
+    def _forget(self, session: Session, parts: Set[TopicPartition]) -> None:
+        """A copier does not hold these any more."""
+        session.held -= parts
+        session.leaving -= parts
+        for part in parts:
+            if self._holder.get(part) is session:
+                del self._holder[part]
 
     def _lend(self, session: Session) -> None:
         assert self._ids is not None
@@ -209,56 +213,74 @@ class Leases:
             session.send({"type": "id", "name": lent.transactional_id, "producer": list(lent.producer)})
 
     def _claim(self, session: Session, lease: int) -> None:
-        try:
-            self._give(session, lease)
-        except TwinlogError as error:
-            self._failed(type(error).__name__, str(error))
-        except Exception as error:
-            log.exception("%s: lease %d of copier %s", self.flow, lease, session.name)
-            self._failed(type(error).__name__, str(error))
-
-    def _give(self, session: Session, lease: int) -> None:
-        wanted = self._take_slot(session, lease)
-        if wanted is None:
+        if self._take_slot(session, lease):
+            self._submit(session)
+        else:
             session.send({"type": "stop"} if self._stopping else {"type": "end", "lease": lease})
-            return
+
+    def _submit(self, session: Session) -> None:
+        """Deal with a copier on another thread, for that may take as long as clusters take to answer."""
+
+        def deal() -> None:
+            try:
+                self._deal(session)
+            except TwinlogError as error:
+                self._failed(type(error).__name__, str(error))
+            except Exception as error:
+                log.exception("%s: partitions of copier %s", self.flow, session.name)
+                self._failed(type(error).__name__, str(error))
+
+        try:
+            self._claims.submit(deal)
+        except RuntimeError:
+            # Stopped meanwhile.
+            session.send({"type": "stop"})
+
+    def _deal(self, session: Session) -> None:
+        """Grant a copier what its slot has and it does not hold, once others have let go of that.
+
+        What it holds and its slot does not have it goes on copying until that is wanted elsewhere.
+        """
         with self._changed:
-            others = [other for other in self._sessions if other is not session]
-            surplus = session.held - wanted
+            version = self._version
+            wanted = next((self._slots[slot] for slot, holder in self._claimed.items() if holder is session), None)
+            if wanted is None:
+                return
+            others = self._holders(wanted) - {session}
         for other in others:
-            self._ask_release(other, wanted)
-        self._ask_release(session, surplus)
+            self._ask_release(other, wanted, version)
         self._wait_for_release(session, wanted)
         with self._changed:
-            if lease != self._lease or session.closed or session not in self._sessions:
+            if version != self._version or session.closed or session not in self._sessions:
                 return
             missing = sorted(wanted - session.held)
             session.held |= set(missing)
+            self._holder.update(dict.fromkeys(missing, session))
             settled = self._settled & set(missing)
             self._settled -= settled
+            lease = self._lease
         if not missing:
             return
         grants = [replace(grant, settled=grant.source in settled) for grant in self._grants(missing)]
         with session.order:
             with self._changed:
-                # Meanwhile a later lease may have asked for some of them back.
+                # Meanwhile a later plan may have asked for some of them back.
                 granted = [grant for grant in grants if grant.source in session.held - session.leaving]
             session.send({"type": "grant", "lease": lease, "grants": [grant.as_json() for grant in granted]})
 
-    def _take_slot(self, session: Session, lease: int) -> frozenset[TopicPartition] | None:
-        """The share of the current lease that a copier gets, None when it gets none."""
+    def _take_slot(self, session: Session, lease: int) -> bool:
+        """Give a copier a slot of the current lease; False when it gets none."""
         with self._changed:
             if lease != self._lease or self._stopping or session not in self._sessions:
-                return None
-            for slot, holder in self._claimed.items():
-                if holder is session:
-                    return self._slots[slot]
+                return False
+            if session in self._claimed.values():
+                return True
             free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
             if not free:
-                return None
+                return False
             slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
             self._claimed[slot] = session
-            return self._slots[slot]
+            return True
 
     def _leave(self, session: Session, lease: int) -> None:
         """The task of a copier ended before its lease: the slot is claimed again, by the same copier as a rule."""
@@ -269,12 +291,15 @@ class Leases:
             self._changed.notify_all()
         self.unclaimed_again()
 
+    def _holders(self, parts: Set[TopicPartition]) -> set[Session]:
+        return {self._holder[part] for part in parts if part in self._holder}
+
     def _wait_for_release(self, session: Session, wanted: frozenset[TopicPartition]) -> None:
         """Wait until nobody copies `wanted`; cut off who does not let go."""
 
-        def holders() -> list[Session]:
-            held = [other for other in self._sessions if other is not session and other.held & wanted]
-            return [*held, session] if session.leaving & wanted else held
+        def holders() -> set[Session]:
+            others = self._holders(wanted) - {session}
+            return others | {session} if session.leaving & wanted else others
 
         with self._changed:
             if self._changed.wait_for(lambda: not holders(), RELEASE_S):
@@ -289,9 +314,12 @@ class Leases:
             until = max(other.last_beat for other in slow) + VALID_S
             self._changed.wait_for(lambda: session.closed, max(0.0, until - time.monotonic()))
 
-    def _ask_release(self, session: Session, parts: Set[TopicPartition]) -> None:
+    def _ask_release(self, session: Session, parts: Set[TopicPartition], version: int) -> None:
+        """Have a copier let go, unless another plan stands by now: that one asks for itself."""
         with session.order:
             with self._changed:
+                if version != self._version:
+                    return
                 asked = (session.held & parts) - session.leaving
                 session.leaving |= asked
             if asked:

@@ -188,10 +188,10 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     require(lambda: len(one.holds) == 3, "one copies all")
     lease = world.leases.renew(slots([0], [1, 2]))
     one.claim(lease)
-    require(lambda: len(one.said("release")) == 1, "one keeps the larger share, and is asked for the rest")
+    require(lambda: world.leases._claimed != {}, "one has claimed")
+    assert one.said("release") == [], "one keeps the larger share, and the rest until somebody comes for it"
     two.claim(lease)
-    require(lambda: not world.leases.unclaimed, "two has claimed")
-    time.sleep(0.1)
+    require(lambda: len(one.said("release")) == 1, "one is asked for the rest")
     assert two.said("grant") == []
     one.release([PARTS[0]])
     require(lambda: two.holds == {PARTS[0]}, "two has it")
@@ -205,6 +205,55 @@ def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
     require(lambda: len(one.holds) == 2, "one copies")
     world.leases.renew(slots([1]))
     require(lambda: one.holds == {PARTS[1]}, "one lets go")
+
+
+def test_partitions_move_within_a_lease(world: World) -> None:
+    lease = world.leases.plan(slots([0, 1, 2], [3]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    require(lambda: len(one.holds) == 3, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    assert world.leases.plan(slots([0, 1], [2, 3, 4])) == lease
+    require(lambda: two.holds == set(PARTS[2:5]), "two has one of the first, and a new one")
+    assert one.holds == set(PARTS[:2])
+    assert world.leases.plan(slots([0, 1, 5], [3, 4])) == lease
+    require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
+    require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is let go")
+    assert one.said("end") == two.said("end") == []
+    assert [len(message["partitions"]) for message in one.said("release") + two.said("release")] == [1, 1]
+    assert world.leases.plan(slots([0], [1], [3])) == lease + 1
+    require(lambda: len(one.said("end")) == len(two.said("end")) == 1, "another number of tasks is another lease")
+
+
+def test_a_copier_that_nothing_concerns_hears_nothing(world: World) -> None:
+    lease = world.leases.plan(slots([0, 1], [2]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    world.leases.plan(slots([0, 1], [2, 3]))
+    require(lambda: len(two.holds) == 2, "two copies one more")
+    assert {message["type"] for message in one.heard} == {"beat", "grant"}
+    assert len(one.said("grant")) == 1
+    assert world.looked_up[-1] == [PARTS[3]]
+
+
+def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
+    """A partition is to move, and is to stay again before anybody let go of it."""
+    one, two = world.copier("one", lets_go=False), world.copier("two")
+    lease = world.leases.plan(slots([0, 1], [2]))
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    world.leases.plan(slots([0], [1, 2]))
+    require(lambda: len(one.said("release")) == 1, "one is asked to let go")
+    world.leases.plan(slots([0, 1], [2, 3]))
+    one.release([PARTS[1]])
+    require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
+    require(lambda: two.holds == set(PARTS[2:4]), "two never had it")
 
 
 def test_a_dead_copiers_share_is_free(world: World) -> None:
@@ -415,7 +464,8 @@ def test_no_partition_is_ever_held_by_two(world: World) -> None:
             parts = chance.sample(range(len(PARTS)), chance.randint(1, len(PARTS)))
             cut = chance.randint(0, len(parts))
             shares = [share for share in (parts[:cut], parts[cut:]) if share]
-            lease = world.leases.renew(slots(*shares))
+            begin = chance.choice((world.leases.renew, world.leases.plan))
+            lease = begin(slots(*shares))
         elif lease:
             chance.choice(alive).claim(lease if chance.random() < 0.8 else lease - 1)
         if chance.random() < 0.3:
