@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a flow could do with slots: it can use `limit` at most, would gladly have more, or needs but one."""
+
+    limit: int
+    hungry: bool = False
+    quiet: bool = False
+
+
+class Sharing:
+    """Shares slots between flows, and remembers which quiet ones made room for others."""
+
+    def __init__(self) -> None:
+        self._modest: set[str] = set()
+
+    def deal(self, slots: int, demands: Mapping[str, Demand]) -> dict[str, int]:
+        """How many tasks each flow may have.
+
+        A quiet flow leaves all but one slot to others as soon as one of these is at its limit, and has its share again
+        as soon as it is at its own limit with that one.
+        """
+        somebody = any(demand.hungry for demand in demands.values())
+        quiet = {name for name, demand in demands.items() if demand.quiet and somebody}
+        calm = {name for name, demand in demands.items() if not demand.hungry}
+        self._modest = (self._modest | quiet) & calm
+        limits = [1 if name in self._modest else demand.limit for name, demand in demands.items()]
+        return dict(zip(demands, deal(slots, limits), strict=True))
 
 
 def deal(slots: int, limits: Sequence[int]) -> list[int]:

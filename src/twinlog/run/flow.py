@@ -17,9 +17,11 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.assignment import assign
+from twinlog.plan.sharing import Demand
 from twinlog.run.fencing import TransactionalIds
 from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
+from twinlog.run.load import Load
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.run.upkeep import (
     begin_bounding,
@@ -40,6 +42,7 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 SAY_AGAIN_S = 10.0
 TICK_S = 0.1
+LOOK_S = 1.0
 GROW_AFTER_S = 5.0
 JOBS_STOP_S = 1.0
 THREAD_STOP_S = 3.0
@@ -106,6 +109,8 @@ class FlowRunner:
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
         self._remote: dict[TopicPartition, TopicPartition] = {}
+        self._load = Load()
+        self._hungry = False
         self._stopping = threading.Event()
         self._replan = threading.Event()
         self._jobs = Jobs(settings.name, self.view.note)
@@ -117,12 +122,18 @@ class FlowRunner:
         self._thread.start()
 
     def use_slots(self, slots: int) -> None:
-        """Plan for another number of tasks: Spark's executors came or went."""
+        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
         slots = max(1, min(slots, self.settings.tasks_max))
         if slots != self._slots:
             self._slots = slots
             self._tasks = min(self._tasks, slots) if self._grows else slots
             self._replan.set()
+
+    @property
+    def demand(self) -> Demand:
+        """What the flow could do with slots."""
+        limit = max(1, min(self.settings.tasks_max, len(self._remote) or self.settings.tasks_max))
+        return Demand(limit, self._hungry and self._slots < limit, self._load.quiet)
 
     def fail(self, reason: str) -> None:
         """The flow ends with a reason; others go on."""
@@ -234,7 +245,7 @@ class FlowRunner:
         refresh_at = time.monotonic() + interval if interval else float("inf")
         renew_at = time.monotonic() + self.settings.lease_seconds
         lease = self.leases.lease
-        calm_since = time.monotonic()
+        calm_since = look_at = time.monotonic()
         while not self._stopping.wait(TICK_S):
             now = time.monotonic()
             if self._ends is not None and self.view.reached(self._ends):
@@ -247,18 +258,31 @@ class FlowRunner:
             if self._replan.is_set():
                 self._replan.clear()
                 self._plan()
-            if not self.view.overloaded():
-                calm_since = now
-            elif now - calm_since > GROW_AFTER_S and self._tasks < min(self._slots, len(self._remote)):
-                self._tasks += 1
-                log.info("%s: one more task, %d now: the copiers are at their limit", self.settings.name, self._tasks)
-                self._plan()
-                calm_since = now
+            if now >= look_at:
+                look_at = now + LOOK_S
+                calm_since = self._look(now, calm_since)
+            if self._load.turn(self.leases.slots()):
+                self._plan(level=True)
             if self.leases.lease != lease or self.leases.unclaimed:
                 # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks.
                 lease, renew_at = self.leases.lease, now + self.settings.lease_seconds
             elif now >= renew_at:
                 self.leases.renew()
+
+    def _look(self, now: float, calm_since: float) -> float:
+        """Take one more task when the copiers have been at their limit for long; since when they have not been so."""
+        if not self.view.overloaded():
+            self._hungry = False
+            return now
+        if now - calm_since <= GROW_AFTER_S:
+            return calm_since
+        self._hungry = self._tasks >= self._slots
+        if self._hungry or self._tasks >= len(self._remote):
+            return calm_since
+        self._tasks += 1
+        log.info("%s: one more task, %d now: the copiers are at their limit", self.settings.name, self._tasks)
+        self._plan()
+        return now
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)
@@ -271,13 +295,17 @@ class FlowRunner:
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
             self.view.plan(remote.keys())
+            self._load.keep(remote.keys())
             self._plan()
 
-    def _plan(self) -> None:
+    def _plan(self, *, level: bool = False) -> None:
         before = self.leases.slots()
-        slots = assign(list(self._remote), self._tasks, weights=self.view.weights(), before=before)
+        slots = assign(self._remote.keys(), self._tasks, weights=self._load.weights(), before=before, level=level)
         if slots != before or not self.leases.lease:
             lease = self.leases.plan(slots)
+            if level:
+                moved = sum(len(slot - old) for slot, old in zip(slots, before, strict=False))
+                log.info("%s: %d partitions move: what tasks carry was uneven", self.settings.name, moved)
             log.info(
                 "%s: lease %d: %d partitions in %d task%s",
                 self.settings.name,
@@ -336,6 +364,7 @@ class FlowRunner:
                     report = Report.decode(record.value or b"")
                     if report is not None and report.flow == self.settings.name:
                         self.view.take(report)
+                        self._load.take(report)
                 self.view.note("read what copiers report", None)
             except RefusedError as error:
                 self.fail(str(error))

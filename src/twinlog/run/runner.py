@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.errors import EngineLostError
-from twinlog.plan.sharing import deal
+from twinlog.plan.sharing import Sharing
 from twinlog.run.desk import Desk
 from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
@@ -65,6 +65,7 @@ class Runner:
         self._rehearsed: SparkEngine | None = None
         self._rehearsal: threading.Thread | None = None
         self._queries = Queries(self._settings)
+        self._sharing = Sharing()
         self._slots = 0
         self._slots_at = 0.0
         self._said_at = float("-inf")
@@ -218,9 +219,9 @@ class Runner:
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
         """Tell the flows that run here how many tasks each may have."""
         if self._slots:
-            shares = deal(self._slots, [flow.settings.tasks_max for flow in flows])
-            for flow, share in zip(flows, shares, strict=True):
-                flow.use_slots(share)
+            shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
+            for flow in flows:
+                flow.use_slots(shares[flow.settings.name])
 
     def _build_engine(self) -> SparkEngine:
         # A standalone cluster would give all its cores to the first who comes.

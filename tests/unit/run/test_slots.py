@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.plan.sharing import deal, group
+from twinlog.plan.sharing import Demand, Sharing, deal, group
 from twinlog.run import runner as module
 from twinlog.run.runner import Runner, RunOptions
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -32,8 +32,9 @@ class Engine:
 class Flow:
     """Remembers how many tasks it was told to use."""
 
-    def __init__(self, tasks_max: int = 8) -> None:
-        self.settings = SimpleNamespace(tasks_max=tasks_max)
+    def __init__(self, name: str, limit: int = 8) -> None:
+        self.settings = SimpleNamespace(name=name)
+        self.demand = Demand(limit)
         self.told: list[int] = []
 
     def use_slots(self, slots: int) -> None:
@@ -65,7 +66,7 @@ def runner() -> Runner:
 
 
 def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
-    engine, one, two = Engine(), Flow(), Flow()
+    engine, one, two = Engine(), Flow("a"), Flow("b")
     for slots in (5, 2, 1, 8):
         follow(runner, engine, slots, one, two)
     assert (one.told, two.told) == ([3, 1, 1, 4], [2, 1, 1, 4])
@@ -74,7 +75,7 @@ def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
 
 
 def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
-    one, two = Flow(1), Flow(8)
+    one, two = Flow("a", 1), Flow("b", 8)
     follow(runner, Engine(), 6, one, two)
     assert (one.told, two.told) == ([1], [5])
 
@@ -82,7 +83,7 @@ def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
 def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
     runner: Runner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, flow = Engine(), Flow()
+    engine, flow = Engine(), Flow("a")
     with caplog.at_level(logging.WARNING):
         follow(runner, engine, 0, flow)
         follow(runner, engine, 0, flow)
@@ -96,7 +97,7 @@ def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
 
 
 def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
-    engine, flow = Engine(local=True), Flow()
+    engine, flow = Engine(local=True), Flow("a")
     engine.slots = 1
     runner._meet(engine)  # type: ignore[arg-type]
     follow(runner, engine, 3, flow)
@@ -125,3 +126,15 @@ def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
     assert group(["a", "b", "c", "d"], 3, [["a", "b"], ["c", "d"]]) == [["a"], ["c", "d"], ["b"]]
     assert group(["a", "c", "d", "e"], 2, [["a", "b"], ["c", "d"]]) == [["a", "e"], ["c", "d"]]
     assert group(["b", "c"], 2, [["a"], ["b"]]) == [[], ["b"], ["c"]]
+
+
+def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:
+    sharing = Sharing()
+    calm, quiet, hungry = Demand(8), Demand(8, quiet=True), Demand(8, hungry=True)
+    assert sharing.deal(8, {"a": calm, "b": quiet}) == {"a": 4, "b": 4}, "nobody needs more"
+    assert sharing.deal(8, {"a": hungry, "b": quiet}) == {"a": 7, "b": 1}
+    assert sharing.deal(8, {"a": calm, "b": calm}) == {"a": 7, "b": 1}, "it stays so while that does"
+    assert sharing.deal(8, {"a": calm, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.deal(8, {"a": hungry, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.deal(8, {"a": quiet, "b": hungry}) == {"a": 1, "b": 7}
+    assert sharing.deal(8, {"b": hungry}) == {"b": 8}
