@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
@@ -20,6 +21,12 @@ log = logging.getLogger(__name__)
 
 LONG_POLL_S = 0.4
 """How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+
+
+HANDSHAKE_S = 30.0
+"""Who has not proved the secret and said what it wants by then is cut off."""
+
+PAUSE_S = 1.0
 
 
 class Desk:
@@ -45,14 +52,22 @@ class Desk:
             except (OSError, EOFError) as error:
                 if not self._closed:
                     log.warning("a line was not accepted: %r", error)
+                    # As when this process has too many open files: that lasts.
+                    time.sleep(PAUSE_S)
                 continue
             threading.Thread(target=self._serve, args=(Line(connection),), name="line", daemon=True).start()
 
     def _serve(self, line: Line) -> None:
         try:
-            # On this thread, so that a caller who says nothing keeps nobody else waiting.
-            line.challenge(self.address.secret)
-            first = line.receive()
+            # On this thread, so that a caller who says nothing keeps nobody else waiting; and not for ever.
+            watch = threading.Timer(HANDSHAKE_S, line.shut)
+            watch.daemon = True
+            watch.start()
+            try:
+                line.challenge(self.address.secret)
+                first = line.receive()
+            finally:
+                watch.cancel()
             if first["type"] != "hello":
                 self._plan(line, first)
             elif first["flow"] in self.flows:

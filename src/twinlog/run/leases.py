@@ -31,6 +31,10 @@ DROP_S = 1.0
 """A copier that was told to drop everything is cut off after this time."""
 
 
+DEALS_AT_ONCE = 16
+"""Copiers that are dealt with side by side; one may have to wait for another that does not let go."""
+
+
 class Leases:
     """The leases of one flow.
 
@@ -67,7 +71,7 @@ class Leases:
         self._version = 0
         """Counts plans and leases: what was begun for an earlier one comes to nothing."""
         self._stopping = False
-        self._claims = ThreadPoolExecutor(thread_name_prefix=f"claims {flow}")
+        self._claims = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"claims {flow}")
 
     # The plan.
 
@@ -135,6 +139,7 @@ class Leases:
     def serve(self, line: Line, name: str) -> None:
         """Talk to one copier until its line ends; called on a thread of its own."""
         session = Session(line, name)
+        line.break_after(DEAD_S)
         in_order = False
         with self._changed:
             self._sessions.add(session)

@@ -22,7 +22,7 @@ from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant, partition_from_json
 from twinlog.task.reporter import Reporter
 from twinlog.task.transactional import LentId
-from twinlog.task.wire import BEAT_S, DriverAddress, Line
+from twinlog.task.wire import BEAT_S, DEAD_S, DriverAddress, Line
 from twinlog.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class CopierHost:
         self._ticket = ticket
         self._loop = Loop()
         self._line = Line.open(ticket.address)
+        self._line.break_after(DEAD_S)
         self._lease = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -230,3 +231,4 @@ class CopierHost:
         except (OSError, EOFError):
             # The reading side notices and ends everything.
             self._valid_until = 0.0
+            self._line.shut()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
@@ -62,6 +63,16 @@ class Line:
         """The next message; blocks. Raises EOFError or OSError when the other end has gone."""
         message: dict[str, Any] = json.loads(self.connection.recv_bytes())
         return message
+
+    def break_after(self, seconds: float) -> None:
+        """From now on a message of which nothing arrives, or nothing is taken, for so long breaks the line.
+
+        Without it the other end, suspended in the middle of a message, would hold up this one for ever.
+        """
+        limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def poll(self, timeout_s: float = 0.0) -> bool:
         return self.connection.poll(timeout_s)

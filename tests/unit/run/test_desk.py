@@ -1,0 +1,84 @@
+"""Callers of the desk that hang: the driver waits for none of them for ever."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.run import desk as desk_module
+from twinlog.run import leases as leases_module
+from twinlog.run.desk import Desk
+from twinlog.run.leases import Leases
+from twinlog.task.grant import Grant
+from twinlog.task.wire import Line
+from twinlog.types import TopicName, TopicPartition
+
+PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
+
+
+def grants(parts: Sequence[TopicPartition]) -> list[Grant]:
+    return [Grant(part, part, None, 1000, None) for part in parts]
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk("127.0.0.1")
+    yield desk
+    desk.close()
+
+
+def lines() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "line"]
+
+
+def test_a_caller_that_says_nothing_is_cut_off(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "HANDSHAKE_S", 0.3)
+    before = set(lines())
+    with socket.create_connection((desk.address.host, desk.address.port)) as silent:
+        silent.settimeout(20)
+        while silent.recv(4096):
+            # The challenge.
+            pass
+    wait_for(lambda: not set(lines()) - before, 20, "its thread has ended")
+
+
+def test_a_copier_that_takes_nothing_holds_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
+    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+    leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
+    desk.flows["a->b"] = leases
+    line = Line.open(desk.address)
+    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    wait_for(lambda: leases.copiers == 1, 20, "the copier is known")
+    lease = leases.plan((PARTS,))
+    line.send({"type": "claim", "lease": lease, "slot": 0})
+    wait_for(lambda: not leases.unclaimed, 20, "it has claimed")
+    # To be answered behind all that.
+    line.send({"type": "beat", "at": 1.0})
+    planner = threading.Thread(target=leases.plan, args=((frozenset(list(PARTS)[:1]),),), daemon=True)
+    planner.start()
+    planner.join(20)
+    assert not planner.is_alive()
+    wait_for(lambda: leases.copiers == 0, 20, "it is cut off")
+    assert leases.unclaimed
+    line.close()
+    leases.stop(0)
+
+
+def test_a_copier_that_hangs_in_the_middle_of_a_message_is_cut_off(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+    leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
+    desk.flows["a->b"] = leases
+    line = Line.open(desk.address)
+    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    wait_for(lambda: leases.copiers == 1, 20, "the copier is known")
+    # A message of a hundred bytes, by its header; only these follow.
+    os.write(line.fileno(), (100).to_bytes(4, "big") + b"{")
+    wait_for(lambda: leases.copiers == 0, 20, "it is cut off")
+    line.close()
+    leases.stop(0)
