@@ -5,7 +5,7 @@ ARGS ?=
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit bench parity faults drill build lock clean
+.PHONY: help demo test check unit bench parity faults soak drill build lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ parity: .venv/.ready ## beside MirrorMaker 2 of the 3.9 line, as `make test` is 
 faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes
 	@$(PYTHON) -m faults $(ARGS)
 
+soak: .venv/.ready ## an hour of load and faults: memory, files, requests and topics over time; ARGS="--minutes 5"
+	@$(PYTHON) -m soak $(ARGS)
+
 drill: .venv/.ready ## kill the source under twinlog and under MirrorMaker 2: what do its groups skip and repeat?
 	@$(PYTHON) -m faults.drill $(ARGS)
 
@@ -55,7 +58,7 @@ lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
 
 clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests harness demo bench faults -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests harness demo bench faults soak -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
 	@scripts/make_venv.sh

@@ -45,6 +45,35 @@ _SHOWN = {
     "calls_per_s": ("admin calls per s while nothing changes", "{:,.1f}"),
     "steady_cpu": ("CPU s per s while nothing changes", "{:.2f}"),
     "driver_pss_mb": ("memory of the driver, PSS, MB", "{:,.0f}"),
+    "take_over_s": ("from the end of a process to the other's first record, s", "{:.1f}"),
+    "take_over_used_s": ("  the same at the end of the run, s", "{:.1f}"),
+    "rounds": ("faults, each judged", "{:,.0f}"),
+    "records": ("records written and judged", "{:,.0f}"),
+    "lost": ("records lost", "{:,.0f}"),
+    "duplicated": ("records duplicated", "{:,.0f}"),
+    "reordered": ("records reordered", "{:,.0f}"),
+    "corrupted": ("records corrupted", "{:,.0f}"),
+    "unknown": ("records nobody wrote", "{:,.0f}"),
+    "resurrected": ("records that were rolled back", "{:,.0f}"),
+    "group_skipped": ("offsets that groups would skip", "{:,.0f}"),
+    "group_missing": ("positions of groups that are missing", "{:,.0f}"),
+    "rounds_wrong": ("rounds with anything wrong", "{:,.0f}"),
+    "longest_s": ("longest until all was copied after a fault, s", "{:.1f}"),
+    "processes": ("processes", "{:,.0f}"),
+    "pss_slope_mb_per_h": ("slope of memory, PSS, MB/h", "{:+,.1f}"),
+    "slope_over_s": ("  seen for, s", "{:,.0f}"),
+    "peak_files": ("open files at most", "{:,.0f}"),
+    "peak_threads": ("threads at most", "{:,.0f}"),
+    "idle_cpu": ("CPU s per s while idle", "{:.3f}"),
+    "idle_requests_per_s": ("requests per s while idle", "{:,.1f}"),
+    "loops": ("loops of requests", "{:,.0f}"),
+    "records_per_h": ("records per hour", "{:,.0f}"),
+    "mb_per_h": ("MB per hour", "{:,.2f}"),
+    "log_lines_per_h": ("log lines per hour", "{:,.0f}"),
+    "refresh_s": ("a refresh, s", "{:.2f}"),
+    "first_refresh_s": ("the first refresh, s", "{:.2f}"),
+    "idle_share": ("CPU of the driver while idle, share of a core", "{:.0%}"),
+    "busy_share": ("  the same while all partitions move", "{:.0%}"),
 }
 """Figures in the table and how; the JSON has all."""
 
@@ -52,14 +81,16 @@ _HIDDEN = {"latency": {"peak_pss_mb", "peak_rss_mb"}}
 _BRIEF = ("records_per_s", "cpu_s_per_million", "start_s", "peak_pss_mb", "p50_ms", "p50_ms_eager", "p99_ms", "p999_ms")
 
 
-def write(document: Document) -> Path:
-    """Write JSON and markdown into `bench/results`; returns the path of the markdown."""
+def write(document: Document, kind: str = "") -> Path:
+    """Write JSON and markdown into `bench/results`; returns the path of the markdown. `kind` is part of their name."""
     machine = document["machine"]
-    stem = f"{machine['date']}-{machine['cores']}c" + ("-partial" if document["partial"] else "")
+    parts = [machine["date"], f"{machine['cores']}c", kind, "partial" if document["partial"] else ""]
+    stem = "-".join(part for part in parts if part)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{stem}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     path = RESULTS / f"{stem}.md"
-    path.write_text(f"# twinlog beside MirrorMaker 2, {machine['date']}\n\n{markdown(document)}", encoding="utf-8")
+    title = document.get("title", "twinlog beside MirrorMaker 2")
+    path.write_text(f"# {title}, {machine['date']}\n\n{markdown(document)}", encoding="utf-8")
     return path
 
 
@@ -91,7 +122,7 @@ def markdown(document: Document) -> str:
 
 def table(document: Document, *, brief: bool = False) -> str:
     """A markdown table, padded so that it can be read as it is."""
-    head = ["", "MirrorMaker 2", "twinlog", "ratio", "wanted", ""]
+    head = ["", *document.get("columns", ("MirrorMaker 2", "twinlog")), "ratio", "wanted", ""]
     rows: list[list[str] | str] = [head]
     for item in document["items"]:
         rows.append(f"| **{item['name']}**: {item['title']} {'| ' * len(head)}".rstrip())
@@ -139,5 +170,6 @@ def _place(document: Document) -> str:
         f"{machine['java']}."
     )
     if document["partial"]:
-        text += f" **Not a whole run**: scale {document['scale']:g}, {document['latency_s']} s of latency."
+        part = document.get("part") or f"scale {document['scale']:g}, {document['latency_s']} s of latency"
+        text += f" **Not a whole run**: {part}."
     return text

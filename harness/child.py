@@ -147,6 +147,14 @@ class Child:
             return "(no log)"
         return "\n".join(text.splitlines()[-lines:])
 
+    def log_lines(self) -> int:
+        """How many lines the log has."""
+        try:
+            with self.log.open("rb") as lines:
+                return sum(1 for _ in lines)
+        except FileNotFoundError:
+            return 0
+
     def require_alive(self) -> None:
         """Raises HarnessError with the end of the log when the program has ended."""
         if not self.alive:

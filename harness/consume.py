@@ -84,6 +84,26 @@ def consume_topics(
         consumer.close()
 
 
+def ends(cluster: KafkaCluster, topics: Iterable[str], *, deadline_s: float = 60.0) -> dict[str, int]:
+    """Records ever appended to each of several topics, over all partitions, markers of transactions included.
+
+    Topics that are not there are left out.
+    """
+    consumer = _consumer(cluster, "read_uncommitted", None)
+    try:
+        listed = consumer.list_topics(timeout=deadline_s).topics
+        return {
+            topic: sum(
+                consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=deadline_s)[1]
+                for partition in listed[topic].partitions
+            )
+            for topic in topics
+            if topic in listed
+        }
+    finally:
+        consumer.close()
+
+
 def _consumer(cluster: KafkaCluster, isolation: str, user: str | None) -> Consumer:
     return Consumer(
         {

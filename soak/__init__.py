@@ -1,0 +1,1 @@
+"""Lets twinlog run for long under changing load and faults, and tells what only time shows."""
