@@ -83,7 +83,25 @@ class ScaleItem:
         return replace(self, topics=max(5, round(self.topics * scale)), groups=max(10, round(self.groups * scale)))
 
 
-Item = CopyItem | LatencyItem | ScaleItem
+@dataclass(frozen=True, slots=True)
+class DriverItem:
+    """The driver alone, with many partitions and so many copiers that only pretend to copy.
+
+    `wanted` are bounds for twinlog's own figures: there is nothing of MirrorMaker 2 to compare.
+    """
+
+    name: str
+    title: str
+    topics: int
+    partitions: int
+    copiers: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> DriverItem:
+        return replace(self, topics=max(5, round(self.topics * scale)), copiers=max(2, round(self.copiers * scale)))
+
+
+Item = CopyItem | LatencyItem | ScaleItem | DriverItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -171,11 +189,20 @@ SCALE = ScaleItem(
     wanted={},
 )
 
-NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name, SCALE.name)
+DRIVER = DriverItem(
+    name="driver",
+    title="the driver alone: 500 topics with 10,000 partitions, 100 copiers that copy nothing",
+    topics=500,
+    partitions=20,
+    copiers=100,
+    wanted={"idle_share": Wanted(at_most=0.3), "refresh_s": Wanted(at_most=5.0)},
+)
+
+NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name, SCALE.name, DRIVER.name)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
     items: list[Item] = [START, *(item.scaled(scale) for item in COPIES), replace(LATENCY, seconds=latency_s)]
-    items.append(SCALE.scaled(scale))
+    items += [SCALE.scaled(scale), DRIVER.scaled(scale)]
     return [item for item in items if not names or item.name in names]

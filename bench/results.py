@@ -52,6 +52,16 @@ def compare(mm2: Means, twinlog: Means, wanted: Mapping[str, Wanted], limit: Mea
     return lines
 
 
+def alone(figures: Means, wanted: Mapping[str, Wanted]) -> list[Line]:
+    """A line for each figure of twinlog that is compared with nothing but what was wanted of it."""
+    lines = []
+    for figure, value in figures.items():
+        bound = wanted.get(figure)
+        met = None if bound is None else bound.met(value)
+        lines.append(Line(figure, None, value, None, None if bound is None else str(bound), met))
+    return lines
+
+
 def _line(figure: str, mm2: float, twinlog: float, wanted: Wanted | None) -> Line:
     # Nothing can be said where there is no figure: PSS is only known on Linux, and some things do not happen in time.
     ratio = twinlog / mm2 if mm2 and twinlog and isfinite(mm2) and isfinite(twinlog) else None

@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.copying import CopyFigures, measure_copy
-from bench.items import COPIES, START, START_ROUNDS, CopyItem, Item, LatencyItem, ScaleItem
+from bench.driver import make_topics, measure_driver
+from bench.items import COPIES, START, START_ROUNDS, CopyItem, DriverItem, Item, LatencyItem, ScaleItem
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill
 from bench.machine import describe, require_disk
 from bench.notes import notes
 from bench.report import Document
-from bench.results import Line, compare, medians
+from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
 from harness.cluster import KafkaCluster
@@ -72,9 +73,10 @@ def run(items: list[Item], options: Options) -> Document:
     document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
     with _work(options) as work:
         document["items"] += _on_one_pair(
-            [item for item in items if not isinstance(item, ScaleItem)], options, work / "pair"
+            [item for item in items if isinstance(item, CopyItem | LatencyItem)], options, work / "pair"
         )
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
+        document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
@@ -261,6 +263,16 @@ def _scale(item: ScaleItem, work: Path) -> dict[str, object]:
         "lines": [asdict(line) for line in lines],
         "runs": {system: [asdict(one)] for system, one in runs.items()},
     }
+
+
+def _driver(item: DriverItem, work: Path) -> dict[str, object]:
+    talk = _talk(item.name)
+    with _clusters(work) as (source, target):
+        talk(f"making {item.topics:,} topics with {item.topics * item.partitions:,} partitions")
+        make_topics(item, source)
+        figures = asdict(measure_driver(item, source, target, work, talk))
+    lines = alone(figures, item.wanted)
+    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
 
 
 def _facts(item: Item) -> dict[str, object]:

@@ -1,0 +1,116 @@
+"""Copiers that copy nothing, in a process of its own: they speak the driver's protocol and write real reports.
+
+`python -m bench.copiers PORT SECRET FLOW LEASE COPIERS TOPIC BOOTSTRAP` takes that lease and those that follow. As a
+real one, each copier beats once a second and reports every tenth second on all its partitions, or, after the line
+`busy` on the input, on all of them once a second, as under load; `idle` ends that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+
+from twinlog.metrics.progress import PartitionProgress, Report
+from twinlog.task.reporter import FULL_EVERY, INTERVAL_S
+from twinlog.task.wire import BEAT_S, DriverAddress, Line
+
+NEXT_LEASE_S = 0.5
+
+
+class Pretender:
+    """One copier: claims a slot of each lease, holds what it is granted, lets go what it is asked for."""
+
+    def __init__(self, address: DriverAddress, flow: str, name: str) -> None:
+        self.name = name
+        self.lease = 0
+        self.held: set[tuple[str, int]] = set()
+        self._line = Line.open(address)
+        self._sending = threading.Lock()
+        self._flow = flow
+        self._send({"type": "hello", "flow": flow, "copier": name})
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def claim(self, lease: int) -> None:
+        self.lease = lease
+        self._send({"type": "claim", "lease": lease, "slot": 0})
+
+    def beat(self) -> None:
+        self._send({"type": "beat", "at": time.monotonic()})
+
+    def report(self, offset: int) -> Report:
+        """As if every partition had come to `offset`, its end."""
+        parts = tuple(
+            PartitionProgress(topic, partition, offset, offset, offset, records=1, bytes=100, latency_ms=3)
+            for topic, partition in sorted(self.held)
+        )
+        now = int(time.time() * 1000)
+        return Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
+
+    def _listen(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                message = self._line.receive()
+                if message["type"] == "grant":
+                    self.held |= {tuple(grant["source"]) for grant in message["grants"]}
+                elif message["type"] == "release":
+                    parts = message["partitions"]
+                    self.held -= {(topic, partition) for topic, partition in parts}
+                    self._send({"type": "released", "partitions": parts, "unsettled": []})
+                elif message["type"] == "end":
+                    # What Spark's tasks do with the next micro-batch.
+                    threading.Timer(NEXT_LEASE_S, self.claim, [message["lease"] + 1]).start()
+                elif message["type"] == "stop":
+                    self._send({"type": "bye"})
+
+    def _send(self, message: dict[str, object]) -> None:
+        with self._sending:
+            self._line.send(message)
+
+
+def main() -> None:
+    port, secret, flow, lease, count, topic, bootstrap = sys.argv[1:]
+    address = DriverAddress("127.0.0.1", int(port), bytes.fromhex(secret))
+    copiers = [Pretender(address, flow, f"copier-{number}") for number in range(int(count))]
+    for copier in copiers:
+        copier.claim(int(lease))
+    ticks = _every(BEAT_S)
+    busy = threading.Event()
+    threading.Thread(target=_listen, args=(busy, copiers), daemon=True).start()
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    for tick in ticks:
+        for number, copier in enumerate(copiers):
+            copier.beat()
+            # Not all in the same moment, as real ones are not.
+            time.sleep(BEAT_S / len(copiers) / 2)
+            if copier.held and (busy.is_set() or (tick + number) % FULL_EVERY == 0):
+                producer.produce(topic, copier.report(tick).encode(), copier.name.encode())
+        producer.poll(0)
+
+
+def _listen(busy: threading.Event, copiers: list[Pretender]) -> None:
+    for line in sys.stdin:
+        if line.strip() == "busy":
+            busy.set()
+        elif line.strip() == "idle":
+            busy.clear()
+        print(json.dumps({"held": sum(len(copier.held) for copier in copiers)}), flush=True)
+
+
+def _every(seconds: float) -> Iterator[int]:
+    due = time.monotonic()
+    tick = 0
+    while True:
+        yield tick
+        tick += 1
+        due += seconds
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main()

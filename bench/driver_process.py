@@ -1,0 +1,49 @@
+"""A driver in a process of its own, without Spark: one flow and its desk.
+
+`python -m bench.driver_process FILE SLOTS` prints where its desk listens, then answers each line of its input:
+`refresh` with the seconds that a look at all topics takes, `status` with what it knows.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from twinlog.config import load
+from twinlog.run.desk import Desk
+from twinlog.run.flow import FlowRunner
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    file, slots = sys.argv[1:]
+    (settings,) = load(Path(file)).flows
+    runner = FlowRunner(settings, slots=int(slots), tasks=int(slots), until_caught_up=False, wake=lambda: None)
+    desk = Desk("127.0.0.1", {settings.name: runner.leases})
+    began = time.monotonic()
+    runner.start()
+    runner.ready.wait()
+    first_s = time.monotonic() - began
+    address = desk.address
+    facts = {"port": address.port, "secret": address.secret.hex(), "flow": settings.name, "lease": runner.leases.lease}
+    _tell(first_refresh_s=first_s, **facts)
+    for line in sys.stdin:
+        began = time.monotonic()
+        if line.strip() == "refresh":
+            runner._topics.refresh()
+            _tell(seconds=time.monotonic() - began)
+        else:
+            summary = runner.view.summary()
+            _tell(state=runner.state.value, reason=runner.reason, partitions=summary.partitions)
+    runner.abandon()
+
+
+def _tell(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
