@@ -17,7 +17,8 @@ from harness.wait import wait_for
 DEADLINE_S = 30.0
 MOST_PER_S = 50.0
 LASTS_S = 2.0
-"""Setting up a test asks a lot within a second; what goes on for longer is a loop."""
+LASTS_OTHER_S = 5.0
+"""A test that sets up topics or waits for something asks a lot at first; what goes on for longer is a loop."""
 LEAST_BYTES = 20
 """Of records for each request that is there for the sake of records; an answer with one record has more."""
 _FOR_RECORDS = frozenset(
@@ -78,10 +79,10 @@ class AskingLoop:
 
 
 def find_loops(broker: str, samples: Iterable[Sample]) -> list[AskingLoop]:
-    """Stretches of two seconds and more in which each sample has more than 50 requests a second of one kind.
+    """Stretches in which each sample has more than 50 requests a second of one kind.
 
-    Requests that carry records, or are made because of them, do not count where at least 20 bytes of records moved for
-    each. Brokers that copy from each other are left out.
+    Two seconds of requests that carry records, or are made because of them, unless at least 20 bytes of records moved
+    for each; five of all others. Brokers that copy from each other are left out.
     """
     open_: dict[str, AskingLoop] = {}
     found: list[AskingLoop] = []
@@ -92,7 +93,8 @@ def find_loops(broker: str, samples: Iterable[Sample]) -> list[AskingLoop]:
             so_far = open_.get(kind, AskingLoop(broker, kind, 0.0, 0))
             seconds, count = so_far.seconds + sample.seconds, so_far.requests + sample.requests[kind]
             open_[kind] = AskingLoop(broker, kind, seconds, count)
-    return [loop for loop in [*found, *open_.values()] if loop.seconds >= LASTS_S]
+    stretches = [*found, *open_.values()]
+    return [loop for loop in stretches if loop.seconds >= (LASTS_S if loop.kind in _FOR_RECORDS else LASTS_OTHER_S)]
 
 
 def _in_vain(kind: str, sample: Sample) -> bool:

@@ -167,8 +167,8 @@ def test_requests_are_counted_by_the_broker(own_cluster: KafkaCluster, topic_nam
 
 
 def test_asking_without_pause_is_found(own_cluster: KafkaCluster, loop_watch: LoopWatch) -> None:
-    # ApiVersions 0 without a client id; the answer says how long it is.
-    question = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    # Fetch 4 without a client id, of no partition and without patience; the answer says how long it is.
+    question = struct.pack(">ihhihiiiibi", 31, 1, 4, 1, -1, -1, 0, 0, 1, 0, 0)
     requests(own_cluster)
     assert loop_watch.look() == []
 
@@ -181,7 +181,7 @@ def test_asking_without_pause_is_found(own_cluster: KafkaCluster, loop_watch: Lo
 
     requests(own_cluster)
     (loop,) = loop_watch.look()
-    assert (loop.broker, loop.kind) == ("fragile-1", "ApiVersions")
+    assert (loop.broker, loop.kind) == ("fragile-1", "FetchConsumer")
     assert loop.seconds >= 2
     assert loop.requests > 100
 
