@@ -132,6 +132,70 @@ def test_another_process_takes_over_at_every_end(
     assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
 
 
+@pytest.mark.timeout(400)
+def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    one, other = clusters
+    there, back = (create_topic(cluster, new_name("t"), PARTITIONS) for cluster in clusters)
+    ways = ((one, there, other, f"here.{there}"), (other, back, one, f"away.{back}"))
+    file = flow_properties("here->away", one, other, {"topics": there})
+    file += flow_properties("away->here", other, one, {"topics": back})
+
+    def goes_on(more: int = 100) -> None:
+        for (_, _, target, remote), load in zip(ways, loads, strict=True):
+            wanted = load.total + more
+            wait_for(
+                lambda target=target, remote=remote, wanted=wanted: (
+                    remote in topics(target)  # type: ignore[misc]
+                    and sum(offsets(target, remote, part)[1] for part in range(PARTITIONS)) >= wanted
+                ),
+                START_S,
+                f"{remote} has {wanted} records",
+            )
+
+    def handed_over(giver: MirrorProcess, taker: MirrorProcess, times: int = 1) -> None:
+        line = giver.wait_for_line(
+            rf": handed over to \S+-{taker.pid}, which runs 0 of the flows, this process 2$", START_S
+        )
+        flow = line.split()[3].rstrip(":")
+        taker.wait_for_line(rf" {flow}: this process .* runs the flow", START_S, times=times)
+        giver.wait_for_line(rf" {flow}: standing by for \S+-{taker.pid} \(since ", START_S)
+
+    with Load(one, there, PARTITIONS, rate=500) as first_load, Load(other, back, PARTITIONS, rate=500) as second_load:
+        loads = (first_load, second_load)
+        first = run_twinlog("here, away", file)
+        first.wait_for_line(r"this process .* runs the flow", START_S, times=2)
+        goes_on()
+        second = run_twinlog("here, away", file)
+        second.wait_for_line(r"standing by for .*, not ready yet$", START_S)
+        handed_over(first, second)
+        goes_on()
+
+        # A rolling restart, as it is documented.
+        with Arrivals(other, ways[0][3], PARTITIONS) as arrivals, Arrivals(one, ways[1][3], PARTITIONS) as others:
+            assert first.terminate() == 0
+            second.wait_for_line(r"this process .* runs the flow", START_S, times=2)
+            first.restart()
+            first.wait_for_line("ready to take over", START_S)
+            handed_over(second, first)
+            goes_on()
+            pauses = arrivals.longest_pause_s, others.longest_pause_s
+
+        second.kill()
+        first.wait_for_line(r"this process .* runs the flow", START_S, times=2)
+        goes_on()
+    goes_on(0)
+    assert first.terminate() == 0
+    # Shown by -s: what an operator sees of a rolling restart.
+    sys.stdout.write(f"nothing arrived for {pauses[0]:.1f} s and {pauses[1]:.1f} s\n")
+    for (source, topic, target, remote), load in zip(ways, loads, strict=True):
+        assert require_clean(source, topic, target, remote) == load.total
+    for process in (first, second):
+        assert "Traceback" not in process.log
+        assert "not every copier let go" not in process.log
+
+
 def copied(target: KafkaCluster, remote: str, count: int) -> None:
     wait_for(
         lambda: remote in topics(target) and offsets(target, remote)[1] >= count,

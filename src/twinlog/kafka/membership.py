@@ -32,7 +32,9 @@ REBALANCE_S = 60.0
 ANSWER_S = 3.0
 """How long a coordinator may take for an answer that needs no other member."""
 
-_PROTOCOL = "v1"
+_PROTOCOL = "v2"
+"""Of what members tell each other; who speaks another one cannot join."""
+
 _MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 _NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 

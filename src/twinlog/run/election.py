@@ -1,7 +1,8 @@
-"""Chooses which of several processes runs a flow: the leader of a group on the target. The others stand by.
+"""Chooses which of several processes runs a flow: a member of a group on the target. The others stand by.
 
-The group is the one whose members MirrorMaker 2's workers are (`east-mm2` on west for the flow east->west), under
-another protocol: neither can join while the other is there, so that the two never run a flow at the same time.
+The group's leader appoints it, and all members hear of that. The group is the one whose members MirrorMaker 2's workers
+are (`east-mm2` on west for the flow east->west), under another protocol: neither can join while the other is there, so
+that the two never run a flow at the same time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -17,17 +18,19 @@ from typing import Any, TypeVar
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.membership import SESSION_S, Generation, Membership, Pulse
-from twinlog.run.fingerprint import differing
-from twinlog.run.member import Leadership, Member
+from twinlog.plan.spread import Crew
+from twinlog.run.fingerprint import fingerprint
+from twinlog.run.intruders import PROTOCOL_TYPE, why_taken
+from twinlog.run.member import Leadership, Member, Term, appoint
+from twinlog.run.news import News
 from twinlog.run.proof import Proof
+from twinlog.run.roster import Roster
 from twinlog.settings import FlowSettings
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_TYPE = "twinlog"
-CONNECT_PROTOCOL_TYPE = "connect"
 BEAT_S = 0.5
 """How often a member says that it lives; also how late it may hear that another one joined or went."""
 
@@ -38,6 +41,7 @@ SAY_AFTER_S = 5.0
 """A coordinator may take seconds to come up on a new cluster; nobody needs to hear of that."""
 
 SAY_AGAIN_S = 60.0
+GIVE_UP_S = 1.0
 
 
 class Standing(Enum):
@@ -53,11 +57,12 @@ class Standing(Enum):
 class Election:
     """This process's part in choosing who runs one flow; begins with `start` on a thread of its own.
 
-    `changed` is called whenever `standing` has changed. A leader stays one while processes come and go, until it
-    leaves or falls silent.
+    `changed` is called whenever `standing` has changed. Who leads, which is to run the flow, stays while processes come
+    and go, until it leaves, falls silent or gives the flow up. `roster` is shared by the elections of a process, and
+    hears what each of them hears.
     """
 
-    def __init__(self, settings: FlowSettings, changed: Callable[[], None]) -> None:
+    def __init__(self, settings: FlowSettings, changed: Callable[[], None], roster: Roster | None = None) -> None:
         self.settings = settings
         self.standing = Standing.JOINING
         self.leadership: Leadership | None = None
@@ -68,7 +73,8 @@ class Election:
         """Keys in which this process differs from the leader it stands by for."""
         self.term = 0
         """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
-        self._member = Member.here(settings)
+        self._roster = roster or Roster(ready=True)
+        self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs)
         self._changed = changed
         client = replace(settings.target_admin.client, client_id=f"{PROTOCOL_TYPE}-{self._member.name}")
         self._admin = ClusterAdmin(settings.target, client)
@@ -76,18 +82,22 @@ class Election:
         self._membership = Membership(self._admin.client, settings.group_id, PROTOCOL_TYPE)
         self._proof = Proof()
         self._wake = self._loop.signal()
+        self._heard: Term | None = None
+        self._given_up: tuple[Term, str | None] | None = None
+        """The term of this process that it ended itself, and whom it left the flow to."""
+        self._told_ready = False
         self._synced = -1
         self._joining = self._void = False
         self._rejoin = False
         self._stopping = self._closed = False
-        self._since = 0.0
         self._troubled_since: float | None = None
-        self._said: dict[object, float] = {}
+        self._news = News()
         self._ended = threading.Event()
 
     # For other threads.
 
     def start(self) -> None:
+        self._roster.on_ready(self._look_again)
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def proven_s(self) -> float:
@@ -101,8 +111,34 @@ class Election:
         """In a few words: who leads, or what is in the way."""
         if self.standing is Standing.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self.differences)} differ" if self.differences else ""
-            return f"standing by for {self.leadership}{differences}"
-        return "stopped" if self._closed else self.reason or "asking who runs this flow"
+            ready = "ready" if self._roster.ready else "not ready yet"
+            return f"standing by for {self.leadership}, {ready}{differences}"
+        if self._closed:
+            return "stopped"
+        if self.standing is Standing.LEADING:
+            return "this process runs the flow once Spark has started"
+        return self.reason or "asking who runs this flow"
+
+    def give_up(self, heir: str | None) -> None:
+        """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
+
+        Whatever this process runs must have ended before.
+        """
+        ended = threading.Event()
+
+        def end() -> None:
+            if self.standing is Standing.LEADING and self._heard is not None:
+                self._given_up = (self._heard, heir)
+                self._proof.gone()
+                self._become(Standing.JOINING)
+                self._rejoin = True
+                self._wake.set()
+            ended.set()
+
+        self._loop.call_threadsafe(end)
+        # Nothing may run again for this term, however long that takes.
+        while not (ended.wait(GIVE_UP_S) or self._ended.is_set()):
+            log.debug("%s: the end of the term waits", self.settings.name)
 
     def stop(self, timeout_s: float) -> None:
         """Leave, so that another process may lead at once; whatever the leader runs must have ended before."""
@@ -112,6 +148,10 @@ class Election:
         self._loop.call_threadsafe(self._ask_to_stop)
         self._ended.wait(timeout_s)
         self._admin.close()
+
+    def _look_again(self) -> None:
+        if not self._closed:
+            self._loop.call_threadsafe(self._wake.set)
 
     # Everything below runs on the loop's thread.
 
@@ -134,6 +174,7 @@ class Election:
             while not self._stopping:
                 await self._try_to_take_part()
             self._become(Standing.JOINING)
+            self._roster.note(self.settings.name, None)
             await self._membership.leave()
         except TwinlogError as error:
             log.debug("%s: left without a word: %s", self.settings.name, error)
@@ -146,7 +187,7 @@ class Election:
         except GroupTakenError:
             await self._wait_for_others()
         except RefusedError as error:
-            if self._news(str(error)):
+            if self._news.is_new(str(error)):
                 log.error("%s: %s", self.settings.name, error)
             # A leader keeps what it has until that is over: the right may come back.
             if self.standing is not Standing.LEADING:
@@ -167,13 +208,13 @@ class Election:
             return
         self._troubled_since = None
         session_s = self._membership.session_s
-        if session_s > SESSION_S and self._news("session"):
+        if session_s > SESSION_S and self._news.is_new("session"):
             log.info(
                 "%s: the brokers want sessions of %.0f s at least, so another process takes over that late",
                 self.settings.name,
                 session_s,
             )
-        while not (self._stopping or self._rejoin):
+        while not (self._stopping or self._rejoin or self._told_ready != self._roster.ready):
             await self._wake.wait()
 
     async def _connect(self) -> None:
@@ -184,7 +225,7 @@ class Election:
         except ClusterError as error:
             if self.standing is Standing.JOINING:
                 self.reason = f"cannot connect yet: {error}"
-            if self._news("connect", SAY_AFTER_S):
+            if self._news.is_new("connect", SAY_AFTER_S):
                 log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
             raise
         if self.standing is Standing.JOINING:
@@ -194,34 +235,64 @@ class Election:
         """Join the next generation; False when that came to nothing."""
         sent_at = time.monotonic()
         self._joining, self._void = True, False
+        known = self._membership.generation
         try:
-            generation = await self._patiently(self._membership.join, self._member.encode())
+            generation = await self._patiently(self._membership.join, self._present().encode())
         finally:
             self._joining = self._void = False
         if generation is None:
             return False
-        self._membership.enter(generation)
-        if generation.leads:
-            self._proof.told(sent_at, self._membership.session_s, settled=False)
-        else:
+        if known is None or known.member_id != generation.member_id:
+            # Whatever it was to the flow, it was as another member.
             self._lost()
+        self._membership.enter(generation)
+        if self.standing is Standing.LEADING:
+            # Who has joined and did not say that its term is over, goes on.
+            self._proof.told(sent_at, self._membership.session_s, settled=False)
         return await self._sync(generation)
 
+    def _present(self) -> Member:
+        """This process as the group's leader is to see it now."""
+        self._told_ready = self._roster.ready
+        over = self._given_up is not None and self._given_up[0] == self._heard
+        heir = self._given_up[1] if over and self._given_up is not None else None
+        return replace(self._member, ready=self._told_ready, term=self._heard, over=over, heir=heir)
+
     async def _sync(self, generation: Generation) -> bool:
-        since = self._since or time.time()
-        leadership = Leadership(self._member, since).encode()
+        assignments: dict[str, bytes] = {}
+        if generation.leads:
+            members = {member: Member.decode(told) for member, told in generation.members.items()}
+            flow = self.settings.name
+            appointed = appoint(flow, generation.number, members, self._roster.loads(flow))
+            # Another election of this process may appoint somebody in the same moment.
+            self._note(appointed)
+            assignments = dict.fromkeys(members, appointed.encode())
         sent_at = time.monotonic()
-        given = await self._patiently(self._membership.sync, dict.fromkeys(generation.members, leadership))
+        given = await self._patiently(self._membership.sync, assignments)
         if given is None:
             return False
         self._synced = generation.number
-        if generation.leads:
-            self._proof.told(sent_at, self._membership.session_s, settled=True)
-            self._since = since
-            self._lead(generation.members)
+        leadership = Leadership.decode(given)
+        self._heard = leadership.term
+        self._note(leadership)
+        if leadership.term.runner != generation.member_id:
+            self._lost()
+            self._stand_by(leadership, generation.member_id)
+        elif self._given_up is not None and self._given_up[0] == leadership.term:
+            # The group's leader has not heard of it yet.
+            await self._wake.wait(RETRY_S)
+            self._rejoin = True
         else:
-            self._stand_by(Leadership.decode(given))
+            self._given_up = None
+            self._proof.told(sent_at, self._membership.session_s, settled=True)
+            self._lead(leadership, generation.member_id)
         return True
+
+    def _note(self, leadership: Leadership) -> None:
+        ready: dict[str, bool] = {}
+        for mate in leadership.mates.values():
+            ready[mate.name] = mate.ready or ready.get(mate.name, False)
+        self._roster.note(self.settings.name, Crew(leadership.leader.name, ready))
 
     async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
         """A step that may wait for other members; None when this one need not wait any more."""
@@ -270,28 +341,26 @@ class Election:
 
     # What becomes of it.
 
-    def _lead(self, members: Mapping[str, bytes]) -> None:
-        others = [Member.decode(told) for name, told in members.items() if name != self._membership_id()]
+    def _lead(self, leadership: Leadership, me: str) -> None:
         if self.standing is not Standing.LEADING:
             log.info("%s: this process (%s) runs the flow", self.settings.name, self._member.name)
-        for other in others:
-            differences = self._differences(other)
-            if self._news((other.name, differences)):
+        for other in (mate for member, mate in leadership.mates.items() if member != me):
+            if self._news.is_new((other.name, other.differs)):
                 log.info("%s: %s stands by", self.settings.name, other.name)
-                if differences:
+                if other.differs:
                     log.warning(
                         "%s: %s stands by with other settings than this process: %s",
                         self.settings.name,
                         other.name,
-                        ", ".join(differences),
+                        ", ".join(other.differs),
                     )
-        self.leadership = Leadership(self._member, self._since)
-        self.differences = ()
+        self.leadership, self.differences = leadership, ()
         self._become(Standing.LEADING)
 
-    def _stand_by(self, leadership: Leadership) -> None:
-        differences = self._differences(leadership.leader)
-        if self._news((leadership.leader.name, differences)):
+    def _stand_by(self, leadership: Leadership, me: str) -> None:
+        mine = leadership.mates.get(me)
+        differences = () if mine is None else mine.differs
+        if self._news.is_new(("standing by", leadership.term, differences)):
             log.info("%s: standing by for %s", self.settings.name, leadership)
             if differences:
                 log.warning(
@@ -304,16 +373,8 @@ class Election:
         self.leadership, self.differences = leadership, differences
         self._become(Standing.STANDBY)
 
-    def _differences(self, other: Member) -> tuple[str, ...]:
-        return differing(self._member.settings, other.settings) if other.settings else ()
-
-    def _membership_id(self) -> str | None:
-        generation = self._membership.generation
-        return None if generation is None else generation.member_id
-
     def _lost(self) -> None:
         """Another process may lead from now on."""
-        self._since = 0.0
         self._proof.gone()
         if self.standing is Standing.LEADING:
             log.warning(
@@ -323,7 +384,11 @@ class Election:
             self._become(Standing.JOINING)
 
     def _doubt(self, error: TwinlogError) -> None:
-        if self.standing is Standing.LEADING and self._proof.until < time.monotonic() and self._news("doubt"):
+        if (
+            self.standing is Standing.LEADING
+            and self._proof.until < time.monotonic()
+            and self._news.is_new("doubt", SAY_AGAIN_S)
+        ):
             log.warning(
                 "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
                 self.settings.name,
@@ -336,24 +401,15 @@ class Election:
         """Members of another kind are there: say who, and try again soon."""
         self._membership.forget()
         self._lost()
+        self._roster.note(self.settings.name, None)
         group, target = self._membership.group, self.settings.target
         try:
             seen = await self._membership.describe()
         except ClusterError:
             await self._wake.wait(OTHERS_S)
             return
-        who = ", ".join(seen.members) or "members that just left"
-        if seen.protocol_type == CONNECT_PROTOCOL_TYPE:
-            reason = (
-                f"MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
-                "stop it, twinlog waits and takes over"
-            )
-        else:
-            reason = (
-                f"group {group} of {target} is used by others ({seen.protocol_type or 'no'} protocol: {who}); "
-                f"stop them, or choose another group.id for {self.settings.name}; twinlog waits"
-            )
-        if seen.members and self._news(reason, SAY_AGAIN_S):
+        reason = why_taken(seen, group, self.settings.name, target)
+        if seen.members and self._news.is_new(reason, SAY_AGAIN_S):
             log.warning("%s: %s", self.settings.name, reason)
         self._become(Standing.WAITING, reason)
         await self._wake.wait(OTHERS_S)
@@ -364,7 +420,7 @@ class Election:
         # Of what cannot be connected to it was spoken already.
         if not self._admin.client.connected:
             return
-        if now - self._troubled_since > SAY_AFTER_S and self._news("trouble", SAY_AFTER_S):
+        if now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AFTER_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self.settings.name, error)
 
     def _become(self, standing: Standing, reason: str | None = None) -> None:
@@ -374,11 +430,3 @@ class Election:
                 self.term += 1
             self.standing = standing
             self._changed()
-
-    def _news(self, what: object, again_s: float = float("inf")) -> bool:
-        """Whether something was not said before, or not for `again_s` seconds."""
-        now = time.monotonic()
-        if now - self._said.get(what, float("-inf")) < again_s:
-            return False
-        self._said[what] = now
-        return True

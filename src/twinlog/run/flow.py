@@ -151,15 +151,20 @@ class FlowRunner:
     def ended(self) -> bool:
         return self.state not in (State.STARTING, State.RUNNING)
 
-    def stop(self, timeout_s: float) -> None:
-        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs."""
+    def stop(self, timeout_s: float) -> bool:
+        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
+
+        False when not every copier let go.
+        """
         if not self.ended:
             self.state = State.STOPPED
         self._stopping.set()
         self.ready.set()
-        if not self.leases.stop(timeout_s):
+        let_go = self.leases.stop(timeout_s)
+        if not let_go:
             log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
         self._jobs.stop(JOBS_STOP_S)
+        return let_go
 
     def abandon(self) -> None:
         """End at once, for another process may run the flow: copiers are cut off and store nothing more."""

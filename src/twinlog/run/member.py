@@ -1,62 +1,169 @@
-"""How a process presents itself to the others that share a flow: its name, and a fingerprint of what it was told."""
+"""How a process presents itself to the others that share a flow, and what all of them are told: who runs it.
+
+The leader of the flow's group reads the first of every member, and gives the second to all of them.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.run.fingerprint import Fingerprint, fingerprint
-from twinlog.settings import FlowSettings
+from twinlog.plan.spread import choose
+from twinlog.run.fingerprint import Fingerprint, differing
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The time for which one member runs a flow.
+
+    `number` is that of the group's generation in which it was appointed, `runner` its id there, `since` seconds of Unix
+    time.
+    """
+
+    number: int
+    runner: str
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process as a member of its flow's group; `name` is `host-pid`."""
+    """A process as a member of its flow's group; `name` is `host-pid`.
+
+    `ready` says that it could begin at once, `packs` that flows shall rather be together than spread. `term` is the
+    last one of which it heard. When `over`, it was the runner of that term and has let everything go; `heir` is whom it
+    leaves the flow to.
+    """
 
     name: str
     settings: Fingerprint = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def here(cls, settings: FlowSettings) -> Member:
-        """This process."""
-        return cls(f"{socket.gethostname()}-{os.getpid()}", fingerprint(settings))
+    ready: bool = False
+    packs: bool = False
+    term: Term | None = None
+    over: bool = False
+    heir: str | None = None
 
     def encode(self) -> bytes:
-        """As metadata of a JoinGroup request: a JSON object with the fields `name` and `settings`."""
-        return _dump({"name": self.name, "settings": dict(self.settings)})
+        """As metadata of a JoinGroup request: a JSON object."""
+        return _dump(
+            {
+                "name": self.name,
+                "settings": dict(self.settings),
+                "ready": self.ready,
+                "packs": self.packs,
+                "term": _term_fields(self.term),
+                "over": self.over,
+                "heir": self.heir,
+            }
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Member:
         """Of another version perhaps: what is missing counts as unknown."""
         told = _load(data)
-        settings = told.get("settings")
-        return cls(str(told.get("name", "unknown")), settings if isinstance(settings, dict) else {})
+        heir = told.get("heir")
+        return cls(
+            str(told.get("name", "unknown")),
+            _strings(told.get("settings")),
+            told.get("ready") is True,
+            told.get("packs") is True,
+            _term(told.get("term")),
+            told.get("over") is True,
+            str(heir) if heir else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mate:
+    """A member as the others are told of it; `differs` are the keys in which it was given other settings."""
+
+    name: str
+    ready: bool
+    differs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who runs a flow, and since when in seconds of Unix time; the leader gives it to every member."""
+    """Who runs a flow, for which term, and all members by their ids."""
 
     leader: Member
-    since: float
+    term: Term
+    mates: Mapping[str, Mate] = field(default_factory=dict, compare=False, repr=False)
 
     def encode(self) -> bytes:
-        """As assignment of a SyncGroup request: the leader's JSON object with one more field `since`."""
-        return _dump({"name": self.leader.name, "settings": dict(self.leader.settings), "since": self.since})
+        """As assignment of a SyncGroup request, the same for each member: a JSON object."""
+        return _dump(
+            {
+                "name": self.leader.name,
+                "settings": dict(self.leader.settings),
+                "term": _term_fields(self.term),
+                "mates": {member: [mate.name, mate.ready, mate.differs] for member, mate in self.mates.items()},
+            }
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Leadership:
-        since = _load(data).get("since", 0.0)
-        return cls(Member.decode(data), float(since) if isinstance(since, int | float) else 0.0)
+        """Of another version perhaps: what is missing counts as unknown."""
+        told = _load(data)
+        mates = told.get("mates")
+        return cls(
+            Member(str(told.get("name", "unknown")), _strings(told.get("settings"))),
+            _term(told.get("term")) or Term(0, "", 0.0),
+            {str(member): _mate(mate) for member, mate in mates.items()} if isinstance(mates, dict) else {},
+        )
 
     def __str__(self) -> str:
-        if not self.since:
+        if not self.term.since:
             return self.leader.name
-        return f"{self.leader.name} (since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.since))})"
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.term.since))
+        return f"{self.leader.name} (since {since})"
+
+
+def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int]) -> Leadership:
+    """Who runs a flow from the group's generation `number` on: who runs it already, as long as it is a member.
+
+    Another one is appointed only when the runner has gone, or has said itself that its term is over. What it said
+    before it was appointed says nothing about that: a request may come late. `counts` are flows by process.
+    """
+    known = (member.term for member in members.values() if member.term is not None)
+    term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)
+    if term is None or (members[term.runner].over and members[term.runner].term == term):
+        heir = None if term is None else members[term.runner].heir
+        ready = {member: told for member, told in members.items() if told.ready} or members
+        wanted = {member: told for member, told in ready.items() if told.name == heir} or ready
+        pack = any(told.packs for told in members.values())
+        name = choose(flow, {told.name for told in wanted.values()}, counts, pack=pack)
+        runner = min(member for member, told in wanted.items() if told.name == name)
+        term = Term(number, runner, time.time())
+    leader = members[term.runner]
+    mates = {
+        member: Mate(told.name, told.ready, differing(leader.settings, told.settings) if told.settings else ())
+        for member, told in members.items()
+    }
+    return Leadership(Member(leader.name, leader.settings), term, mates)
+
+
+def _term_fields(term: Term | None) -> object:
+    return None if term is None else [term.number, term.runner, term.since]
+
+
+def _term(told: object) -> Term | None:
+    match told:
+        case [int(number), str(runner), int() | float() as since]:
+            return Term(number, runner, float(since))
+    return None
+
+
+def _mate(told: object) -> Mate:
+    match told:
+        case [str(name), bool(ready), list(differs)]:
+            return Mate(name, ready, tuple(str(key) for key in differs))
+    return Mate("unknown", False)
+
+
+def _strings(told: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in told.items()} if isinstance(told, dict) else {}
 
 
 def _dump(value: Mapping[str, object]) -> bytes:

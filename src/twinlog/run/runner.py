@@ -15,7 +15,9 @@ from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
 from twinlog.run.queries import Queries
 from twinlog.run.rehearsal import rehearse
+from twinlog.run.roster import Roster
 from twinlog.run.seat import IdleSeat, Seat
+from twinlog.run.spreading import spread
 from twinlog.settings import FlowSettings
 from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
@@ -28,6 +30,9 @@ HUNG_S = 2.0
 
 TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
+WARM_AFTER_S = 60.0
+"""Without a flow and without a rehearsal a Spark that has run for so long is ready, too."""
+
 SAY_AGAIN_S = 60.0
 
 
@@ -59,9 +64,13 @@ class Runner:
         self.flows: list[Seat] = []
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
+        # What a cluster gives it gives to one process: spread flows would want each of its slots twice.
+        self._roster = Roster(packs=not self._local)
         self._spark = SupervisedEngine(self._build_engine, self._wake.set)
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
+        self._met_at = 0.0
+        self._warm: SparkEngine | None = None
         self._rehearsed: SparkEngine | None = None
         self._rehearsal: threading.Thread | None = None
         self._queries = Queries(self._settings)
@@ -140,10 +149,27 @@ class Runner:
             flows = [flow for seat in self.flows if (flow := seat.seated) is not None]
             self._share_slots(flows)
             self._queries.attend(engine, desk, flows, self._slots)
+        self._say_whether_ready(engine)
+        if not self._options.until_caught_up:
+            spread(self._roster, self.flows)
+
+    def _say_whether_ready(self, engine: SparkEngine | None) -> None:
+        """Others give flows rather to a process whose Spark has all it needs for one."""
+        ready = engine is not None and (
+            engine is self._warm
+            or not engine.local
+            or any(seat.copies for seat in self.flows)
+            or time.monotonic() - self._met_at > WARM_AFTER_S
+        )
+        if ready:
+            self._warm = engine
+        if self._roster.be_ready(ready) and ready and any(seat.stands_by for seat in self.flows):
+            log.info("Spark is warm, this process is ready to take over")
 
     def _meet(self, engine: SparkEngine) -> None:
         """Look at an engine that has just started."""
         self.web_url = engine.web_url
+        self._met_at = time.monotonic()
         self._slots = engine.slots
         if self._wanted > self._slots:
             log.warning(
@@ -173,8 +199,7 @@ class Runner:
         except Exception as error:
             # As when Spark ends meanwhile; taking over then only takes longer.
             log.debug("the rehearsal came to nothing: %r", error)
-        else:
-            log.info("Spark is warm, this process is ready to take over")
+        self._warm = engine
 
     def _seat(self, settings: FlowSettings) -> Seat:
         def build(proven_s: Callable[[], float]) -> FlowRunner:
@@ -189,7 +214,12 @@ class Runner:
             )
 
         return Seat(
-            settings, build, self._queries.take_out, until_caught_up=self._options.until_caught_up, wake=self._wake.set
+            settings,
+            build,
+            self._queries.take_out,
+            until_caught_up=self._options.until_caught_up,
+            wake=self._wake.set,
+            roster=self._roster,
         )
 
     def _attend_idle(self) -> None:

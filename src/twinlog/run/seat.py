@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,8 +12,10 @@ from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
 from twinlog.run.flow import FlowRunner, State
 from twinlog.run.idle import IdleFlow
+from twinlog.run.roster import Roster
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
+from twinlog.task.wire import VALID_S
 
 log = logging.getLogger(__name__)
 
@@ -45,20 +48,22 @@ class Seat:
         *,
         until_caught_up: bool,
         wake: Callable[[], None],
+        roster: Roster | None = None,
     ) -> None:
         self.settings = settings
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
-        self._election = Election(settings, wake)
+        self._election = Election(settings, wake, roster)
         self._build = build
         self._take_out = take_out
         self._until = until_caught_up
         self._term = 0
         self._failure: str | None = None
         self._nothing = FlowView()
+        self._desk: Desk | None = None
         self._seated = False
         self._clearing: threading.Thread | None = None
-        self._cut_off = False
+        self._emptying = False
 
     def start(self) -> None:
         """Begin to find out who runs the flow."""
@@ -74,7 +79,7 @@ class Seat:
         if self._clearing is not None:
             if self._clearing.is_alive():
                 return
-            self._clearing, self._cut_off = None, False
+            self._clearing, self._emptying = None, False
         if self._failure is not None:
             return
         if self.flow is None:
@@ -82,15 +87,15 @@ class Seat:
         elif self.flow.state is State.FAILED:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
-            self._clear(desk, orderly=True)
+            self._clear(desk, self._leave)
         elif self._election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
-            self._clear(desk, orderly=False)
+            self._clear(desk, None)
 
     def _sit_down(self, desk: Desk) -> None:
         election = self._election
         if election.standing is Standing.LEADING:
-            self._term = election.term
+            self._term, self._desk = election.term, desk
             self.flow = self._build(election.proven_s)
             desk.flows[self.settings.name] = self.flow.leases
             self._seated = True
@@ -105,27 +110,45 @@ class Seat:
     def _fail(self, reason: str) -> None:
         self._failure = reason
 
-    def _clear(self, desk: Desk, *, orderly: bool) -> None:
-        """Empty the seat, on a thread of its own: other flows must not wait for that."""
+    def hand_over(self, heir: str) -> None:
+        """End in order what runs here, and leave the flow to another process; this one stands by then."""
+
+        def give_up() -> None:
+            self._election.give_up(heir)
+            self.flow = None
+
+        assert self._desk is not None
+        self._emptying = True
+        self._clear(self._desk, give_up)
+
+    def _leave(self) -> None:
+        self._election.stop(LEAVE_S)
+
+    def _clear(self, desk: Desk, then: Callable[[], None] | None) -> None:
+        """Empty the seat, on a thread of its own: other flows must not wait for that.
+
+        With `then` in order, and it is called once no copier is left that may append; without, everything is cut off.
+        """
         flow = self.flow
         assert flow is not None
         desk.flows.pop(self.settings.name, None)
         end_query = self._take_out(flow)
 
         def clear() -> None:
-            if orderly:
-                flow.stop(COPIERS_STOP_S)
-            else:
+            if then is None:
                 flow.abandon()
-            end_query()
-            if orderly:
-                self._election.stop(LEAVE_S)
-            else:
                 self.flow = None
+            else:
+                if not flow.stop(COPIERS_STOP_S):
+                    flow.abandon()
+                    # Who does not even hear that may append as long as it was told that it may.
+                    time.sleep(VALID_S)
+                then()
+            end_query()
             flow.close()
 
         self._seated = False
-        self._cut_off = not orderly
+        self._emptying = self._emptying or then is None
         self._clearing = threading.Thread(target=clear, name=f"clearing {self.settings.name}", daemon=True)
         self._clearing.start()
 
@@ -143,6 +166,25 @@ class Seat:
         if self.flow is not None and self._clearing is None:
             self.flow.close()
 
+    @property
+    def copies(self) -> bool:
+        """Whether copiers hold the flow's lease."""
+        flow = self.flow
+        return flow is not None and flow.leases.lease > 0 and not flow.leases.unclaimed
+
+    @property
+    def clearing(self) -> bool:
+        """Whether what ran here is just being ended."""
+        return self._clearing is not None
+
+    @property
+    def can_hand_over(self) -> bool:
+        """Whether the flow runs here, undisturbed, and the others can hear of its end."""
+        flow = self.seated
+        if flow is None or self._clearing is not None or flow.state is not State.RUNNING:
+            return False
+        return self._election.proven_s() > VALID_S / 2
+
     # What a table or a log line shows.
 
     @property
@@ -153,7 +195,7 @@ class Seat:
     def state(self) -> State:
         if self._failure is not None:
             return State.FAILED
-        return State.STARTING if self.flow is None or self._cut_off else self.flow.state
+        return State.STARTING if self.flow is None or self._emptying else self.flow.state
 
     @property
     def reason(self) -> str | None:

@@ -1,0 +1,77 @@
+"""Spreads flows over the processes that share a file: who is given a flow that nobody runs, and when one moves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+FlowName = str
+ProcessName = str
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who runs a flow, and which processes could: whether each is ready to."""
+
+    runner: ProcessName
+    ready: Mapping[ProcessName, bool]
+
+
+def loads(crews: Mapping[FlowName, Crew]) -> dict[ProcessName, int]:
+    """How many of these flows each process runs that is there; 0 for those that only stand by."""
+    counts = {process: 0 for crew in crews.values() for process in crew.ready}
+    for crew in crews.values():
+        if crew.runner in counts:
+            counts[crew.runner] += 1
+    return counts
+
+
+def choose(
+    flow: FlowName, processes: Iterable[ProcessName], counts: Mapping[ProcessName, int], *, pack: bool = False
+) -> ProcessName:
+    """Which of these processes is to run a flow: one that runs the fewest, or with `pack` the most.
+
+    Among equals it is another one from flow to flow, so that flows which are given away by several at once spread; with
+    `pack` it is the same one.
+    """
+    if pack:
+        return min(processes, key=lambda process: (-counts.get(process, 0), process))
+    return min(processes, key=lambda process: (counts.get(process, 0), _lot(flow, process), process))
+
+
+def next_move(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[FlowName, ProcessName] | None:
+    """Which flow this process hands over next, and to whom; None when it keeps what it runs.
+
+    Nothing moves for less than two flows of difference. Only the process that has the most to give moves one, so that
+    there is one move at a time as long as all see the same.
+    """
+    givers = loads(crews)
+    move = _best(crews, me)
+    if move is None:
+        return None
+    busier = [other for other, count in givers.items() if (count, other) > (givers.get(me, 0), me)]
+    return None if any(_best(crews, other) for other in busier) else move
+
+
+def _best(crews: Mapping[FlowName, Crew], giver: ProcessName) -> tuple[FlowName, ProcessName] | None:
+    """The flow of a giver that goes to whom it outdoes the most, counted over flows that both may run."""
+    moves = []
+    for flow, crew in crews.items():
+        if crew.runner != giver:
+            continue
+        for process, ready in crew.ready.items():
+            if ready and process != giver:
+                shared = [other for other in crews.values() if giver in other.ready and process in other.ready]
+                given = sum(other.runner == giver for other in shared)
+                taken = sum(other.runner == process for other in shared)
+                if given - taken >= 2:
+                    moves.append((taken - given, _lot(flow, process), flow, process))
+    if not moves:
+        return None
+    _, _, flow, process = min(moves)
+    return flow, process
+
+
+def _lot(flow: FlowName, process: ProcessName) -> str:
+    return hashlib.sha256(f"{flow} {process}".encode()).hexdigest()

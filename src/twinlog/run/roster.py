@@ -1,0 +1,71 @@
+"""What this process knows of all the processes that share its flows: who runs which flow, and who is ready to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from twinlog.plan.spread import Crew, FlowName, ProcessName, loads
+
+
+class Roster:
+    """Told by the elections of a process, each of its flow; may be used by any thread.
+
+    `name` is how this process calls itself, `host-pid`. `ready` says that this one could run a flow at once, `packs`
+    that it is better to have all flows in one process than to spread them.
+    """
+
+    def __init__(self, *, ready: bool = False, packs: bool = False, name: str | None = None) -> None:
+        self.packs = packs
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._ready = ready
+        self._lock = threading.Lock()
+        self._crews: dict[FlowName, Crew] = {}
+        self._hear: list[Callable[[], None]] = []
+        self._since = time.monotonic()
+
+    @property
+    def ready(self) -> bool:
+        return self._ready
+
+    def be_ready(self, ready: bool) -> bool:
+        """Say whether this process is ready; whether that is news."""
+        with self._lock:
+            news, self._ready = ready != self._ready, ready
+            hear = list(self._hear) if news else []
+        for tell in hear:
+            tell()
+        return news
+
+    def on_ready(self, tell: Callable[[], None]) -> None:
+        """Call `tell` whenever `ready` changes."""
+        with self._lock:
+            self._hear.append(tell)
+
+    def note(self, flow: FlowName, crew: Crew | None) -> None:
+        """Who runs a flow now, None when that is unknown."""
+        with self._lock:
+            if self._crews.get(flow) == crew:
+                return
+            self._since = time.monotonic()
+            self._crews.pop(flow, None)
+            if crew is not None:
+                self._crews[flow] = crew
+
+    def loads(self, besides: FlowName) -> dict[ProcessName, int]:
+        """How many flows each process runs, `besides` left out."""
+        with self._lock:
+            return loads({flow: crew for flow, crew in self._crews.items() if flow != besides})
+
+    def crews(self) -> dict[FlowName, Crew]:
+        with self._lock:
+            return dict(self._crews)
+
+    @property
+    def calm_s(self) -> float:
+        """For how many seconds nothing has changed."""
+        with self._lock:
+            return time.monotonic() - self._since

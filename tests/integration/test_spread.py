@@ -1,0 +1,183 @@
+"""Flows spread over the processes that are ready, on a real coordinator: these come, are killed, and give flows up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.wait import wait_for
+from tests.integration.copying import flow_settings
+from twinlog.run.election import Election, Standing
+from twinlog.run.roster import Roster
+from twinlog.run.spreading import spread
+from twinlog.settings import FlowSettings
+from twinlog.types import Alias
+
+FLOWS = 4
+ENOUGH_S = 90.0
+"""A session's end and a few moves, on a machine with other work."""
+
+
+class Place:
+    """A flow's place in a process that copies nothing."""
+
+    clearing = False
+
+    def __init__(self, settings: FlowSettings, roster: Roster) -> None:
+        self.settings = settings
+        self.election = Election(settings, lambda: None, roster)
+
+    @property
+    def leads(self) -> bool:
+        return self.election.standing is Standing.LEADING
+
+    @property
+    def can_hand_over(self) -> bool:
+        return self.election.proven_s() > 1.0
+
+    def hand_over(self, heir: str) -> None:
+        self.election.give_up(heir)
+
+
+class Process:
+    """As much of a process as takes part in sharing flows."""
+
+    def __init__(self, name: str, flows: list[FlowSettings], *, ready: bool, packs: bool = False) -> None:
+        self.name = name
+        self.roster = Roster(ready=ready, packs=packs, name=name)
+        self.places = [Place(flow, self.roster) for flow in flows]
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        for place in self.places:
+            place.election.start()
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.1):
+            spread(self.roster, self.places)
+
+    @property
+    def runs(self) -> int:
+        return sum(place.leads for place in self.places)
+
+    def kill(self) -> None:
+        """Fall silent at once."""
+        self._ended.set()
+        self._thread.join()
+        for place in self.places:
+            place.election._closed = True
+            place.election._admin.close()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        for place in self.places:
+            place.election.stop(1.0)
+
+
+@pytest.fixture
+def flows(clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]) -> list[FlowSettings]:
+    """Flows with groups of their own."""
+    one = flow_settings(*clusters)
+    return [replace(one, source=Alias(f"s{number}"), worker_group_id=new_name("g")) for number in range(FLOWS)]
+
+
+@contextmanager
+def watched(processes: list[Process]) -> Iterator[None]:
+    """At no moment two processes may run one flow."""
+    doubled: list[tuple[int, list[str]]] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.01):
+            for number in range(FLOWS):
+                sure = [one.name for one in list(processes) if one.places[number].election.proven_s() > 0]
+                if len(sure) > 1:
+                    doubled.append((number, sure))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert doubled == []
+
+
+@pytest.mark.timeout(400)
+def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> None:
+    processes: list[Process] = []
+
+    def start(name: str, *, ready: bool) -> Process:
+        processes.append(Process(name, flows, ready=ready))
+        stack.callback(processes[-1].stop)
+        return processes[-1]
+
+    def wait_for_shares(*wanted: int) -> None:
+        def so() -> bool:
+            return sorted(one.runs for one in processes) == sorted(wanted)
+
+        try:
+            wait_for(so, ENOUGH_S, f"shares are {wanted}")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {[(one.name, one.runs) for one in processes]}") from late
+
+    with ExitStack() as stack, watched(processes):
+        first = start("first", ready=True)
+        wait_for_shares(4)
+        terms = [place.election.term for place in first.places]
+
+        # One that is not ready is given nothing; once it is, flows move, and no more of them than it takes.
+        second = start("second", ready=False)
+        wait_for(
+            lambda: all(place.election.standing is Standing.STANDBY for place in second.places), ENOUGH_S, "stand by"
+        )
+        assert all(place.election.text.endswith(", not ready yet") for place in second.places)
+        assert [place.election.term for place in first.places] == terms
+        second.roster.be_ready(True)
+        wait_for_shares(2, 2)
+        assert sum(place.election.term for place in second.places) == 2
+        by = {place.election.text.split(" (")[0] for place in first.places if not place.leads}
+        assert by == {"standing by for second"}
+
+        third = start("third", ready=True)
+        wait_for_shares(2, 1, 1)
+        assert sum(place.election.term for place in third.places) == 1
+
+        # Who is killed leaves its flows to those that are left, and these to nobody.
+        processes.remove(second)
+        before = {one.name: {place.settings.name for place in one.places if place.leads} for one in (first, third)}
+        second.kill()
+        wait_for_shares(2, 2)
+        for one in (first, third):
+            assert before[one.name] <= {place.settings.name for place in one.places if place.leads}
+
+        processes.remove(first)
+        first.stop()
+        wait_for_shares(4)
+
+
+def test_where_one_packs_all_flows_stay_together(flows: list[FlowSettings]) -> None:
+    with ExitStack() as stack:
+        processes = [Process(name, flows, ready=True, packs=True) for name in ("a", "b")]
+        for process in processes:
+            stack.callback(process.stop)
+        wait_for(lambda: sum(process.runs for process in processes) == FLOWS, ENOUGH_S, "all flows are run")
+        (runner, other) = sorted(processes, key=lambda process: -process.runs)
+        wait_for(
+            lambda: all(place.election.standing is Standing.STANDBY for place in other.places), ENOUGH_S, "stand by"
+        )
+        # Nothing moves: longer than it takes for a move to be thought of.
+        until = time.monotonic() + 4.0
+        while time.monotonic() < until:
+            assert runner.runs == FLOWS
+            time.sleep(0.1)
+        runner.stop()
+        wait_for(lambda: other.runs == FLOWS, ENOUGH_S, "the other one runs them")

@@ -1,0 +1,72 @@
+"""Flows spread over processes: evenly, one at a time, and never more moves than it takes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.plan.spread import Crew, choose, loads, next_move
+
+
+def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, Crew]:
+    """Every process is in every group."""
+    return {flow: Crew(runner, ready) for flow, runner in runs.items()}
+
+
+def settle(runs: dict[str, str], ready: dict[str, bool]) -> int:
+    """Let processes hand over until none does any more; returns how many flows moved."""
+    moves = 0
+    while True:
+        told = crews(runs, ready)
+        wanted = [move for process in ready if (move := next_move(told, process)) is not None]
+        # One at a time, whoever decides.
+        assert len(wanted) <= 1
+        if not wanted:
+            return moves
+        ((flow, heir),) = wanted
+        assert ready[heir]
+        runs[flow] = heir
+        moves += 1
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=20),
+    st.fixed_dictionaries({process: st.booleans() for process in "abcd"}),
+)
+def test_moves_end_with_a_difference_of_one_and_none_is_wasted(runners: list[str], ready: dict[str, bool]) -> None:
+    runs = {f"flow-{number}": runner for number, runner in enumerate(runners)}
+    before = loads(crews(dict(runs), ready))
+    moves = settle(runs, ready)
+    after = loads(crews(runs, ready))
+    assert sum(after.values()) == len(runners)
+    taking = [after[process] for process in ready if ready[process]]
+    assert all(busy - least <= 1 for busy in after.values() for least in taking)
+    # Who gave something took nothing, and the other way round.
+    assert moves == sum(max(0, after[process] - before[process]) for process in ready)
+
+
+def test_one_that_only_comes_gets_its_share() -> None:
+    runs = {f"flow-{number}": "a" for number in range(4)}
+    assert settle(runs, {"a": True, "b": False}) == 0
+    assert settle(runs, {"a": True, "b": True}) == 2
+    assert settle(runs, {"a": True, "b": True, "c": True}) == 1
+    assert sorted(loads(crews(runs, {"a": True, "b": True, "c": True})).values()) == [1, 1, 2]
+
+
+def test_only_flows_count_that_both_may_run() -> None:
+    # b runs two flows of which a knows nothing, as with `--clusters`.
+    both, alone = {"a": True, "b": True}, {"b": True}
+    told = {"1": Crew("a", both), "2": Crew("b", both), "3": Crew("b", alone), "4": Crew("b", alone)}
+    assert next_move(told, "b") is None
+    assert next_move({flow: crew for flow, crew in told.items() if crew.ready is both}, "a") is None
+
+
+def test_a_flow_goes_to_one_that_runs_the_fewest_and_equals_take_turns() -> None:
+    assert choose("flow", ["a", "b", "c"], {"a": 2, "b": 1, "c": 2}) == "b"
+    assert {choose(f"flow-{number}", ["a", "b", "c"], {}) for number in range(20)} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("counts", "chosen"), [({}, "a"), ({"b": 1}, "b"), ({"a": 1, "c": 2}, "c")])
+def test_packed_flows_go_where_most_are(counts: dict[str, int], chosen: str) -> None:
+    assert {choose(f"flow-{number}", ["c", "b", "a"], counts, pack=True) for number in range(20)} == {chosen}
