@@ -225,7 +225,7 @@ class Election:
         except ClusterError as error:
             if self.standing is Standing.JOINING:
                 self.reason = f"cannot connect yet: {error}"
-            if self._news.is_new("connect", SAY_AFTER_S):
+            if self._news.is_new("connect", SAY_AGAIN_S):
                 log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
             raise
         if self.standing is Standing.JOINING:
@@ -420,7 +420,7 @@ class Election:
         # Of what cannot be connected to it was spoken already.
         if not self._admin.client.connected:
             return
-        if now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AFTER_S):
+        if now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self.settings.name, error)
 
     def _become(self, standing: Standing, reason: str | None = None) -> None:

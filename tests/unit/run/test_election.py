@@ -1,0 +1,51 @@
+"""An election at a target that is down goes on asking, and does not fill the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.kafka.client import ClusterClient
+from twinlog.run import election as module
+from twinlog.run.election import Election, Standing
+from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.types import Alias
+
+NOWHERE = ClientSettings(("127.0.0.1:1",))
+SETTINGS = FlowSettings(
+    Alias("a"),
+    Alias("z"),
+    ConsumerSettings(NOWHERE),
+    ProducerSettings(NOWHERE),
+    AdminSettings(NOWHERE),
+    AdminSettings(NOWHERE),
+)
+
+
+@pytest.mark.timeout(60)
+def test_a_target_that_is_down_is_said_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "SAY_AFTER_S", 0.05)
+    member = Election(SETTINGS, lambda: None)
+    tries: list[float] = []
+    connect = ClusterClient.connect
+
+    async def counted(self: ClusterClient, timeout_s: float) -> Any:
+        tries.append(timeout_s)
+        return await connect(self, timeout_s)
+
+    monkeypatch.setattr(ClusterClient, "connect", counted)
+    with caplog.at_level(logging.INFO, "twinlog"):
+        member.start()
+        try:
+            wait_for(lambda: len(tries) >= 10, 40, "it tries again and again")
+        finally:
+            member.stop(1.0)
+    assert member.standing is Standing.JOINING
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
+    assert len(said) == 1
+    assert said[0].startswith("a->z: cannot connect yet, trying again: ")
