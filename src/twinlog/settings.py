@@ -17,6 +17,7 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OffsetReset = Literal["earliest", "latest", "none"]
 PolicyName = Literal["default", "identity", "custom"]
 GapPolicy = Literal["stop", "continue"]
+RenamedTopicPolicy = Literal["stop", "continue", "restart"]
 OversizedRecordPolicy = Literal["stop", "skip"]
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -181,6 +182,7 @@ class FlowSettings:
     config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
     use_defaults_from: Literal["source", "target"] = "target"
     gap_policy: GapPolicy = "stop"
+    renamed_topic_policy: RenamedTopicPolicy = "stop"
     oversized_record_policy: OversizedRecordPolicy = "stop"
     lease_seconds: int = 300
     position_interval_ms: int = 500

@@ -80,6 +80,7 @@ def summary(flow: FlowSettings) -> list[str]:
         f"  positions  in {flow.positions_topic} on {flow.target}",
         f"  writes     {_WRITES[flow.exactly_once]}",
         f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
+        f"  renamed    {flow.renamed_topic_policy} when topics were copied to other names before",
     ]
 
 

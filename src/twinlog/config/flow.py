@@ -18,6 +18,7 @@ from twinlog.settings import (
     GapPolicy,
     OversizedRecordPolicy,
     PolicyName,
+    RenamedTopicPolicy,
     SyncsLocation,
 )
 
@@ -67,6 +68,7 @@ def build_flow(
         config_properties_exclude=_exclude(connector, "config.properties.exclude"),
         use_defaults_from=cast(Literal["source", "target"], connector.text("use.defaults.from")),
         gap_policy=cast(GapPolicy, connector.text("twinlog.gap.policy")),
+        renamed_topic_policy=cast(RenamedTopicPolicy, connector.text("twinlog.renamed.topic.policy")),
         oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
         lease_seconds=connector.number("twinlog.lease.seconds"),
         position_interval_ms=connector.number("twinlog.position.interval.ms"),

@@ -380,6 +380,14 @@ TWINLOG_KEYS = (
         choices=("stop", "continue"),
     ),
     _flow(
+        "twinlog.renamed.topic.policy",
+        ENUM,
+        "stop",
+        "What to do when a topic was copied to another remote name before: continue copies only what follows to the "
+        "new name, restart everything.",
+        choices=("stop", "continue", "restart"),
+    ),
+    _flow(
         "twinlog.oversized.record.policy",
         ENUM,
         "stop",

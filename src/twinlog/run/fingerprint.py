@@ -33,6 +33,7 @@ _KEYS = {
     "policy": "replication.policy.class",
     "policy_class": "replication.policy.class",
     "gap_policy": "twinlog.gap.policy",
+    "renamed_topic_policy": "twinlog.renamed.topic.policy",
     "oversized_record_policy": "twinlog.oversized.record.policy",
     "lease_seconds": "twinlog.lease.seconds",
     "position_interval_ms": "twinlog.position.interval.ms",

@@ -296,6 +296,7 @@ class FlowRunner:
     def _refresh(self) -> None:
         """Bring the remote topics up to date and plan anew when there is something else to copy."""
         self._topics.refresh()
+        self.view.note("create or grow remote topics", self._topics.refused)
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
@@ -344,7 +345,7 @@ class FlowRunner:
                 remote=self._remote[part],
                 topic_id=self._topics.topic_id(part.topic),
                 max_batch_bytes=self._topics.limit(self._remote[part].topic),
-                position=positions.get(part),
+                position=self._topics.position(part, self._remote[part].topic, positions.get(part)),
                 tip=tips.get(part),
             )
             for part in partitions

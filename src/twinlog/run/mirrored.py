@@ -14,8 +14,10 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.configs import describe_configs
 from twinlog.mirror.checks import misread_topics, say_misread_topics
 from twinlog.mirror.topics import TopicMirror
+from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Changes, Pair, compare, copyable
+from twinlog.run.renamed import RenamedTopics
 from twinlog.run.rivals import Rivals
 from twinlog.settings import FlowSettings
 from twinlog.topics import ConfigChange, Refusal, Topic, listed
@@ -52,6 +54,7 @@ class MirroredTopics:
         self._topology = topology_of(settings)
         self._mirror = TopicMirror(settings, source, target)
         self._rivals = Rivals(settings, flows, target, positions)
+        self._renamed = RenamedTopics(settings, positions)
         self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
@@ -71,8 +74,11 @@ class MirroredTopics:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
         changes = self._without_left_out(compare(self._topology, source, target), target)
+        self._renamed.look(changes.pairs, target)
         create = self._due(changes.create)
         grow = self._due(changes.grow)
+        wanted = {pair.remote for pair in changes.pairs}
+        self._refused = {remote: text for remote, text in self._refused.items() if remote in wanted}
         self._note(create, self._mirror.create(create) if create else {})
         self._note(grow, self._mirror.grow(grow) if grow else {})
         self._say_what_is_missing(changes, source, target)
@@ -100,6 +106,17 @@ class MirroredTopics:
     def leaves_out(self, topic: TopicName) -> bool:
         """Whether the name of a source topic, which need not exist, says that it would be copied in a circle."""
         return self._rivals.tells_a_circle(topic, self._target_topics)
+
+    def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
+        """Where a source partition goes on, whose stored position may be of a remote topic of another name."""
+        return self._renamed.position(partition, remote, stored)
+
+    @property
+    def refused(self) -> str | None:
+        """Which remote topics the target refuses, and why it refuses the first of them; None when it takes all."""
+        if not self._refused:
+            return None
+        return f"{listed(self._refused)}: {self._refused[min(self._refused)]}"
 
     def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
         """Settings of remote topics were changed: what was known of these is looked up again when it is needed."""

@@ -46,6 +46,7 @@ def test_a_good_file(app: typer.Typer, tmp_path: Path) -> None:
         "  positions  in mm2-offsets.a.internal on b",
         "  writes     without transactions",
         "  on a gap   stop; on a record too large: stop",
+        "  renamed    stop when topics were copied to other names before",
         "not enabled, heartbeats only",
         "  b->a",
     ]

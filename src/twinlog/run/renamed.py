@@ -1,0 +1,82 @@
+"""Topics that were copied to one name until now, and would be copied to another: naming was changed between two runs.
+
+MirrorMaker 2 goes on from the stored position into the new topic, which so lacks all that was copied before, and says
+nothing. Here the position knows where its records went.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twinlog.errors import RefusedError
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.plan.changes import Pair
+from twinlog.settings import FlowSettings
+from twinlog.topics import Topic, listed
+from twinlog.types import TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class RenamedTopics:
+    """Finds them for one flow, and decides by `twinlog.renamed.topic.policy` where their partitions go on."""
+
+    def __init__(self, settings: FlowSettings, positions: PositionStore) -> None:
+        self._settings = settings
+        self._positions = positions
+        self._looked_at: set[tuple[TopicName, TopicName]] = set()
+        self._earlier: dict[TopicPartition, TopicName] = {}
+
+    def look(self, pairs: Sequence[Pair], target: Mapping[TopicName, Topic]) -> None:
+        """Look at the positions of topics that are new to this process, before their remote topics are created.
+
+        Raises RefusedError with both names when the policy is `stop`, and ClusterError.
+        """
+        fresh = [pair for pair in pairs if (pair.source.name, pair.remote) not in self._looked_at]
+        if not fresh:
+            return
+        remotes = {
+            TopicPartition(pair.source.name, number): pair.remote
+            for pair in fresh
+            for number in range(pair.source.partitions)
+        }
+        # A position that has no name yet knows the id of the topic.
+        names = {str(topic.topic_id): name for name, topic in target.items() if topic.topic_id is not None}
+        found = {
+            part: TopicName(earlier)
+            for part, position in self._positions.read(remotes).items()
+            if (earlier := position.remote_topic or names.get(position.remote_topic_id or ""))
+            not in (None, remotes[part])
+        }
+        if found:
+            self._say({(part.topic, earlier, remotes[part]) for part, earlier in found.items()})
+        self._earlier.update(found)
+        self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
+
+    def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
+        """The position from which a partition goes on into its remote topic; None to begin as one never copied."""
+        earlier = self._earlier.get(partition)
+        if stored is None or earlier is None or stored.remote_topic == remote:
+            return stored
+        if self._settings.renamed_topic_policy == "restart":
+            return None
+        # What it says of the target is true of the other topic.
+        return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
+
+    def _say(self, moved: set[tuple[TopicName, TopicName, TopicName]]) -> None:
+        settings = self._settings
+        policy = settings.renamed_topic_policy
+        said = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
+        if policy == "stop":
+            key = f"{settings.name}.twinlog.renamed.topic.policy"
+            raise RefusedError(
+                f"naming was changed since these topics were copied: {said}. What was copied would be missing under "
+                "the new names. Either go back to the earlier replication.policy.class and separator, or go on for one "
+                f"run with {key} = restart, which copies everything again to the new names, or = continue, which "
+                "copies only what follows; the topics of earlier names stay"
+            )
+        kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
+        log.warning("%s: naming was changed, and %s: %s", settings.name, kept, said)
