@@ -22,6 +22,7 @@ worker to the driver.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -66,10 +67,14 @@ class ConfigProblem:
 
 
 class ConfigError(TwinlogError):
-    """The configuration is wrong; lists every problem found, not only the first. Nothing was contacted or changed."""
+    """The configuration is wrong; lists every problem found, not only the first. Nothing was contacted or changed.
 
-    def __init__(self, problems: list[ConfigProblem]) -> None:
+    `warnings` are of the same file: one of them may name the cause, such as a misspelt key that is only ignored.
+    """
+
+    def __init__(self, problems: list[ConfigProblem], warnings: Sequence[str] = ()) -> None:
         self.problems = problems
+        self.warnings = tuple(warnings)
         super().__init__("\n".join(str(problem) for problem in problems))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.run import all_clusters
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
@@ -47,11 +48,9 @@ def check(
             return
         config = load(path, wanted)
     except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(f"problem: {problem}", err=True)
+        print_problems(error)
         raise typer.Exit(1) from None
-    for warning in config.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    print_warnings(config.warnings)
     for flow in config.flows:
         if flow.enabled:
             typer.echo("\n".join(summary(flow)))

@@ -33,10 +33,22 @@ class Outcome(Enum):
 
 
 def print_problems(error: ConfigError) -> None:
-    """Every problem of a file, on stderr."""
+    """Every warning and problem of a file, on stderr."""
+    print_warnings(error.warnings)
     for problem in error.problems:
         typer.echo(f"problem: {problem}", err=True)
+
+
+def print_refusal(error: ConfigError) -> None:
+    """The same, for what would have begun to copy."""
+    print_problems(error)
     typer.echo("nothing was started and no cluster was contacted", err=True)
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """What is legal in a file and surely not meant, on stderr."""
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def run_flows(

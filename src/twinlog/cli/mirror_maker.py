@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
-from twinlog.cli.foreground import Outcome, end_process, print_problems, run_flows
+from twinlog.cli.foreground import Outcome, end_process, print_refusal, run_flows
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
@@ -126,7 +126,7 @@ def main() -> None:
     try:
         config = load(arguments.file, arguments.clusters, unknown_keys="warn")
     except ConfigError as error:
-        print_problems(error)
+        print_refusal(error)
         raise SystemExit(EXIT_ERROR) from None
     if arguments.daemon:
         try:

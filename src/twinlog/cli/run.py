@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import Outcome, end_process, print_problems, run_flows
+from twinlog.cli.foreground import Outcome, end_process, print_refusal, run_flows
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
@@ -63,7 +63,7 @@ def run(
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
-        print_problems(error)
+        print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
     outcome = run_flows(config, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP)
     end_process({Outcome.ENDED: 0, Outcome.FAILED: EXIT_FAILED, Outcome.BROKEN: EXIT_SPARK}[outcome])

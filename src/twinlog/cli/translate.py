@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from twinlog.cli.foreground import print_problems
 from twinlog.config import load
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.types import GroupId, TopicName, TopicPartition
@@ -53,8 +54,7 @@ def translate(
     try:
         config = load(file)
     except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(f"problem: {problem}", err=True)
+        print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -59,7 +59,7 @@ def load(
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     if problems.all():
-        raise ConfigError(problems.all())
+        raise ConfigError(problems.all(), found.warnings)
     return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled))
 
 

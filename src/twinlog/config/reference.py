@@ -69,6 +69,12 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
   an interval of 0 to mean never to pause, twinlog pauses for a tenth of a second.
 - Regular expressions are Java's. What Python cannot express is refused: classes inside classes, `&&`, Unicode classes
   such as `\\p{L}`, and the flags `x`, `u` and `U`.
+- The default of `topics.exclude` is that of Kafka 4.x, `mm2.*\\.internal, .*\\.replica, __.*`. Up to 3.9 it was
+  `.*[\\-\\.]internal, .*\\.replica, __.*`: topics of your own that end in `.internal` or `-internal` were left out
+  there and are mirrored here, unless the file says `topics.exclude`.
+- Two separators or policies in one file: each flow leaves out what another one brought from its target, where
+  MirrorMaker 2 copies it back for ever. Naming that was changed after topics had been copied stops the flow
+  (`twinlog.renamed.topic.policy`).
 - Batches keep the codec of the source unless `producer.compression.type` names one.
 
 ## Flows and heartbeats

@@ -95,7 +95,7 @@ def test_a_wrong_file_ends_with_2_before_anything_starts(file: Path) -> None:
         found = ended(*words, folder=file.parent)
         assert found.returncode == 2
         assert f"problem: {file}:5: tasks.max" in found.stderr
-        assert "nobody.knows" not in found.stderr
+        assert f"warning: {file}:6: nobody.knows" in found.stderr
         assert "nothing was started" in found.stderr
     found = ended(str(file), "--clusters", "c", folder=file.parent)
     assert (found.returncode, "--clusters: 'c'" in found.stderr) == (2, True)
@@ -110,3 +110,21 @@ def test_a_daemon_that_cannot_log_says_so(file: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == f"connect-mirror-maker: cannot log to {tmp_path / 'taken'}: File exists; set LOG_DIR\n"
+
+
+def test_what_was_misspelt_is_told_though_it_is_only_ignored(tmp_path: Path) -> None:
+    """Nothing is enabled then, and only the ignored key says why."""
+    wrong = tmp_path / "mm2.properties"
+    servers = "us-east.bootstrap.servers = a:1\nus-west.bootstrap.servers = b:1\n"
+    wrong.write_text(
+        f"clusters = us-east, us-west\n{servers}us-east->us-west.enable = true\nUs-east->us-west.topics = t\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "twinlog.cli.mirror_maker", str(wrong)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    for line, meant in ((4, "us-east->us-west.enabled"), (5, "us-east->us-west.topics")):
+        assert any(
+            told.startswith(f"warning: {wrong}:{line}: ") and f"did you mean {meant}?" in told
+            for told in result.stderr.splitlines()
+        ), result.stderr
