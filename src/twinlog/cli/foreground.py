@@ -96,7 +96,7 @@ def _run(
 
     if stopping.is_set():
         return Outcome.ENDED
-    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up), config.all_enabled)
+    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up, config.warm_up), config.all_enabled)
     if stopping.is_set():
         runner.stop()
     display = LiveTable(runner) if table else LogLines(runner)

@@ -74,6 +74,12 @@ PROCESS_KEYS = (
         choices=("fail", "warn"),
     ),
     _process(
+        "twinlog.warm.up.enabled",
+        BOOL,
+        "true",
+        "Prepare later starts of Spark in the background, as `twinlog warm-up` does, where that was never done.",
+    ),
+    _process(
         "dedicated.mode.enable.internal.rest",
         BOOL,
         "false",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
-from twinlog.config.keys import CONNECTOR
+from twinlog.config.keys import CONNECTOR, PROCESS
 from twinlog.config.loops import warn_of_loops
 from twinlog.config.model import MirrorConfig
 from twinlog.config.place import Pair
@@ -58,9 +58,10 @@ def load(
     warn_of_loops(all_enabled, {"->".join(pair): layers[pair] for pair in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
+    warm_up = Reading(found.top, PROCESS, problems).flag("twinlog.warm.up.enabled")
     if problems.all():
         raise ConfigError(problems.all(), found.warnings)
-    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled))
+    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up)
 
 
 def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Problems) -> None:

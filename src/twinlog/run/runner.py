@@ -18,6 +18,7 @@ from twinlog.run.rehearsal import rehearse
 from twinlog.run.roster import Roster
 from twinlog.run.seat import IdleSeat, Seat
 from twinlog.run.spreading import spread
+from twinlog.run.warming import Warming
 from twinlog.settings import FlowSettings
 from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
@@ -38,11 +39,15 @@ SAY_AGAIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line adds to the flows: Spark's master (None: local), its settings, and when to end."""
+    """What the command line adds to the flows: Spark's master (None: local), its settings, and when to end.
+
+    `warm_up` says whether later starts may be prepared in the background.
+    """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     until_caught_up: bool = False
+    warm_up: bool = True
 
 
 class Runner:
@@ -77,6 +82,7 @@ class Runner:
         self._sharing = Sharing()
         self._slots = 0
         self._slots_at = 0.0
+        self._warming = Warming(wanted=options.warm_up and self._local)
         self._said_at = float("-inf")
 
     def stop(self) -> None:
@@ -134,9 +140,12 @@ class Runner:
                 except EngineLostError as error:
                     if engine is not None:
                         self._spark.lost(engine, error)
+                self._warming.attend(spark_runs=engine is not None)
                 self._attend_idle()
         finally:
+            self._warming.begin_stop()
             self._shut_down(desk)
+            self._warming.stop()
         return 1 if any(seat.state is State.FAILED for seat in self.flows) else 0
 
     def _attend(self, engine: SparkEngine | None, desk: Desk) -> None:

@@ -6,13 +6,16 @@ Spark loads some ten thousand classes before it does anything. The JVM can keep 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pyspark
 
+UNUSED_S = 30 * 24 * 3600
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -34,7 +37,19 @@ def archive_file() -> Path:
 def use_options() -> str:
     """JVM options that use the archive; empty when there is none."""
     path = archive_file()
-    return f"-XX:SharedArchiveFile={path} {_QUIET}" if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return f"-XX:SharedArchiveFile={path} {_QUIET}"
+
+
+def forget_unused(kept: Path) -> None:
+    """Delete archives beside `kept` that no start has used for a month: those of earlier versions."""
+    for path in kept.parent.glob("spark-*.jsa"):
+        with contextlib.suppress(OSError):
+            if path != kept and time.time() - path.stat().st_mtime > UNUSED_S:
+                path.unlink()
 
 
 def record_options(path: Path) -> str:
