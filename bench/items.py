@@ -25,12 +25,17 @@ class Wanted:
         return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
 
 
+Side = Literal["source", "target"]
+SIDES: tuple[Side, ...] = ("source", "target")
+
+
 @dataclass(frozen=True, slots=True)
 class CopyItem:
     """A topic to be copied from its first record to its last.
 
     `record_bytes` is the size of a value; there are no keys. `batch_bytes` is the `batch.size` of the producer that
-    fills the topic; 1 makes batches of one record. `wanted` is keyed by figure, see `bench.results`.
+    fills the topic; 1 makes batches of one record. `wanted` is keyed by figure, see `bench.results`. `far` is the
+    cluster that is 80 ms away, there and back, with 4 MB on their way at most.
     """
 
     name: str
@@ -41,6 +46,7 @@ class CopyItem:
     codec: Codec
     batch_bytes: int
     wanted: Mapping[str, Wanted]
+    far: Side | None = None
 
     def scaled(self, scale: float) -> CopyItem:
         return replace(self, records=max(1_000, round(self.records * scale)))
@@ -156,6 +162,22 @@ COPIES = (
     ),
 )
 
+DISTANCE = tuple(
+    CopyItem(
+        name=f"far-{side}",
+        title=f"1 KB JSON, uncompressed, 64 KB batches, 1 partition, {side} 80 ms away",
+        records=1_000_000,
+        record_bytes=1_000,
+        partitions=1,
+        codec="none",
+        batch_bytes=65_536,
+        # 50 MB/s, where MirrorMaker 2 makes 15.
+        wanted={"records_per_s": Wanted(at_least=3)},
+        far=side,
+    )
+    for side in SIDES
+)
+
 START = CopyItem(
     name="start",
     title="from starting the process to the first record, 1,000 records of 100 B, 4 partitions",
@@ -198,11 +220,12 @@ DRIVER = DriverItem(
     wanted={"idle_share": Wanted(at_most=0.3), "refresh_s": Wanted(at_most=5.0)},
 )
 
-NAMES = (START.name, *(item.name for item in COPIES), LATENCY.name, SCALE.name, DRIVER.name)
+NAMES = (START.name, *(item.name for item in (*COPIES, *DISTANCE)), LATENCY.name, SCALE.name, DRIVER.name)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
-    items: list[Item] = [START, *(item.scaled(scale) for item in COPIES), replace(LATENCY, seconds=latency_s)]
+    copies = (item.scaled(scale) for item in (*COPIES, *DISTANCE))
+    items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
 from harness.cluster import KafkaCluster
+from harness.relay import Distance
 from harness.topics import delete_topic
 
 BROKER_HEAP = "1g"
@@ -72,21 +73,25 @@ def run(items: list[Item], options: Options) -> Document:
     began = time.monotonic()
     document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
     with _work(options) as work:
-        document["items"] += _on_one_pair(
-            [item for item in items if isinstance(item, CopyItem | LatencyItem)], options, work / "pair"
-        )
+        paired = [item for item in items if isinstance(item, CopyItem | LatencyItem)]
+        far = [item for item in paired if isinstance(item, CopyItem) and item.far is not None]
+        near = [item for item in paired if item not in far]
+        document["items"] += _on_one_pair(near, options, work / "pair", None)
+        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
 
-def _on_one_pair(items: list[CopyItem | LatencyItem], options: Options, work: Path) -> list[dict[str, object]]:
-    """The items that share two clusters."""
+def _on_one_pair(
+    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None
+) -> list[dict[str, object]]:
+    """The items that share two clusters; with a `distance` each has a relay before it."""
     if not items:
         return []
     done = []
-    with _clusters(work) as (source, target):
+    with _clusters(work, distance=distance) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
             _warm_up(source, target, work, options.scale)
         for number, item in enumerate(items):
@@ -114,10 +119,19 @@ def _work(options: Options) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _clusters(work: Path, *, counted: bool = False) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+def _clusters(
+    work: Path, *, counted: bool = False, distance: Distance | None = None
+) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     made = [
         KafkaCluster(
-            name, sasl=False, heap=BROKER_HEAP, jit="full", config=BROKER_CONFIG, counted=counted, work_dir=work / name
+            name,
+            sasl=False,
+            heap=BROKER_HEAP,
+            jit="full",
+            config=BROKER_CONFIG,
+            counted=counted,
+            distance=distance,
+            work_dir=work / name,
         )
         for name in ("source", "target")
     ]
@@ -183,7 +197,8 @@ def _copy(
         first.append(order[0])
         for system in order:
             talk = _talk(f"{item.name}: {TITLES[system]}")
-            runs[system].append(measure_copy(item, Setup(system, item.name), source, target, work, talk))
+            setup = Setup(system, item.name, far=item.far)
+            runs[system].append(measure_copy(item, setup, source, target, work, talk))
         os.sync()
         talk = _talk(f"{item.name}: the brokers alone")
         limits.append(measure_limit(item, item.name, source, target, talk))

@@ -14,6 +14,7 @@ from typing import Literal
 
 import psutil
 
+from bench.items import Side
 from bench.meter import Meter
 from harness.child import Child
 from harness.cluster import KafkaCluster
@@ -67,13 +68,14 @@ class Setup:
     """What one run of a system is to do.
 
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
-    starts as on a machine where `twinlog warm-up` was never run.
+    starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay.
     """
 
     system: SystemName
     topic: str
     extra: Mapping[str, str] = field(default_factory=dict)
     prepared: bool = True
+    far: Side | None = None
 
     @property
     def alias(self) -> str:
@@ -104,7 +106,9 @@ class System:
     def __init__(self, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, *, memory: bool) -> None:
         home = work / f"{setup.system}-{setup.topic}"
         home.mkdir(parents=True, exist_ok=True)
-        properties = setup.properties(source.bootstrap, target.bootstrap)
+        source_at = source.far_bootstrap if setup.far == "source" else source.bootstrap
+        target_at = target.far_bootstrap if setup.far == "target" else target.bootstrap
+        properties = setup.properties(source_at, target_at)
         if setup.system == "mm2":
             made = MirrorMaker2(properties, heap=MM2_HEAP, jit="full", clusters=[TARGET], work_dir=home)
             self.process = made.process

@@ -90,7 +90,8 @@ class ClientSettings:
 class ConsumerSettings:
     """How to read from the source.
 
-    `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are.
+    `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are;
+    it grows with the distance of the source.
     With `client_rack` partitions are read from replicas in that rack, where brokers select them so (KIP-392).
     """
 

@@ -15,6 +15,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch import Fetched, FetchSession
 from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.loop import Loop, Signal
+from twinlog.read.fetch_size import FetchSize
 from twinlog.read.nearest import NearestReplicas
 from twinlog.settings import ConsumerSettings
 from twinlog.types import TopicName, TopicPartition
@@ -40,7 +41,7 @@ READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended, or less when memory is short."""
 
 MAX_FETCH_BYTES = 16 << 20
-"""Upper limit of one answer."""
+"""Upper limit of one answer of a broker that is near."""
 
 
 class Cursor(Protocol):
@@ -50,7 +51,10 @@ class Cursor(Protocol):
     """Whether it only waits for its appends to be acknowledged; set by `fetch_position`."""
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        """Where to read next; None while `read_ahead` bytes of it wait to be appended, or it is not to be read."""
+        """Where to read next, `max_bytes` being of no account.
+
+        None while `read_ahead` bytes of it wait to be appended, or it is not to be read.
+        """
 
 
 class Memory(Protocol):
@@ -136,7 +140,7 @@ class SourceReader:
     def _poll(self, node: int) -> _Poll:
         poll = self._polls.get(node)
         if poll is None:
-            self._polls[node] = poll = _Poll(self._loop)
+            self._polls[node] = poll = _Poll(self._loop, self._settings.max_partition_fetch_bytes)
             self._loop.start(self._run, node, poll)
         return poll
 
@@ -168,7 +172,7 @@ class SourceReader:
             if not poll.wanted:
                 await poll.wake.wait(held_s if poll.held_back else None)
                 continue
-            most_bytes = self._memory.reserve(node, self._most_bytes())
+            most_bytes = self._memory.reserve(node, self._most_bytes(poll))
             if not most_bytes:
                 await self._loop.sleep(min(held_s, NO_ROOM_S))
                 continue
@@ -188,8 +192,12 @@ class SourceReader:
                 await self._loop.sleep(backoff.failed())
                 continue
             self.trouble = None
-            early = time.monotonic() - asked_at < wait_ms / 2000
-            empty = empty + 1 if early and not any(fetched.answer.records for fetched in answers) else 0
+            elapsed_s = time.monotonic() - asked_at
+            received = sum(len(fetched.answer.records) for fetched in answers)
+            empty = 0 if received or elapsed_s >= wait_ms / 2000 else empty + 1
+            if self._client.far:
+                asked = min(most_bytes, poll.size.bytes)
+                poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
             settled = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
             # Its memory is wanted for the next one.
             answers.clear()
@@ -199,8 +207,9 @@ class SourceReader:
                 self.refresh()
                 await self._loop.sleep(backoff.failed())
 
-    def _most_bytes(self) -> int:
-        return min(MAX_FETCH_BYTES, self._settings.fetch_max_bytes, self._memory.share_bytes(len(self._polls)))
+    def _most_bytes(self, poll: _Poll) -> int:
+        most = max(MAX_FETCH_BYTES, poll.size.bytes)
+        return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(len(self._polls)))
 
     async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
         try:
@@ -245,7 +254,8 @@ class SourceReader:
     def _choose(self, node: int, poll: _Poll) -> None:
         """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
         changed, poll.changed = poll.changed | poll.held_back, set()
-        read_ahead = min(READ_AHEAD_BYTES, self._memory.room_bytes)
+        size = poll.size.bytes
+        read_ahead = min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes)
         if poll.rebuild:
             poll.rebuild = False
             poll.wanted.clear()
@@ -263,16 +273,17 @@ class SourceReader:
                 # With the epoch that is known a broker that leads no more says so, or it would be read as a follower.
                 leader = self._client.leader(partition)
                 epoch = -1 if leader is None else leader.epoch
-                poll.wanted[partition] = position._replace(leader_epoch=epoch)
+                poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
             poll.hold_back(partition, position is None and cursor is not None and cursor.held_back)
 
 
 class _Poll:
     """What one broker is asked for: `wanted` positions, `held_back` partitions that will want more any moment."""
 
-    __slots__ = ("_held_since", "changed", "held_back", "rebuild", "wake", "wanted")
+    __slots__ = ("_held_since", "changed", "held_back", "rebuild", "size", "wake", "wanted")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, partition_bytes: int) -> None:
+        self.size = FetchSize(partition_bytes)
         self.wake: Signal = loop.signal()
         self.rebuild = True
         self.changed: set[TopicPartition] = set()

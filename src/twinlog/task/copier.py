@@ -114,6 +114,7 @@ class Copier:
             request_timeout_s=producer.client.request_timeout_ms / 1000,
             allowed=allowed,
             lost=self._lost,
+            sending=self.memory.sending,
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
         self._recovery = Recovery(
@@ -150,6 +151,7 @@ class Copier:
             offer=self._appender.offer if self.transactions is None else self.transactions.offer,
             more=self._reader.resume,
             moved=self._has_moved,
+            far_target=lambda: self.target.far,
             leaderless=self._appender.refresh,
             pause=lambda part, refusals: loop.start(self._recovery.pause, part, refusals),
             check=lambda part, end: loop.start(self._recovery.check, part, end),
@@ -276,7 +278,6 @@ class Copier:
             position,
             self._rules,
             identity,
-            max_fetch_bytes=self.settings.consumer.max_partition_fetch_bytes,
             producer=self.settings.producer,
             hooks=self._hooks,
             sequence=sequence,

@@ -20,7 +20,7 @@ class Hooks:
     """The copier's side of `PartitionCopy`.
 
     `keep(appends)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
-    `moved()`: something was acknowledged.
+    `moved()`: something was acknowledged. `far_target()`: the way to the target decides how fast it takes records.
     `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
     does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
@@ -33,6 +33,7 @@ class Hooks:
     offer: Callable[[AppendQueue], None]
     more: Callable[[TopicPartition], None]
     moved: Callable[[], None]
+    far_target: Callable[[], bool]
     leaderless: Callable[[], None]
     pause: Callable[[PartitionCopy, int], None]
     check: Callable[[PartitionCopy, int | None], None]

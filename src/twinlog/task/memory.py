@@ -51,13 +51,26 @@ class CopierMemory:
         self._asked: dict[int, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._kept_bytes = 0
+        self._sending = 0
         self._looked_at = 0.0
         self._served_at = time.monotonic()
 
     @property
     def used_bytes(self) -> int:
-        """Answers that were asked for, answers of which anything waits, and batches that were built or copied."""
+        """Answers that were asked for, answers of which anything waits, batches that were built or copied, requests."""
+        return self._read_bytes + self._sending
+
+    @property
+    def _read_bytes(self) -> int:
         return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
+
+    @property
+    def _tight(self) -> bool:
+        return self._read_bytes > self.limit_bytes // 4 * 3
+
+    def sending(self, size: int) -> None:
+        """A request of `size` bytes was made of what waits, or got its answer (then `size` is negative)."""
+        self._sending += size
 
     @property
     def room_bytes(self) -> int:
@@ -71,7 +84,7 @@ class CopierMemory:
         """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
         now = time.monotonic()
         size = self._most(most_bytes)
-        if size < most_bytes and now - self._looked_at > LOOK_PAUSE_S:
+        if size < most_bytes and self._tight and now - self._looked_at > LOOK_PAUSE_S:
             self._looked_at = now
             self._free_answers()
             size = self._most(most_bytes)
@@ -95,7 +108,7 @@ class CopierMemory:
 
     def keep(self, appends: Iterable[Append]) -> None:
         """Count what waits from now on, until it is gone."""
-        tight = self.used_bytes > self.limit_bytes // 4 * 3
+        tight = self._tight
         for append in appends:
             if tight or type(append.data) is not memoryview:
                 self._copy_out(append)

@@ -37,7 +37,6 @@ class PartitionCopy:
         rules: CopyRules,
         identity: ProducerIdentity,
         *,
-        max_fetch_bytes: int,
         producer: ProducerSettings,
         hooks: Hooks,
         sequence: int = 0,
@@ -77,7 +76,6 @@ class PartitionCopy:
         self._most_bytes = rules.max_batch_bytes
         self._sure_until = 0.0
         self._hooks = hooks
-        self._max_fetch_bytes = max_fetch_bytes
         self._fetch_offset = position.next_source
         self._last_epoch = position.leader_epoch
         self._refusals = 0
@@ -96,7 +94,7 @@ class PartitionCopy:
         )
         if self.paused or self.held_back:
             return None
-        return FetchPosition(self._fetch_offset, self._max_fetch_bytes, self._last_epoch, topic_id=self.topic_id)
+        return FetchPosition(self._fetch_offset, 0, self._last_epoch, topic_id=self.topic_id)
 
     @property
     def fetch_offset(self) -> int:
@@ -170,7 +168,7 @@ class PartitionCopy:
         if not fetched.records:
             return
         try:
-            prepared = prepare(fetched.records, self._fetch_offset, self.rules, fetched.aborted)
+            prepared = prepare(fetched.records, self._fetch_offset, self._rules_now(), fetched.aborted)
         except RecordTooLargeError as error:
             if self._doubts_limit():
                 return
@@ -197,6 +195,10 @@ class PartitionCopy:
             self._hooks.offer(self.queue)
         elif self.queue.idle:
             self.catch_up()
+
+    def _rules_now(self) -> CopyRules:
+        # Of so few batches that may be on their way together each has to be large, when more wait than may fly.
+        return self.rules.merging_all() if self.queue.pending and self._hooks.far_target() else self.rules
 
     def give_way(self, until: float) -> None:
         """Make room for other partitions: what was not sent yet is dropped.

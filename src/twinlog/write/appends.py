@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twinlog.read.codecs import NONE
 from twinlog.types import SourceOffset
+
+LARGEST_MERGED_BYTES = 4 << 20
+_ANY_RECORDS = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,19 @@ class CopyRules:
     merge_records: int = 64
     check_crcs: bool = True
     oversized: Literal["stop", "skip"] = "stop"
+
+    def merging_all(self) -> CopyRules:
+        """These rules for a target far away: as many records go into a batch as it may have, up to 4 MB.
+
+        Of an idempotent producer five batches of a partition may be on their way (KIP-98): with 64 KB each and 80 ms
+        there and back that would be 4 MB/s. Rules that merge nothing stay so.
+        """
+        if not self.merge_batch_bytes or not self.merge_below:
+            return self
+        most = min(self.max_batch_bytes, LARGEST_MERGED_BYTES)
+        return replace(
+            self, merge_batch_bytes=most, merge_below=most, merge_compressed_below=most, merge_records=_ANY_RECORDS
+        )
 
     def small(self, codec: int) -> int:
         """Bytes below which a batch of a codec is merged with its neighbours."""

@@ -35,6 +35,8 @@ class Cluster:
     settings: ClientSettings = CLIENT
     alias: str = "north"
     fetch_version: int = 12
+    far: bool = False
+    round_trip_s: float = 0.0
     leads: Leader = field(default_factory=lambda: Leader(1, 5))
     online: set[int] = field(default_factory=lambda: {1, 2, 3})
     asked: list[tuple[int, str]] = field(default_factory=list)

@@ -106,7 +106,7 @@ def test_records_make_none(loop: Loop) -> None:
 
 
 def test_the_longer_a_target_takes_nothing_the_longer_may_a_fetch_wait(loop: Loop) -> None:
-    poll = reader._Poll(loop)
+    poll = reader._Poll(loop, 1 << 20)
     assert poll.patience_ms(time.monotonic(), 500) == 500
     poll.hold_back(PART, True)
     now = time.monotonic()

@@ -38,7 +38,6 @@ class Target:
             Position(0, 0),
             CopyRules(max_batch_bytes=1 << 20),
             ProducerIdentity(1, 0),
-            max_fetch_bytes=1 << 20,
             producer=ProducerSettings(CLIENT, **producer),
             hooks=Hooks(**hooks),
         )

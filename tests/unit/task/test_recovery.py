@@ -57,7 +57,6 @@ def checked_part() -> PartitionCopy:
         Position(0, 0),
         CopyRules(max_batch_bytes=1 << 20),
         ProducerIdentity(1, 0),
-        max_fetch_bytes=1 << 20,
         producer=ProducerSettings(ClientSettings(())),
         hooks=Hooks(**hooks),
     )

@@ -540,3 +540,17 @@ def test_everything_in_one_stream() -> None:
         *[(1_010, 1), (1_111, 1), (1_120, 1), (1_121, 2), (1_123, 1)],
     ]
     assert (prepared.aborted, prepared.control, prepared.position) == (2, 1, 1_124)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_for_a_far_target_batches_are_merged_that_are_not_small(codec: str) -> None:
+    log = SourceLog()
+    rows(log, 30, codec=codec, value=BIG, each=2)
+    rules = CopyRules(max_batch_bytes=700_000)
+    fetched = log.fetch()
+    apart = prepare(memoryview(bytearray(fetched)), 0, replace(rules, merge_below=0)).appends
+    prepared = prepare(fetched, 0, rules.merging_all())
+    assert len(apart) == 30
+    assert len(prepared.appends) == (2 if codec == "none" else 1)
+    assert all(codec_of(append) == CODECS[codec] and append.bytes <= 700_000 for append in prepared.appends)
+    assert all_records(prepared) == log.visible()
