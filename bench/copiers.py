@@ -1,8 +1,8 @@
-"""Copiers that copy nothing, in a process of its own: they speak the driver's protocol and write real reports.
+"""Copiers that copy nothing, in a process of its own: they speak the driver's protocol.
 
-`python -m bench.copiers PORT SECRET FLOW LEASE COPIERS TOPIC BOOTSTRAP` takes that lease and those that follow. As a
-real one, each copier beats once a second and reports every tenth second on all its partitions, or, after the line
-`busy` on the input, on all of them once a second, as under load; `idle` ends that.
+`python -m bench.copiers PORT SECRET FLOW LEASE COPIERS` takes that lease and those that follow. As a real one, each
+copier beats and reports once a second: on the partitions that it got since the last report, or, after the line `busy`
+on the input, on all of them, as under load; `idle` ends that.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from confluent_kafka import Producer
-
 from twinlog.metrics.progress import PartitionProgress, Report
-from twinlog.task.reporter import FULL_EVERY, INTERVAL_S
+from twinlog.task.reporter import INTERVAL_S
 from twinlog.task.wire import BEAT_S, DriverAddress, Line
 
 NEXT_LEASE_S = 0.5
@@ -30,6 +28,7 @@ class Pretender:
         self.name = name
         self.lease = 0
         self.held: set[tuple[str, int]] = set()
+        self._told: set[tuple[str, int]] = set()
         self._line = Line.open(address)
         self._sending = threading.Lock()
         self._flow = flow
@@ -43,14 +42,17 @@ class Pretender:
     def beat(self) -> None:
         self._send({"type": "beat", "at": time.monotonic()})
 
-    def report(self, offset: int) -> Report:
-        """As if every partition had come to `offset`, its end."""
+    def report(self, offset: int, *, busy: bool) -> None:
+        """As if every partition that is new, or when `busy` every one, had come to `offset`, its end."""
+        held = set(self.held)
         parts = tuple(
             PartitionProgress(topic, partition, offset, offset, offset, records=1, bytes=100, latency_ms=3)
-            for topic, partition in sorted(self.held)
+            for topic, partition in sorted(held if busy else held - self._told)
         )
+        self._told = held
         now = int(time.time() * 1000)
-        return Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
+        report = Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
+        self._send({"type": "report", "report": report.as_json()})
 
     def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -74,23 +76,19 @@ class Pretender:
 
 
 def main() -> None:
-    port, secret, flow, lease, count, topic, bootstrap = sys.argv[1:]
+    port, secret, flow, lease, count = sys.argv[1:]
     address = DriverAddress("127.0.0.1", int(port), bytes.fromhex(secret))
     copiers = [Pretender(address, flow, f"copier-{number}") for number in range(int(count))]
     for copier in copiers:
         copier.claim(int(lease))
-    ticks = _every(BEAT_S)
     busy = threading.Event()
     threading.Thread(target=_listen, args=(busy, copiers), daemon=True).start()
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-    for tick in ticks:
-        for number, copier in enumerate(copiers):
+    for tick in _every(BEAT_S):
+        for copier in copiers:
             copier.beat()
+            copier.report(tick, busy=busy.is_set())
             # Not all in the same moment, as real ones are not.
             time.sleep(BEAT_S / len(copiers) / 2)
-            if copier.held and (busy.is_set() or (tick + number) % FULL_EVERY == 0):
-                producer.produce(topic, copier.report(tick).encode(), copier.name.encode())
-        producer.poll(0)
 
 
 def _listen(busy: threading.Event, copiers: list[Pretender]) -> None:

@@ -20,7 +20,6 @@ from bench.meter import MB, rss_and_pss
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.wait import wait_for
-from twinlog.metrics.progress import progress_topic
 from twinlog.types import Alias
 
 SOURCE, TARGET = Alias("near"), Alias("far")
@@ -69,14 +68,12 @@ def measure_driver(
         driver = stack.enter_context(_program("driver", work, "bench.driver_process", str(file), str(item.copiers)))
         began = driver.answer()
         say(f"every remote topic made and planned after {began['first_refresh_s']:.1f} s")
-        topic = progress_topic(SOURCE)
         copiers = stack.enter_context(
             _program(
                 "copiers",
                 work,
                 "bench.copiers",
-                *(str(began["port"]), began["secret"], began["flow"], str(began["lease"])),
-                *(str(item.copiers), topic, target.bootstrap),
+                *(str(began["port"]), began["secret"], began["flow"], str(began["lease"]), str(item.copiers)),
             )
         )
         wanted = item.topics * item.partitions

@@ -49,7 +49,7 @@ every record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and t
 checkpoints and group offsets have their turn every 5 s in both.
 
 The driver alone (`driver`) runs without Spark and without MirrorMaker 2, in its defaults; its copiers are one other \
-process that speaks its protocol and writes progress reports. CPU is that of the driver's process over a minute.
+process that speaks its protocol and sends progress reports. CPU is that of the driver's process over a minute.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in told.strip().split("\n\n")]
     if repeat > 1:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from twinlog.cli.live import LiveTable, LogLines
+from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
 from twinlog.errors import ConfigError, EngineError, TwinlogError
 
@@ -108,6 +109,7 @@ def _run(
 
 def end_process(code: int) -> NoReturn:
     """End now: Spark's and Kafka's threads have nothing left to do, and waiting for them could take long."""
+    logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -125,7 +127,7 @@ def _log_to_stderr(table: bool) -> None:
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[Together(handler)])
     log.setLevel(logging.INFO)
     # Lost connections are retried and reported by the flow they belong to.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -20,6 +21,7 @@ log = logging.getLogger("twinlog")
 console = Console(stderr=True)
 
 LINE_EVERY_S = 10.0
+SAME_EVERY_S = 60.0
 TABLE_EVERY_S = 0.5
 FIGURES = ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied")
 NARROW = ("records/s", "lag", "copied")
@@ -28,11 +30,12 @@ WIDE = 100
 
 
 class LogLines:
-    """One log line per flow every ten seconds, and a last one at the end."""
+    """One log line per flow every ten seconds, every minute while nothing changes, and a last one at the end."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._ended = threading.Event()
+        self._said: dict[str, tuple[object, float]] = {}
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
@@ -50,7 +53,22 @@ class LogLines:
                 log.info("Spark's pages: %s", self._runner.web_url)
                 said_url = True
             for flow in self._runner.flows:
-                log.info("%s", _line(flow))
+                if flow.status[0] != "stopped" and self._is_news(flow):
+                    log.info("%s", _line(flow))
+
+    def _is_news(self, flow: Seat) -> bool:
+        """Whether a line would say more than the last one, or that was long ago."""
+        seen = flow.view.summary()
+        word, detail = flow.status
+        figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
+        # While nothing is copied only the lag grows.
+        state = word if word == "waiting" else (word, detail, *figures)
+        before, at = self._said.get(flow.settings.name, (None, 0.0))
+        now = time.monotonic()
+        if state == before and now - at < SAME_EVERY_S:
+            return False
+        self._said[flow.settings.name] = state, now
+        return True
 
 
 class LiveTable:
@@ -85,20 +103,19 @@ class LiveTable:
             table.add_column(name, justify="right", no_wrap=True)
         for flow in self._runner.flows:
             seen = flow.view.summary()
-            state = flow.state.value if not seen.trouble or flow.ended else f"{flow.state.value}: {seen.trouble}"
-            state = flow.waits or state
+            state, detail = flow.status
             figures = {
                 "partitions": f"{seen.partitions:,}",
                 "tasks": f"{seen.copiers}",
                 "records/s": f"{seen.record_rate:,.0f}",
                 "MB/s": f"{seen.byte_rate / 1e6:,.1f}",
-                "lag": "?" if seen.lag < 0 else f"{seen.lag:,}",
-                "ETA": eta(seen),
+                "lag": "none" if state == "idle" else lag(seen),
+                "ETA": "" if flow.ended else eta(seen),
                 "copied": f"{seen.records:,}",
             }
             table.add_row(
                 flow.settings.name,
-                state if flow.reason is None else f"{state}: {flow.reason}",
+                state if detail is None else f"{state}: {detail}",
                 *(figures[name] for name in shown),
             )
         for idle in self._runner.idle:
@@ -106,9 +123,17 @@ class LiveTable:
         return table
 
 
+def lag(seen: Summary) -> str:
+    """The lag with its age, because it grows while nobody tells."""
+    if seen.lag < 0:
+        return "unknown"
+    more = f", {seen.unknown} partition{'s' if seen.unknown > 1 else ''} unknown" if seen.unknown else ""
+    return f"{seen.lag} ({seen.lag_age_s:.0f} s ago{more})"
+
+
 def eta(seen: Summary) -> str:
     """When the lag will be gone, in words."""
-    if seen.eta_s is None:
+    if seen.eta_s is None or seen.unknown:
         return "?"
     if seen.eta_s < 1:
         return "now" if seen.lag == 0 else "1 s"
@@ -120,14 +145,18 @@ def eta(seen: Summary) -> str:
 
 
 def _line(flow: Seat) -> str:
-    if flow.waits is not None:
-        return f"{flow.settings.name}: {flow.waits}"
+    state, detail = flow.status
+    name = flow.settings.name
+    if flow.absent:
+        return f"{name}: {state}"
     seen = flow.view.summary()
-    lag = "unknown" if seen.lag < 0 else f"{seen.lag}"
-    text = (
-        f"{flow.settings.name}: {flow.state.value}, {seen.partitions} partitions, {seen.records} records copied, "
-        f"{seen.record_rate:.0f} records/s, {seen.byte_rate / 1e6:.1f} MB/s, lag {lag}, ETA {eta(seen)}"
-    )
-    if seen.trouble and not flow.ended:
-        text += f", trouble: {seen.trouble}"
-    return text if flow.reason is None else f"{text}: {flow.reason}"
+    copied = f"{seen.partitions} partitions, {seen.records} records copied"
+    if state == "idle":
+        return f"{name}: {state}: {detail}, {copied}"
+    if state != "running":
+        # What keeps or ended it counts most.
+        why = f": {detail}" if detail else ""
+        return f"{name}: {state}{why}, {copied}, lag {lag(seen)}"
+    rates = f"{seen.record_rate:.0f} records/s, {seen.byte_rate / 1e6:.1f} MB/s"
+    trouble = f", trouble: {detail}" if detail else ""
+    return f"{name}: {state}, {copied}, {rates}, lag {lag(seen)}, ETA {eta(seen)}{trouble}"

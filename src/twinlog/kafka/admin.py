@@ -6,24 +6,27 @@ Each call raises ClusterError when the cluster does not answer and RefusedError 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.configs import describe_configs
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
+from twinlog.metrics.progress import Reach
 from twinlog.settings import ClientSettings
 from twinlog.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.types import TopicName, TopicPartition
 
 T = TypeVar("T")
 
+CONTACT_S = 1.0
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
 
@@ -57,6 +60,21 @@ class ClusterAdmin:
 
     def connect(self, timeout_s: float = 5.0) -> None:
         self.call(self.client.connect, timeout_s)
+
+    def keep_in_contact(self) -> None:
+        """From now on ask something every `CONTACT_S` seconds while nobody else does, so that `reach` is the truth."""
+        self._loop.call_threadsafe(lambda: self._loop.spawn(self._keep_in_contact))
+
+    async def _keep_in_contact(self) -> None:
+        while True:
+            await self._loop.sleep(CONTACT_S)
+            if self.client.connected and self.client.contact.heard_s >= CONTACT_S:
+                with suppress(TwinlogError):
+                    await self.client.refresh([])
+
+    def reach(self) -> Reach:
+        """Whether the cluster answers now, without asking it."""
+        return self.client.contact.reach()
 
     def close(self) -> None:
         self._closed = True

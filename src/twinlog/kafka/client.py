@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
@@ -20,12 +20,13 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import faults
 from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.connections import Connections
+from twinlog.kafka.contact import Contact
 from twinlog.kafka.faults import Code
 from twinlog.kafka.frame_memory import FrameMemory
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.produce import Appended, ProduceAnswer, RawProduce
-from twinlog.kafka.reach import unreachable
+from twinlog.kafka.reach import reason, unreachable
 from twinlog.kafka.security import connection_options, principal
 from twinlog.kafka.versions import FETCH_VERSION, incompatible
 from twinlog.settings import ClientSettings
@@ -58,6 +59,7 @@ class ClusterClient:
     fetch_version: int = field(init=False, default=FETCH_VERSION)
     round_trip_s: float = field(init=False, default=float("inf"))
     """The shortest time that a question for metadata took: how far away the cluster is, and that at most."""
+    contact: Contact = field(init=False)
 
     def __post_init__(self) -> None:
         options = connection_options(self.settings)
@@ -66,6 +68,7 @@ class ClusterClient:
         self._control = Connections(self.loop.net, self.settings, **limits, **options)
         self._data = Connections(self.loop.net, self.settings, **limits, **options)
         self._data.share_metadata(self._control)
+        self.contact = Contact(self._why_unreachable)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
         """Append nothing and `change` nothing while `allowed()` is false, whatever waits already to be sent."""
@@ -76,9 +79,11 @@ class ClusterClient:
         """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
         self._control._auth_failures.clear()
         self._control.failures.clear()
+        asked = self.contact.asked(None, timeout_s)
         try:
             await self._control.bootstrap_async(timeout_s * 1000)
         except KafkaError as error:
+            self.contact.failed(asked)
             refusal = next(iter(self._control._auth_failures.values()), None)
             if refusal is None and isinstance(error, KafkaTimeoutError):
                 settings = self.settings
@@ -87,6 +92,7 @@ class ClusterClient:
                 )
                 raise ClusterError(f"cluster {self.alias}: {why}") from error
             raise faults.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
+        self.contact.answered(asked)
         versions = self._control.broker_version_data.api_versions
         unfit = incompatible(versions)
         if unfit is not None:
@@ -132,11 +138,12 @@ class ClusterClient:
                 return await self._send(self._control, request, None, request_s)
             except RefusedError:
                 raise
-            except ClusterError:
+            except ClusterError as error:
                 pause_s = backoff.failed()
                 if self._control.cut_off:
                     self._control.rebootstrap()
-                    raise
+                    why = self._why_unreachable()
+                    raise ClusterError(f"cluster {self.alias}: no broker can be reached: {why}") from error
                 if self._control.closed or not tries_left or time.monotonic() + pause_s >= give_up_at:
                     raise
             await self.loop.sleep(pause_s)
@@ -175,10 +182,35 @@ class ClusterClient:
 
     async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
+        asked = self.contact.asked(node, getattr(request, "max_wait_ms", 0) / 1000)
         try:
-            return await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+            answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+            self.contact.answered(asked, data=manager is self._data)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            raise faults.from_kafka(error, self.alias, principal(self.settings)) from error
+            fault = faults.from_kafka(error, self.alias, principal(self.settings))
+            if isinstance(fault, RefusedError):
+                self.contact.answered(asked)
+            else:
+                self.contact.failed(asked)
+            if isinstance(error, NodeNotReadyError):
+                # The library says no more than the broker's number.
+                which = "no broker can" if node is None else f"broker {node} cannot"
+                fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
+            raise fault from error
+        finally:
+            self.contact.dropped(asked)
+        return answer
+
+    def _why_unreachable(self) -> str:
+        """What became of the last connections, for people."""
+        failures = {**self._data.failures, **self._control.failures}
+        protocol = self.settings.security_protocol
+        told = []
+        for address, error in sorted(failures.items()):
+            # Of a broker that answered before, nobody asks for which protocol it listens.
+            broke = self.connected and "disconnected" in str(error)
+            told.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
+        return "; ".join(told) or "no answer"
 
     async def produce(
         self,

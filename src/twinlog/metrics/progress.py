@@ -1,13 +1,15 @@
-"""Progress reports: what every task says about once a second, wherever it runs, into a topic on the target.
+"""Progress reports: what every task says about once a second, wherever it runs.
 
-Metrics, status and the live table all read this one topic. Its name begins with `mm2` and ends with `internal`, so that
-neither twinlog nor MirrorMaker 2 mirrors it.
+The driver hears them on the line to its copiers, so that it also knows of a target that takes nothing. Everybody else
+finds them in a topic on the target. Its name begins with `mm2` and ends with `internal`, so that neither twinlog nor
+MirrorMaker 2 mirrors it.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlog.types import Alias
@@ -16,6 +18,26 @@ from twinlog.types import Alias
 def progress_topic(source: Alias) -> str:
     """The topic of reports about flows from `source`, on their target."""
     return f"mm2-twinlog-progress.{source}.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whether a cluster answers, in seconds up to the moment of the report.
+
+    `heard_s` is since a broker answered (-1: none ever did), `out_s` for how long none did that was asked (-1: they
+    answer), `why` what is known of the reason.
+    """
+
+    heard_s: float = -1.0
+    out_s: float = -1.0
+    why: str | None = None
+
+    @property
+    def out(self) -> bool:
+        return self.out_s >= 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"heard_s": round(self.heard_s, 3), "out_s": round(self.out_s, 3), "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +64,35 @@ class PartitionProgress:
         """Source offsets still to be copied, -1 while the end is unknown."""
         return -1 if self.end < 0 else max(0, self.end - self.source_offset)
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "source_offset": self.source_offset,
+            "target_offset": self.target_offset,
+            "end": self.end,
+            "records": self.records,
+            "bytes": self.bytes,
+            "latency_ms": self.latency_ms,
+            "trouble": self.trouble,
+        }
+
+    def followed_by(self, later: PartitionProgress) -> PartitionProgress:
+        """What this and a later report of the same partition say together."""
+        return replace(
+            later,
+            records=self.records + later.records,
+            bytes=self.bytes + later.bytes,
+            latency_ms=max(self.latency_ms, later.latency_ms),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1)."""
+    """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1).
+
+    `age_s` is how old the oldest `end` of its partitions is; `source` and `target` say whether the clusters answer it.
+    """
 
     flow: str
     copier: str
@@ -55,18 +102,74 @@ class Report:
     busy: float
     partitions: tuple[PartitionProgress, ...] = ()
     events: tuple[tuple[str, str], ...] = field(default=())
+    age_s: float = 0.0
+    source: Reach = field(default_factory=Reach)
+    target: Reach = field(default_factory=Reach)
 
     def encode(self) -> bytes:
         """The report as the value of a record: one JSON object."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return _compact(self.as_json()).encode()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "copier": self.copier,
+            "lease": self.lease,
+            "at_ms": self.at_ms,
+            "seconds": round(self.seconds, 3),
+            "busy": round(self.busy, 3),
+            "age_s": round(self.age_s, 3),
+            "source": self.source.as_json(),
+            "target": self.target.as_json(),
+            "partitions": [part.as_json() for part in self.partitions],
+            "events": [list(event) for event in self.events],
+        }
 
     @classmethod
     def decode(cls, value: bytes) -> Report | None:
         """A report from a record's value; None when it is none."""
         try:
-            fields: dict[str, Any] = json.loads(value)
+            return cls.from_json(json.loads(value))
+        except ValueError:
+            return None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Report | None:
+        """A report from what `as_json` made; None when it is none."""
+        try:
+            fields = dict(value)
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))
             events = tuple((str(kind), str(text)) for kind, text in fields.pop("events"))
-            return cls(partitions=parts, events=events, **fields)
+            source, target = (Reach(**fields.pop(side, {})) for side in ("source", "target"))
+            return cls(partitions=parts, events=events, source=source, target=target, **fields)
         except (ValueError, TypeError, KeyError):
             return None
+
+
+def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
+    """The same report as several, of at most so many bytes as far as whole partitions and events allow.
+
+    The first has the events that fit; each has a partition or an event at least, if there is any.
+    """
+    head = replace(report, partitions=(), events=())
+    room = most_bytes - len(head.encode())
+    parts: list[PartitionProgress] = []
+    events: list[tuple[str, str]] = []
+    size = 0
+    for one in (*report.events, *report.partitions):
+        part = one if isinstance(one, PartitionProgress) else None
+        bytes_ = len(_compact(one if part is None else part.as_json())) + 1
+        if size and size + bytes_ > room:
+            yield replace(head, partitions=tuple(parts), events=tuple(events))
+            parts, events, size = [], [], 0
+        if part is None:
+            assert isinstance(one, tuple)
+            events.append(one)
+        else:
+            parts.append(part)
+        size += bytes_
+    yield replace(head, partitions=tuple(parts), events=tuple(events))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

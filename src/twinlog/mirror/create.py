@@ -62,4 +62,5 @@ def _say(flow: str, again: Sequence[_Humbler], refused: Mapping[TopicName, Refus
     for one in again:
         topics[one.what, one.instead, refused[one.topic.name].text].append(one.topic.name)
     for (what, instead, why), names in topics.items():
-        log.warning("%s: the target refuses %s of %s (%s); %s", flow, what, listed(names), why, instead)
+        said = f"the target refuses {what} of {listed(names)} ({why}); {instead}"
+        log.warning("%s: %s", flow, said, extra={"of": names})

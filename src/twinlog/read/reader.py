@@ -127,6 +127,14 @@ class SourceReader:
             poll.changed.add(partition)
             poll.wake.set()
 
+    def heard_at(self, partition: TopicPartition) -> float | None:
+        """When the broker that a partition is asked of answered last (monotonic seconds), None if it never did.
+
+        It answers all the time, for partitions without news too.
+        """
+        node = self._nearest.node(partition)
+        return None if node is None else self._client.contact.data_at(node)
+
     def refresh(self) -> None:
         """Ask for leaders again, soon."""
         self._stale.set()

@@ -70,7 +70,9 @@ class SupervisedEngine:
         """Start none any more; one that is just starting is ended. One that runs goes on until `stop`."""
         with self._lock:
             self._closing.set()
-            starting = self._starting
+            starting, running = self._starting, self._engine
+        if running is not None:
+            running.expect_end()
         if starting is not None:
             starting.interrupt()
 

@@ -6,12 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.topic_reader import TopicReader
-from twinlog.metrics.progress import Report, progress_topic
+from twinlog.metrics.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
@@ -23,6 +23,7 @@ from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.load import Load
 from twinlog.run.mirrored import MirroredTopics
+from twinlog.run.outage import Outage, OutageWatch
 from twinlog.run.upkeep import (
     begin_bounding,
     begin_following_groups,
@@ -35,12 +36,16 @@ from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.limits import LIMIT_EVENT
 from twinlog.task.wire import VALID_S
-from twinlog.types import TopicName, TopicPartition
+from twinlog.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-SAY_AGAIN_S = 10.0
+SAY_AGAIN_S = 60.0
+WATCH_S = 0.5
+SAY_AFTER_S = 2.0
+"""An outage is said once it has lasted so long; a leader that moves is none."""
+
 TICK_S = 0.1
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
@@ -87,7 +92,7 @@ class FlowRunner:
         self._grows = tasks is not None
         self._tasks = self._slots if tasks is None else max(1, min(tasks, self._slots))
         self._until = until_caught_up
-        self._ends: dict[TopicPartition, int] | None = None
+        self._catching_up = False
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
         for cluster in (self._source, self._target):
@@ -103,7 +108,13 @@ class FlowRunner:
             self._copier_event,
             ids=self._ids if settings.exactly_once == "enabled" else None,
             proven_s=proven_s,
+            reported=self._reported,
+            gone=self.view.gone,
         )
+        self._proven_s = proven_s
+        self.outage: Outage | None = None
+        """Why nothing is copied at the moment."""
+        self._outages = OutageWatch(self.view)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
         back = (settings.target, settings.source)
@@ -113,13 +124,14 @@ class FlowRunner:
         self._hungry = False
         self._stopping = threading.Event()
         self._replan = threading.Event()
-        self._jobs = Jobs(settings.name, self.view.note)
+        self._jobs = Jobs(settings.name, self.view.note, lambda: self.outage is not None)
         self._keeps_settings: Job | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
-        self._reports = threading.Thread(target=self._read_reports, name=f"reports {settings.name}", daemon=True)
+        self._watch = threading.Thread(target=self._watch_outages, name=f"outages {settings.name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        self._watch.start()
 
     def use_slots(self, slots: int) -> None:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
@@ -146,6 +158,21 @@ class FlowRunner:
         self._stopping.set()
         self.ready.set()
         self._wake()
+
+    @property
+    def status(self) -> tuple[str, str | None]:
+        """What the flow does in a word, and what keeps it: it runs only once a copier has reported."""
+        if self.ended:
+            return self.state.value, self.reason
+        outage = self.outage
+        if outage is not None:
+            return "waiting", str(outage)
+        trouble = self.view.summary().trouble
+        if self.state is State.STARTING or (self.view.planned() and not self.view.holders()):
+            return State.STARTING.value, trouble
+        if not self.view.planned():
+            return "idle", trouble or f"no topic of {self.settings.source} is mirrored"
+        return State.RUNNING.value, trouble
 
     @property
     def ended(self) -> bool:
@@ -186,6 +213,8 @@ class FlowRunner:
 
     def _run(self) -> None:
         try:
+            for cluster in (self._source, self._target):
+                cluster.keep_in_contact()
             if not self._insist(self._target.connect, "connect"):
                 return
             begin_heartbeats(self._jobs, self.settings, self._target)
@@ -198,7 +227,6 @@ class FlowRunner:
                 and self._insist(self._refresh, "plan")
             ):
                 return
-            self._reports.start()
             if self._until and not self._insist(self._note_ends, "read the ends"):
                 return
             self.state = State.RUNNING
@@ -223,16 +251,16 @@ class FlowRunner:
 
     def _insist(self, step: Callable[[], None], what: str) -> bool:
         """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
-        said = 0.0
+        say_at = time.monotonic() + SAY_AFTER_S
         while not self._stopping.is_set():
             try:
                 step()
             except RefusedError:
                 raise
             except ClusterError as error:
-                if time.monotonic() - said > SAY_AGAIN_S:
+                if self.outage is None and time.monotonic() > say_at:
                     log.warning("%s: cannot %s yet, trying again: %s", self.settings.name, what, error)
-                    said = time.monotonic()
+                    say_at = time.monotonic() + SAY_AGAIN_S
                 self.view.note(what, str(error))
                 self._stopping.wait(RETRY_S)
             else:
@@ -253,7 +281,7 @@ class FlowRunner:
         calm_since = look_at = time.monotonic()
         while not self._stopping.wait(TICK_S):
             now = time.monotonic()
-            if self._ends is not None and self.view.reached(self._ends):
+            if self._catching_up and self.view.reached:
                 log.info("%s: caught up", self.settings.name)
                 self._end(State.DONE)
                 return
@@ -300,7 +328,7 @@ class FlowRunner:
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
-            self.view.plan(remote.keys())
+            self.view.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
             self._load.keep(remote.keys())
             self._plan()
 
@@ -324,7 +352,8 @@ class FlowRunner:
     def _note_ends(self) -> None:
         self._topics.require_all()
         committed = self.settings.consumer.isolation_level == "read_committed"
-        self._ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
+        self.view.wait_for(self._source.offsets(self._remote, latest=True, read_committed=committed))
+        self._catching_up = True
 
     # Called by leases, on their threads.
 
@@ -360,22 +389,38 @@ class FlowRunner:
         if kind == LIMIT_EVENT and self._keeps_settings is not None:
             self._keeps_settings.hurry()
 
-    # The reports' thread.
+    def _reported(self, report: Report) -> None:
+        self.view.take(report)
+        self._load.take(report)
 
-    def _read_reports(self) -> None:
-        reports = TopicReader(self._target, TopicName(progress_topic(self.settings.source)), from_end=True)
-        while not self._stopping.is_set():
-            try:
-                for _, record in reports.read(wait_ms=500):
-                    report = Report.decode(record.value or b"")
-                    if report is not None and report.flow == self.settings.name:
-                        self.view.take(report)
-                        self._load.take(report)
-                self.view.note("read what copiers report", None)
-            except RefusedError as error:
-                self.fail(str(error))
-            except TwinlogError as error:
-                if self._stopping.is_set():
-                    return
-                self.view.note("read what copiers report", str(error))
-                self._stopping.wait(RETRY_S)
+    # What keeps it.
+
+    def _watch_outages(self) -> None:
+        """Notice when nothing can be copied and when something can be again, and say so once."""
+        said: Outage | None = None
+        while not self._stopping.wait(WATCH_S):
+            outage = self._outages.look(self._source.reach(), self._target.reach(), proven=self._proven_s() > 0)
+            over, self.outage = self.outage if outage is None else None, outage
+            if over is not None:
+                self._jobs.hurry()
+            if said is not None and (outage is None or outage.what != said.what):
+                log.info("%s: %s", self.settings.name, self._over(said))
+                said = None
+            if outage is not None and said is None and time.time() - outage.since >= SAY_AFTER_S:
+                said = outage
+                log.warning("%s: waiting: %s", self.settings.name, self._named(outage).news)
+
+    def _named(self, outage: Outage) -> Outage:
+        """An outage in words that are the same for each flow that it concerns."""
+        if outage.cluster is None:
+            return outage
+        return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))
+
+    def _over(self, outage: Outage) -> str:
+        lasted_s = time.time() - outage.since
+        if outage.cluster is None:
+            return f"goes on after {lasted_s:.0f} s: {outage.what}"
+        return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"
+
+    def _cluster(self, side: str) -> str:
+        return f"cluster {self.settings.source if side == 'source' else self.settings.target}"

@@ -21,7 +21,11 @@ RETRY_S = (0.5, 30.0)
 REFUSED_S = 10.0
 """The wait after a refusal: a permission may be granted while the flow runs."""
 
-SAY_AGAIN_S = 60.0
+SAY_AFTER_S = 3.0
+"""A fault that passes sooner is not said."""
+
+SAY_AGAIN_S = (60.0, 600.0)
+"""First and longest wait before what lasts is said again; it doubles in between."""
 
 
 Step = Callable[[], str | None] | Callable[[], None]
@@ -30,8 +34,9 @@ Step = Callable[[], str | None] | Callable[[], None]
 class Job:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
-    `what` completes "cannot ..." in messages, `way_out` says what the operator may do. A step raises TwinlogError, or
-    returns what it could not do for some groups or topics while it did the rest. A step that takes long is followed by
+    `what` completes "cannot ..." in messages, `way_out` says what the operator may do about a refusal. A step raises
+    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Of faults that pass
+    nothing is said while `excused()`: the reason was said already, for all jobs. A step that takes long is followed by
     a rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
     when it is stopped.
     """
@@ -46,6 +51,7 @@ class Job:
         way_out: str = "",
         once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
+        excused: Callable[[], bool] = lambda: False,
     ) -> None:
         self.what = what
         self.trouble: str | None = None
@@ -56,7 +62,12 @@ class Job:
         self._way_out = way_out
         self.once_more = once_more
         self._note = note
-        self._said: dict[str, float] = {}
+        self._excused = excused
+        self._said: set[str] = set()
+        self._said_fault = False
+        self._failing_since: float | None = None
+        self._say_at = 0.0
+        self._say_again_s = SAY_AGAIN_S[0]
         self._wait_s = RETRY_S[0]
         self._stopping = False
         self._wake = threading.Event()
@@ -65,8 +76,11 @@ class Job:
     def start(self) -> None:
         self._thread.start()
 
-    def hurry(self) -> None:
-        """Take the next turn now."""
+    def hurry(self, *, afresh: bool = False) -> None:
+        """Take the next turn now; `afresh` as if none had failed before."""
+        if afresh:
+            self._wait_s = RETRY_S[0]
+            self._failing_since = None
         self._wake.set()
 
     def ask_to_stop(self) -> None:
@@ -105,34 +119,46 @@ class Job:
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]
+        self._failing_since = None
+        self._say_again_s = SAY_AGAIN_S[0]
         if trouble is not None:
-            self._say(trouble, logging.WARNING, again=False)
+            self._refused(trouble, logging.WARNING)
             self._told(trouble)
         elif self.trouble is not None:
-            log.info("%s: can %s again", self._flow, self.what)
+            if self._said or self._said_fault:
+                log.info("%s: can %s again", self._flow, self.what)
             self._told(None)
             self._said.clear()
+            self._said_fault = False
         return self._interval_s
 
     def _failed(self, text: str, *, refused: bool) -> float:
         if self._stopping:
             return 0.0
-        self._say(text, logging.ERROR if refused else logging.WARNING, again=not refused)
         self._told(text)
         if refused:
+            self._refused(text, logging.ERROR)
             return max(REFUSED_S, self._interval_s)
+        self._faulty(text)
         wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1])
         return wait_s
 
-    def _say(self, text: str, level: int, *, again: bool) -> None:
-        """Say what is wrong once; with `again` from time to time, because it may pass."""
-        if self._stopping:
-            return
-        now = time.monotonic()
-        if text not in self._said or (again and now - self._said[text] > SAY_AGAIN_S):
-            self._said[text] = now
+    def _refused(self, text: str, level: int) -> None:
+        """Say once what is refused, and what may be done about it."""
+        if not self._stopping and text not in self._said:
+            self._said.add(text)
             way_out = f"; {self._way_out}" if self._way_out else ""
             log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
+
+    def _faulty(self, text: str) -> None:
+        """Say what lasts, and more and more seldom when it goes on."""
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if self._excused() or now - self._failing_since < SAY_AFTER_S or (self._said_fault and now < self._say_at):
+            return
+        log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
+        self._said_fault = True
+        self._say_at, self._say_again_s = now + self._say_again_s, min(2 * self._say_again_s, SAY_AGAIN_S[1])
 
     def _told(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -140,10 +166,19 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one flow. `note` hears of each job's trouble, and with None that it is over."""
+    """The jobs of one flow.
 
-    def __init__(self, flow: str, note: Callable[[str, str | None], None] = lambda what, trouble: None) -> None:
+    `note` hears of each job's trouble, and with None that it is over; `excused` is as in `Job`.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        note: Callable[[str, str | None], None] = lambda what, trouble: None,
+        excused: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._flow = flow
+        self._excused = excused
         self._note = note
         self._jobs: list[Job] = []
         self._stopped = False
@@ -156,10 +191,26 @@ class Jobs:
         with self._lock:
             if interval_s is None or self._stopped:
                 return None
-            job = Job(self._flow, what, step, interval_s, way_out=way_out, once_more=once_more, note=self._note)
+            job = Job(
+                self._flow,
+                what,
+                step,
+                interval_s,
+                way_out=way_out,
+                once_more=once_more,
+                note=self._note,
+                excused=self._excused,
+            )
             self._jobs.append(job)
             job.start()
             return job
+
+    def hurry(self) -> None:
+        """Have the jobs that failed try again now: what was in their way is over."""
+        with self._lock:
+            for job in self._jobs:
+                if job.trouble is not None:
+                    job.hurry(afresh=True)
 
     def stop(self, timeout_s: float) -> None:
         """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import TwinlogError
+from twinlog.metrics.progress import Report
 from twinlog.plan.assignment import Slots
 from twinlog.run.fencing import TransactionalIds
 from twinlog.run.session import Session
@@ -41,6 +42,7 @@ class Leases:
     `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
     `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
     `proven_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
+    `reported(report)` hears what copiers did, `gone(name)` that one has ended.
     """
 
     def __init__(
@@ -51,8 +53,12 @@ class Leases:
         event: Callable[[str, str], None],
         ids: TransactionalIds | None = None,
         proven_s: Callable[[], float] = lambda: VALID_S,
+        reported: Callable[[Report], None] = lambda report: None,
+        gone: Callable[[str], None] = lambda copier: None,
     ) -> None:
         self.flow = flow
+        self._reported = reported
+        self._gone = gone
         self._proven_s = proven_s
         self._ids = ids
         self._grants = grants
@@ -159,6 +165,7 @@ class Leases:
         finally:
             session.close()
             line.close()
+            self._gone(name)
             # Before anybody can be given what it held.
             if self._ids is not None:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
@@ -187,6 +194,10 @@ class Leases:
                 self._forget(session, released)
                 self._settled |= released - {partition_from_json(part) for part in message["unsettled"]}
                 self._changed.notify_all()
+        elif kind == "report":
+            report = Report.from_json(message["report"])
+            if report is not None:
+                self._reported(report)
         elif kind == "failed":
             self._failed(message["kind"], message["text"])
         elif kind == "event":

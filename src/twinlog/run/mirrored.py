@@ -95,6 +95,10 @@ class MirroredTopics:
         self._target_topics = target
         self.partitions = remote
 
+    def is_heartbeats(self, topic: TopicName) -> bool:
+        """Whether a source topic holds heartbeats, which nobody asked for."""
+        return self._topology.policy.is_heartbeats(topic)
+
     def topic_id(self, topic: TopicName) -> str | None:
         """The id of a source topic; None before Kafka 2.8."""
         return self._topic_ids.get(topic)

@@ -59,7 +59,7 @@ class Seat:
         self._until = until_caught_up
         self._term = 0
         self._failure: str | None = None
-        self._nothing = FlowView()
+        self._view = FlowView()
         self._desk: Desk | None = None
         self._seated = False
         self._clearing: threading.Thread | None = None
@@ -97,6 +97,8 @@ class Seat:
         if election.standing is Standing.LEADING:
             self._term, self._desk = election.term, desk
             self.flow = self._build(election.proven_s)
+            self.flow.view.count_on(self._view)
+            self._view = self.flow.view
             desk.flows[self.settings.name] = self.flow.leases
             self._seated = True
             self.flow.start()
@@ -189,7 +191,8 @@ class Seat:
 
     @property
     def view(self) -> FlowView:
-        return self._nothing if self.flow is None else self.flow.view
+        """What this process copied, also before another one took over."""
+        return self._view
 
     @property
     def state(self) -> State:
@@ -198,8 +201,15 @@ class Seat:
         return State.STARTING if self.flow is None or self._emptying else self.flow.state
 
     @property
-    def reason(self) -> str | None:
-        return self._failure if self.flow is None else self.flow.reason
+    def status(self) -> tuple[str, str | None]:
+        """What the flow does in a word, and what keeps it or ended it."""
+        if self.flow is None and self._failure is None:
+            return self._election.text, None
+        if self._failure is not None:
+            return State.FAILED.value, self._failure
+        if self.flow is None or self._emptying:
+            return State.STARTING.value, None
+        return self.flow.status
 
     @property
     def ended(self) -> bool:
@@ -211,9 +221,9 @@ class Seat:
         return self._election.standing in (Standing.STANDBY, Standing.WAITING)
 
     @property
-    def waits(self) -> str | None:
-        """Why nothing runs here yet, None when something does or did."""
-        return self._election.text if self.flow is None and self._failure is None else None
+    def absent(self) -> bool:
+        """Whether nothing runs here yet; `status` says why."""
+        return self.flow is None and self._failure is None
 
 
 class IdleSeat:

@@ -30,6 +30,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.spark.complaints import Complaints
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +50,6 @@ _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
 _GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
-_DEEP = ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
 
 
 class Jvm:
@@ -62,6 +61,11 @@ class Jvm:
         self._added: list[str] = []
         self._lock = threading.Lock()
         self._ending = threading.Event()
+        self._ends = False
+
+    def expect_end(self) -> None:
+        """What it says from now on is about its end."""
+        self._ends = True
 
     def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
         """Start it and make it pyspark's; it writes into `folder` how it is reached, and has these environment
@@ -202,6 +206,7 @@ class Jvm:
 
     def interrupt(self) -> None:
         """Kill it, without waiting; who just asks it something gets an EngineLostError."""
+        self.expect_end()
         with self._lock:
             self._ending.set()
             if self._process is not None:
@@ -209,6 +214,7 @@ class Jvm:
 
     def end(self, timeout_s: float) -> None:
         """Let it end, or kill it when that takes longer; afterwards pyspark knows nothing of it. May be repeated."""
+        self.expect_end()
         with self._lock:
             self._ending.set()
             process = self._process
@@ -249,11 +255,12 @@ class Jvm:
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         """Its complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
+        complaints = Complaints()
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
-            if line and not line.startswith(_NOISE):
-                deep = self._ending.is_set() or line.startswith(_DEEP)
-                log.log(logging.DEBUG if deep else logging.WARNING, "spark: %s", line)
+            level = complaints.level(line)
+            if level is not None:
+                log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
         stream.close()
 
 

@@ -203,6 +203,10 @@ class SparkEngine:
         with self._jvm.asked():
             return LeaseQuery(session, self._jvm, name, flows, address, self._scratch.path)
 
+    def expect_end(self) -> None:
+        """Spark is about to stop: of what it says from now on nobody needs to hear."""
+        self._jvm.expect_end()
+
     def interrupt(self) -> None:
         """Kill the JVM, whatever it does: who asks it something gets an EngineLostError. `stop` is still needed."""
         self._jvm.interrupt()
@@ -210,6 +214,7 @@ class SparkEngine:
     def stop(self, timeout_s: float) -> None:
         """Stop Spark, or what is left of it; its JVM is killed when it takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
+        self.expect_end()
         session, self._session = self._session, None
         if session is not None and not self.local and self._jvm.alive:
             stopping = threading.Thread(target=_stop_quietly, args=(session,), daemon=True)

@@ -43,6 +43,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
+UNHEARD_S = 5.0
+"""A source broker that is not heard for so long is named as what keeps its partitions."""
+
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
 
@@ -339,7 +342,28 @@ class Copier:
     def trouble(self, part: PartitionCopy) -> str | None:
         """What keeps a partition from going on, None when nothing does."""
         transaction = None if self.transactions is None else self.transactions.trouble
-        return part.trouble or transaction or self._reader.trouble
+        return part.trouble or transaction or self._unheard(part)
+
+    def _unheard(self, part: PartitionCopy) -> str | None:
+        if part.paused or part.held_back:
+            return None
+        heard_at = self.heard_at(part)
+        if heard_at is not None and time.monotonic() - heard_at < UNHEARD_S:
+            return None
+        leader = self.source.leader(part.source)
+        if leader is None:
+            return "source: no leader is known"
+        return None if heard_at is None else f"source: no answer from broker {leader.node}"
+
+    def heard_at(self, part: PartitionCopy) -> float | None:
+        """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
+        if part.heard_at is None or part.paused or part.held_back:
+            return part.heard_at
+        return max(part.heard_at, self._reader.heard_at(part.source) or part.heard_at)
+
+    def tell(self, kind: str, text: str) -> None:
+        """Something that an operator should see."""
+        self._listener.event(kind, text)
 
     def stop(self) -> None:
         """Stop at once: nothing more is sent. What is in flight counts as unknown."""

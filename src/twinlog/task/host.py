@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Any
 from twinlog.errors import DriverLostError, TwinlogError
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.transactions import ProducerEpoch
+from twinlog.metrics.progress import Report
 from twinlog.settings import FlowSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant, partition_from_json
@@ -63,7 +65,7 @@ class CopierHost:
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
         self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed, self._borrow)
-        self.reporter = Reporter(self._copier, self.name, lambda error: self._failed(None, error))
+        self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
         self._thread.start()
 
@@ -119,6 +121,7 @@ class CopierHost:
     async def _main(self) -> None:
         self._send({"type": "hello", "flow": self._ticket.settings.name, "copier": self.name})
         self._loop.start(self._beat)
+        self._loop.start(self.reporter.run)
         started = self._loop.spawn(self._start)
         while True:
             await self._loop.readable(self._line)
@@ -131,7 +134,7 @@ class CopierHost:
         except TwinlogError as error:
             self._failed(None, error)
             raise
-        self._loop.start(self.reporter.run)
+        self._loop.start(self.reporter.keep_publishing)
 
     def _allowed(self) -> bool:
         return time.monotonic() < self._valid_until
@@ -186,7 +189,7 @@ class CopierHost:
             # What is open must be aborted before anybody else copies this; the driver does that for a lost copier.
             self._line.shut()
             return
-        await self.reporter.publish()
+        await self.reporter.flush()
         self._send(
             {
                 "type": "released",
@@ -216,6 +219,15 @@ class CopierHost:
             self._over.set()
         self._stopping = True
         self._send({"type": "bye"})
+
+    def _report(self, report: Report) -> bool:
+        """Tell the driver what was done; False while it does not read, so that nothing here waits for that."""
+        writable = select.poll()
+        writable.register(self._line, select.POLLOUT)
+        if not writable.poll(0):
+            return False
+        self._send({"type": "report", "report": report.as_json()})
+        return True
 
     def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
         where = None if partition is None else list(partition)

@@ -69,6 +69,8 @@ class PartitionCopy:
         self.foreign = 0
         self.high_watermark = -1
         self.end = -1
+        self.heard_at: float | None = None
+        """When the source last said where it ends (monotonic seconds)."""
         self.paused = False
         self.left = False
         self.failed = False
@@ -160,8 +162,10 @@ class PartitionCopy:
         if fetched.error or fetched.diverging_epoch >= 0:
             self._refused(fetched)
             return
-        self.trouble = None
+        if self.trouble is not None and not self.trouble.startswith("target"):
+            self.trouble = None
         self._refusals = 0
+        self.heard_at = time.monotonic()
         self.high_watermark = fetched.high_watermark
         committed = self.rules.read_committed and fetched.last_stable_offset >= 0
         self.end = fetched.last_stable_offset if committed else fetched.high_watermark

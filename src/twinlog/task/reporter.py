@@ -1,14 +1,16 @@
-"""Says once a second what a copier did, into the progress topic."""
+"""Says once a second what a copier did: to its driver on the line, and to everybody in the progress topic."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka import faults
-from twinlog.metrics.progress import PartitionProgress, Report, progress_topic
+from twinlog.kafka.faults import Code
+from twinlog.metrics.progress import PartitionProgress, Report, in_pieces, progress_topic
+from twinlog.read.codecs import LZ4
 from twinlog.task.account import Account
 from twinlog.task.copier import Copier
 from twinlog.task.partition import PartitionCopy
@@ -17,35 +19,63 @@ from twinlog.write.keyed import own_batch, record_body
 
 INTERVAL_S = 1.0
 POLL_S = 0.05
-FULL_EVERY = 10
-"""Every so many reports name all partitions; the others only those that moved or are in trouble."""
+FULL_EVERY_S = 60.0
+"""So often the topic is told of all partitions; in between of those that moved or are in trouble."""
 
-MAX_PARTITIONS = 2_000
-"""Per record, so that a report stays below the default `max.message.bytes`."""
+QUIET_S = 10.0
+"""So often it is told something at all."""
+
+OLD_S = 30.0
+"""Where the source ends is not known any more when it was not confirmed for so long."""
+
+PIECE_BYTES = 500_000
+"""A record of the topic is no larger, and smaller still if the topic takes less; the default of brokers is 1 MB."""
+
+LAST_S = 1.0
+"""How long a copier that lets partitions go waits for the topic to take what it has to say of them."""
+
+MOST_EVENTS = 100
+
+State = tuple[int, int, str | None]
 
 
 class Reporter:
     """Reports for one copier; `lease` is the number of the lease that it works under.
 
-    `refused(error)` hears of a missing permission, once: without reports nobody knows what is copied.
+    `tell(report)` passes a report to the driver; False when that has to wait. `refused(error)` hears of a missing
+    permission, once: without reports nobody else knows what is copied.
     """
 
-    def __init__(self, copier: Copier, name: str, refused: Callable[[RefusedError], None] = lambda error: None) -> None:
+    def __init__(
+        self,
+        copier: Copier,
+        name: str,
+        tell: Callable[[Report], bool] = lambda report: True,
+        refused: Callable[[RefusedError], None] = lambda error: None,
+    ) -> None:
         self.lease = 0
         self.records = 0
         self.bytes = 0
         self._asked = (0, 0)
         self._copier = copier
         self._name = name
+        self._tell = tell
         self._refused = refused
-        self._said = False
+        self._said: set[str] = set()
         self._moved = False
         self._topic = TopicName(progress_topic(copier.settings.source))
+        self._piece_bytes = PIECE_BYTES
         self._events: list[tuple[str, str]] = []
-        self._last: dict[TopicPartition, tuple[int, int, str | None]] = {}
-        self._at = time.monotonic()
-        self._cpu = time.thread_time()
-        self._count = 0
+        self._known: dict[TopicPartition, PartitionCopy] = {}
+        self._states: dict[TopicPartition, State] = {}
+        self._line: dict[TopicPartition, PartitionProgress] = {}
+        self._rest: dict[TopicPartition, PartitionProgress] = {}
+        self._publishing = copier.loop.lock()
+        self._full_at = self._quiet_at = 0.0
+        self._due = copier.loop.signal()
+        self._line_at = self._topic_at = time.monotonic()
+        self._cpu_at, self._cpu = self._line_at, time.thread_time()
+        self._busy = self._age_s = 0.0
 
     @property
     def partitions(self) -> int:
@@ -61,106 +91,180 @@ class Reporter:
     def event(self, kind: str, text: str) -> None:
         """Something an operator should see, said with the next report."""
         self._events.append((kind, text))
+        del self._events[:-MOST_EVENTS]
 
     async def run(self) -> None:
-        """Report every second, and at once when the last partition has caught up."""
+        """Tell the driver every second, and at once when the last partition has caught up."""
         behind = True
         while not self._copier.stopped:
-            await self._copier.loop.sleep(POLL_S)
             parts = self._copier.partitions.values()
+            await self._copier.loop.sleep(POLL_S * (1 + len(parts) // 2000))
             was_behind, behind = behind, any(part.lag for part in parts)
-            if time.monotonic() - self._at >= INTERVAL_S or (was_behind and not behind):
-                await self.publish()
+            if time.monotonic() - self._line_at >= INTERVAL_S or (was_behind and not behind):
+                self.tell()
+                self._due.set()
+
+    async def keep_publishing(self) -> None:
+        """Publish whenever the driver was told, as soon as the target takes it."""
+        while not self._copier.stopped:
+            await self._due.wait()
+            await self.publish()
+
+    def tell(self) -> None:
+        """Tell the driver now."""
+        self._gather()
+        now = time.monotonic()
+        report = self._report(self._line.values(), now - self._line_at)
+        if self._tell(report):
+            self._line.clear()
+            self._line_at = now
+
+    async def flush(self) -> None:
+        """Say what is left of partitions that were let go, to the topic only if it takes that soon."""
+        self.tell()
+        if self._copier.target.contact.reach().out:
+            return
+        done = self._copier.loop.signal()
+        self._copier.loop.spawn(self.publish).add_both(lambda _: done.set())
+        await done.wait(LAST_S)
 
     async def publish(self) -> None:
-        """Send one report now. What does not arrive is said by the next one."""
-        report = self._report()
-        if not report.partitions and not report.events:
-            return
-        try:
-            arrived = await self._send(report)
-        except TwinlogError:
-            arrived = False
-        if not arrived:
-            self._take_back(report)
+        """Append to the topic what was not said there yet. What does not arrive is said by the next report."""
+        async with self._publishing:
+            now = time.monotonic()
+            if now >= self._full_at:
+                for part in self._known.values():
+                    if part.source not in self._rest:
+                        self._rest[part.source] = _progress(part, self._state(part, now), Account())
+            if not self._rest and not self._events and now < self._quiet_at:
+                return
+            parts, self._rest = self._rest, {}
+            events, self._events = self._events, []
+            report = replace(self._report(parts.values(), now - self._topic_at), events=tuple(events))
+            try:
+                left = await self._send(report)
+            except TwinlogError:
+                left = list(in_pieces(report, self._piece_bytes))
+            for piece in left:
+                self._events[:0] = piece.events
+                for lost in piece.partitions:
+                    key = TopicPartition(TopicName(lost.topic), lost.partition)
+                    newer = self._rest.get(key)
+                    self._rest[key] = lost if newer is None else lost.followed_by(newer)
+            self._topic_at = now
+            if not left:
+                self._quiet_at = now + QUIET_S
+                self._full_at = now + FULL_EVERY_S if now >= self._full_at else self._full_at
 
-    async def _send(self, report: Report) -> bool:
-        """Append a report; False when the target did not take it. Raises ClusterError."""
+    async def _send(self, report: Report) -> list[Report]:
+        """Append a report in as many records as it needs; returns what the target did not take. Raises ClusterError."""
         target = self._copier.target
         topic = None if self._moved else target.topic(self._topic)
         if topic is None or topic.error or 0 not in topic.leaders:
             topic = (await target.refresh([self._topic])).get(self._topic)
         if topic is None or 0 not in topic.leaders:
-            return False
-        # Until an answer says otherwise.
-        self._moved = True
-        for start in range(0, max(1, len(report.partitions)), MAX_PARTITIONS):
-            piece = replace(
-                report,
-                partitions=report.partitions[start : start + MAX_PARTITIONS],
-                events=report.events if not start else (),
+            return [report]
+        waiting = list(in_pieces(report, self._piece_bytes))
+        while waiting:
+            piece = waiting[0]
+            # Until an answer says otherwise.
+            self._moved = True
+            batch = own_batch([(report.at_ms, record_body(self._name.encode(), piece.encode()))], LZ4)
+            try:
+                answers = await target.produce(topic.leaders[0].node, {self._topic: [(0, batch)]}, 5.0)
+            except TwinlogError:
+                return waiting
+            code = next((code for code, _ in answers.values() if code), 0)
+            self._moved = bool(code) and code not in _TOO_LARGE
+            if code in _TOO_LARGE:
+                waiting[:1] = self._smaller(piece, len(batch))
+            elif code:
+                self._lacks(code)
+                return waiting
+            else:
+                del waiting[0]
+        return []
+
+    def _smaller(self, piece: Report, size: int) -> list[Report]:
+        """A report that the topic does not take as a whole, in pieces; none when it has only one partition."""
+        if len(piece.partitions) + len(piece.events) > 1:
+            self._piece_bytes = max(1, min(self._piece_bytes, size) // 2)
+            return list(in_pieces(piece, self._piece_bytes))
+        if "size" not in self._said:
+            self._said.add("size")
+            self._copier.tell(
+                "progress",
+                f"{self._topic} does not take records of {size} bytes, so that it does not say all that is copied; "
+                "raise its max.message.bytes",
             )
-            batch = own_batch([(report.at_ms, record_body(self._name.encode(), piece.encode()))])
-            answers = await target.produce(topic.leaders[0].node, {self._topic: [(0, batch)]}, 5.0)
-            codes = [code for code, _ in answers.values() if code]
-            if not self._said and any(map(faults.refused, codes)):
-                self._said = True
-                self._refused(target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
-            if codes:
-                return False
-        self._moved = False
-        return True
+        return []
 
-    def _take_back(self, report: Report) -> None:
-        """The next report says everything that this one was to say."""
-        self._events[:0] = report.events
-        self._count = 0
-        for lost in report.partitions:
-            self.records -= lost.records
-            self.bytes -= lost.bytes
-            part = self._copier.partitions.get(TopicPartition(TopicName(lost.topic), lost.partition))
-            if part is not None:
-                part.account.records += lost.records
-                part.account.bytes += lost.bytes
-                part.account.latency_ms = max(part.account.latency_ms, lost.latency_ms)
+    def _lacks(self, code: int) -> None:
+        if faults.refused(code) and "refused" not in self._said:
+            self._said.add("refused")
+            self._refused(self._copier.target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
 
-    def _report(self) -> Report:
+    def _gather(self) -> None:
+        """Note what became of each partition since the last time, for the driver and for the topic."""
         now, cpu = time.monotonic(), time.thread_time()
-        seconds = max(now - self._at, 1e-9)
-        full = self._count % FULL_EVERY == 0
-        self._count += 1
-        parts = []
-        for part in self._copier.partitions.values():
-            state = (part.settled.next_source, part.end, self._copier.trouble(part))
-            if full or self._last.get(part.source) != state:
-                parts.append(self._progress(part))
-                self._last[part.source] = state
-        report = Report(
+        self._busy = min(1.0, (cpu - self._cpu) / max(now - self._cpu_at, 1e-9))
+        self._cpu_at, self._cpu = now, cpu
+        copied = self._copier.partitions
+        left = [part for key, part in self._known.items() if copied.get(key) is not part]
+        self._known = dict(copied)
+        self._age_s = 0.0
+        for part in (*left, *copied.values()):
+            state = self._state(part, now)
+            if state == self._states.get(part.source) and not part.account.records:
+                continue
+            self._states[part.source] = state
+            account, part.account = part.account, Account()
+            self.records += account.records
+            self.bytes += account.bytes
+            progress = _progress(part, state, account)
+            for waiting in (self._line, self._rest):
+                before = waiting.get(part.source)
+                waiting[part.source] = progress if before is None else before.followed_by(progress)
+        for part in left:
+            if part.source not in copied:
+                self._states.pop(part.source, None)
+
+    def _state(self, part: PartitionCopy, now: float) -> State:
+        """Where a partition is, where its source ends if that is known, and what keeps it."""
+        heard_at = self._copier.heard_at(part)
+        end = -1
+        if heard_at is not None and now - heard_at <= OLD_S:
+            end = part.end
+            self._age_s = max(self._age_s, now - heard_at)
+        return part.settled.next_source, end, self._copier.trouble(part)
+
+    def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
+        return Report(
             flow=self._copier.settings.name,
             copier=self._name,
             lease=self.lease,
             at_ms=int(time.time() * 1000),
-            seconds=seconds,
-            busy=min(1.0, (cpu - self._cpu) / seconds),
+            seconds=max(seconds, 1e-9),
+            busy=self._busy,
             partitions=tuple(parts),
-            events=tuple(self._events),
+            age_s=self._age_s,
+            source=self._copier.source.contact.reach(),
+            target=self._copier.target.contact.reach(),
         )
-        self._events.clear()
-        self._at, self._cpu = now, cpu
-        return report
 
-    def _progress(self, part: PartitionCopy) -> PartitionProgress:
-        account, part.account = part.account, Account()
-        self.records += account.records
-        self.bytes += account.bytes
-        return PartitionProgress(
-            topic=part.source.topic,
-            partition=part.source.partition,
-            source_offset=part.settled.next_source,
-            target_offset=part.settled.next_target or 0,
-            end=part.end,
-            records=account.records,
-            bytes=account.bytes,
-            latency_ms=account.latency_ms,
-            trouble=self._copier.trouble(part),
-        )
+
+def _progress(part: PartitionCopy, state: State, account: Account) -> PartitionProgress:
+    return PartitionProgress(
+        topic=part.source.topic,
+        partition=part.source.partition,
+        source_offset=state[0],
+        target_offset=part.settled.next_target or 0,
+        end=state[1],
+        records=account.records,
+        bytes=account.bytes,
+        latency_ms=account.latency_ms,
+        trouble=state[2],
+    )
+
+
+_TOO_LARGE = (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)

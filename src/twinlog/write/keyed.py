@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twinlog.read.codecs import NONE
 from twinlog.read.varint import encode_varint
 from twinlog.write.encode import encode_batch
 from twinlog.write.stamp import stamp
@@ -22,8 +23,8 @@ def record_body(key: bytes | None, value: bytes | None, headers: Iterable[tuple[
     return b"".join(parts)
 
 
-def own_batch(records: Iterable[tuple[int, bytes]]) -> bytearray:
+def own_batch(records: Iterable[tuple[int, bytes]], codec: int = NONE) -> bytearray:
     """One batch of (timestamp in ms, body) pieces, ready to append by no idempotent producer."""
-    batch = encode_batch(records)
+    batch = encode_batch(records, codec)
     stamp(batch, -1, -1, -1)
     return batch

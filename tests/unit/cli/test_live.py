@@ -1,7 +1,8 @@
-"""The live table says what counts on any terminal."""
+"""The live table and the log lines say what counts, and nothing that is not known."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from rich.console import Console
 
 from twinlog.cli import live
-from twinlog.run.flow import State
+from twinlog.metrics.progress import PartitionProgress, Report
 from twinlog.run.view import FlowView
+
+REFUSED = "cannot connect: cluster primary: no broker can be reached: primary-1:9092: connection refused"
+WAITING = ("waiting", "target cluster unreachable since 14:03:10, nothing is copied")
 
 
 @dataclass
@@ -20,23 +24,85 @@ class Flow:
 
     view: FlowView = field(default_factory=FlowView)
     settings: Any = field(default_factory=lambda: SimpleNamespace(name="east->west"))
-    state: State = State.RUNNING
+    status: tuple[str, str | None] = ("running", None)
     ended: bool = False
-    waits: str | None = None
-    reason: str | None = None
+    absent: bool = False
+
+    def take(self, end: int) -> None:
+        part = PartitionProgress("t", 0, 5, 5, end, records=5, bytes=50)
+        self.view.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
+
+
+def line(flow: Flow) -> str:
+    shown: Any = flow
+    return live._line(shown)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_nothing_is_cut_off(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(width=width, color_system=None)
     monkeypatch.setattr(live, "console", console)
-    flow = Flow()
-    flow.view.note("connect", "cluster primary: no broker can be reached: primary-1:9092: connection refused")
+    flow = Flow(status=("starting", REFUSED))
     runner: Any = SimpleNamespace(flows=[flow], idle=[], web_url=None)
     with console.capture() as captured:
         console.print(live.LiveTable(runner)._table())
     shown = captured.get()
     assert "\u2026" not in shown
-    for word in ("east->west", "running", "refused", "records/s", "lag", "copied"):
+    for word in ("east->west", "starting", "refused", "records/s", "lag", "unknown", "copied"):
         assert word in shown
     assert ("partitions" in shown) == (width >= live.WIDE)
+
+
+def test_a_lag_is_said_with_its_age() -> None:
+    flow = Flow()
+    flow.take(5)
+    assert line(flow) == (
+        "east->west: running, 1 partitions, 5 records copied, 5 records/s, 0.0 MB/s, lag 0 (0 s ago), ETA now"
+    )
+
+
+def test_a_lag_that_is_not_known_of_all_partitions_ends_at_no_time() -> None:
+    flow = Flow()
+    flow.take(5)
+    other = PartitionProgress("t", 1, 5, 5, -1)
+    flow.view.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
+    assert line(flow).endswith("lag 0 (0 s ago, 1 partition unknown), ETA ?")
+
+
+def test_who_waits_says_why_first_and_no_rate() -> None:
+    flow = Flow(status=WAITING)
+    flow.take(7)
+    assert line(flow) == (
+        "east->west: waiting: target cluster unreachable since 14:03:10, nothing is copied, "
+        "1 partitions, 5 records copied, lag 2 (0 s ago)"
+    )
+
+
+def test_who_stands_by_has_no_figures() -> None:
+    assert line(Flow(status=("standing by for host-1", None), absent=True)) == "east->west: standing by for host-1"
+
+
+def test_what_has_not_changed_is_not_said_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = Flow()
+    flow.take(5)
+    runner: Any = SimpleNamespace(flows=[flow], web_url=None)
+    lines = live.LogLines(runner)
+
+    def news() -> bool:
+        shown: Any = flow
+        return lines._is_news(shown)
+
+    assert [news(), news()] == [True, False]
+    flow.take(6)
+    assert [news(), news()] == [True, False]
+    flow.status = WAITING
+    assert [news(), news()] == [True, False]
+    flow.take(9)
+    assert not news()
+    monkeypatch.setattr(live, "SAME_EVERY_S", 0.0)
+    assert news()
+    with caplog.at_level(logging.INFO):
+        lines.stop()
+    assert len(caplog.records) == 1

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from harness.wait import wait_for
+from twinlog.metrics.progress import PartitionProgress, Reach, Report
 from twinlog.offsets.positions import Position
 from twinlog.plan.assignment import Slots
 from twinlog.run import leases as module
 from twinlog.run.leases import Leases
+from twinlog.run.view import FlowView
 from twinlog.task.grant import Grant, partition_from_json
 from twinlog.task.wire import Line
 from twinlog.types import TopicName, TopicPartition
@@ -102,11 +104,14 @@ class World:
         self.lookup = threading.Event()
         self.lookup.set()
         self.copiers: list[Copier] = []
+        self.view = FlowView()
         self.leases = Leases(
             "a->b",
             self._grants,
             lambda kind, text: self.failures.append((kind, text)),
             lambda kind, text: self.events.append((kind, text)),
+            reported=self.view.take,
+            gone=self.view.gone,
         )
 
     def _grants(self, parts: Sequence[TopicPartition]) -> list[Grant]:
@@ -150,6 +155,19 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
     (grant,) = one.said("grant")
     assert grant["grants"][0]["position"]["next_source"] == 7
     assert world.leases.copiers == 2
+
+
+def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
+    one = world.copier("one")
+    part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
+    report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=Reach(out_s=3.0, why="refused"))
+    one.send({"type": "report", "report": report.as_json()})
+    require(lambda: world.view.summary().records == 5, "the report is there")
+    (holder,) = world.view.holders()
+    assert (holder.gone_at, holder.target) == (None, report.target)
+    one.die()
+    require(lambda: holder.gone_at is not None, "it is known that nobody copies")
+    assert world.view.summary().lag == 2
 
 
 def test_who_comes_too_late_gets_nothing(world: World) -> None:

@@ -1,0 +1,68 @@
+"""Makes one line of warnings that say the same of several flows or topics within a moment."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+import threading
+from dataclasses import dataclass, field
+
+from twinlog.topics import listed
+
+HOLD_S = 2.0
+"""A warning waits so long for others that say the same."""
+
+_TOPICS = "\0"
+_FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Held:
+    record: logging.LogRecord
+    flows: dict[str, None] = field(default_factory=dict)
+    topics: dict[str, None] = field(default_factory=dict)
+
+
+class Together(logging.Handler):
+    """Passes records on to another handler, warnings of flows a little later.
+
+    A warning begins with the name of its flow. It may have `of`, topics that it lists: those of warnings that are equal
+    but for them are put together, too.
+    """
+
+    def __init__(self, to: logging.Handler, hold_s: float = HOLD_S) -> None:
+        super().__init__()
+        self._to = to
+        self._hold_s = hold_s
+        self._held: dict[str, _Held] = {}
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = _FLOW.fullmatch(record.getMessage()) if record.levelno == logging.WARNING else None
+        if found is None or record.exc_info:
+            self._to.handle(record)
+            return
+        flow, text = found.groups()
+        topics = getattr(record, "of", ())
+        held = self._held.setdefault(text.replace(listed(topics), _TOPICS, 1) if topics else text, _Held(record))
+        held.flows[flow] = None
+        held.topics.update(dict.fromkeys(topics))
+        if self._timer is None:
+            self._timer = threading.Timer(self._hold_s, self.flush)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def flush(self) -> None:
+        """Say now what waits."""
+        self.acquire()
+        try:
+            waiting, self._held, self._timer = self._held, {}, None
+            for text, held in waiting.items():
+                record = copy.copy(held.record)
+                told = text.replace(_TOPICS, listed(held.topics), 1)
+                record.msg, record.args = f"{', '.join(held.flows)}: {told}", ()
+                self._to.handle(record)
+            self._to.flush()
+        finally:
+            self.release()

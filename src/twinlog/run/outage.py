@@ -1,0 +1,102 @@
+"""Says why a flow copies nothing at the moment, and since when: what copiers and the driver know, put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlog.metrics.progress import Reach
+from twinlog.run.view import FlowView
+
+JITTER_S = 2.0
+"""Two reports of one outage may differ by so much in when it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Nothing is copied: `what` is wrong `since` (seconds since 1970), and `why`, as far as that is known.
+
+    `cluster` is the side that does not answer, `source` or `target`, None when it is neither.
+    """
+
+    what: str
+    since: float
+    why: str | None = None
+    cluster: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} since {clock_time(self.since)}, nothing is copied{self._because}"
+
+    @property
+    def news(self) -> str:
+        """For a line that has a time of its own; the same for each flow that it concerns."""
+        return f"{self.what}, nothing is copied{self._because}"
+
+    @property
+    def _because(self) -> str:
+        return f" ({self.why})" if self.why else ""
+
+
+def clock_time(at: float, now: float | None = None) -> str:
+    """A moment for people: the time of day, with the date when that is not today."""
+    then, today = time.localtime(at), time.localtime(now)
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
+
+
+class OutageWatch:
+    """Looks again and again; the beginning of an outage stays what was said of it first."""
+
+    def __init__(self, view: FlowView) -> None:
+        self._view = view
+        self._last: Outage | None = None
+
+    def look(self, source: Reach, target: Reach, *, proven: bool = True) -> Outage | None:
+        """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
+
+        `proven` says whether it is certain that no other process runs the flow.
+        """
+        now, wall = time.monotonic(), time.time()
+        found = self._find(now, wall, source, target)
+        if found is None and not proven:
+            found = Outage("this process waits for a proof that no other one runs the flow", wall)
+        last = self._last
+        if found is not None and last is not None and found.what == last.what:
+            found = Outage(found.what, min(last.since, found.since), found.why, found.cluster)
+        self._last = found
+        return found
+
+    def _find(self, now: float, wall: float, source: Reach, target: Reach) -> Outage | None:
+        holders = self._view.holders()
+        alive = [one for one in holders if one.gone_at is None]
+        alive = [one for one in alive if one.held] or alive
+        for side, reach in (("target", target), ("source", source)):
+            seen = [(getattr(one, side), now - one.heard_at) for one in alive]
+            out = _out(reach, seen)
+            if out is not None:
+                out_s, why = out
+                return Outage(f"{side} cluster unreachable", wall - out_s, why, side)
+        if not self._view.planned() or not holders:
+            return None
+        if not alive:
+            went = max(one.gone_at or now for one in holders)
+            return Outage("no task of Spark runs", wall - (now - went))
+        stuck, trouble = self._view.stuck()
+        if stuck and stuck >= self._view.planned():
+            return Outage("every partition is held up", wall, trouble)
+        return None
+
+
+def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, str | None] | None:
+    """For how long nobody who copies reaches a cluster, and why; each copier with the age of its report."""
+    if copiers and all(reach.out for reach, _ in copiers):
+        reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
+        return reach.out_s + age_s, reach.why
+    if not driver.out:
+        return None
+    # A copier that has nothing to ask of the cluster does not know; one that was answered meanwhile does.
+    answered_s = min((reach.heard_s + age_s for reach, age_s in copiers if reach.heard_s >= 0), default=None)
+    if answered_s is not None and answered_s < driver.out_s - JITTER_S:
+        return None
+    return driver.out_s, driver.why

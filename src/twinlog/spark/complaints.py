@@ -1,0 +1,33 @@
+"""Tells what Spark's JVM and its Python workers complain of from what they say of every orderly end."""
+
+from __future__ import annotations
+
+import logging
+
+_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
+_DEEP = ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
+
+_CANCELLED = "ERROR WriteToDataSourceV2Exec: Data source write support"
+"""A query was ended while its tasks ran; whoever ended it has said why."""
+
+
+class Complaints:
+    """Lines of a JVM's standard error, one after the other."""
+
+    def __init__(self) -> None:
+        self._frame = ""
+
+    def level(self, line: str) -> int | None:
+        """At which level a line is worth a log line; None for one that says nothing."""
+        if not line or line.startswith(_NOISE):
+            return None
+        frame, self._frame = self._frame, line if line.lstrip().startswith("File ") else self._frame
+        if line.startswith(_DEEP):
+            return logging.DEBUG
+        self._frame = ""
+        if line.startswith(_CANCELLED):
+            return logging.DEBUG
+        # Spark ends workers that were idle for a minute; on its way out each of them finds its line closed.
+        if line.startswith(("BrokenPipeError", "ConnectionResetError")) and "pyspark/daemon.py" in frame:
+            return logging.DEBUG
+        return logging.WARNING

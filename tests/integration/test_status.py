@@ -1,0 +1,200 @@
+"""What is shown of a flow while clusters are killed, hang, and come back: nothing that is not known."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.checker import Load
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import NewRecord, numbered, produce
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.copying import flow_settings
+from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.cli import live
+from twinlog.metrics.progress import Report, progress_topic
+from twinlog.run import view as view_module
+from twinlog.task import reporter as reporter_module
+from twinlog.types import Alias
+
+PARTITIONS = 4
+OLD_S = 4.0
+NOTICED_S = 20.0
+HEALED_S = 60.0
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """Two clusters of one broker, to be killed and stopped."""
+    source, target = KafkaCluster("source", heap="256m"), KafkaCluster("target", heap="256m")
+    try:
+        source.start_async()
+        target.start_async()
+        yield source.wait_ready(), target.wait_ready()
+    finally:
+        source.close()
+        target.close()
+
+
+class Watcher:
+    """Reads the line of a flow many times a second."""
+
+    def __init__(self, flow: FlowWithoutSpark) -> None:
+        self.lines: list[str] = []
+        self._flow = flow.runner
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def look(self) -> str:
+        flow: Any = self._flow
+        return live._line(flow)
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.1):
+            self.lines.append(self.look())
+
+    def wait_for(self, pattern: str, deadline_s: float) -> int:
+        """Wait for a line from now on; returns its number."""
+        seen = len(self.lines)
+
+        def found() -> int | None:
+            return next((n for n in range(seen, len(self.lines)) if re.search(pattern, self.lines[n])), None)
+
+        try:
+            return wait_for(lambda: None if found() is None else (found() or 0) + 1, deadline_s, pattern) - 1
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n" + "\n".join(self.lines[-100:])) from late
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+@contextmanager
+def watched(flow: FlowWithoutSpark) -> Iterator[Watcher]:
+    flow.runner.absent = False  # type: ignore[attr-defined]
+    watcher = Watcher(flow)
+    try:
+        yield watcher
+    finally:
+        watcher.stop()
+
+
+def copied(line: str) -> int:
+    found = re.search(r"(\d+) records copied", line)
+    assert found is not None, line
+    return int(found[1])
+
+
+@pytest.mark.timeout(300)
+def test_every_line_is_true_while_clusters_die_and_hang(
+    pair: tuple[KafkaCluster, KafkaCluster],
+    new_name: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for module in (view_module, reporter_module):
+        monkeypatch.setattr(module, "OLD_S", OLD_S)
+    source, target = pair
+    topic = create_topic(source, new_name("t"), PARTITIONS)
+    settings = flow_settings(
+        source,
+        target,
+        topics=(topic,),
+        refresh_topics_interval_s=0.5,
+        sync_topic_configs_interval_s=0.5,
+        sync_group_offsets_interval_s=0.5,
+    )
+    outages: list[tuple[str, int, int]] = []
+
+    def outage(side: str, fail: Callable[[], None], heal: Callable[[], None], until: str) -> None:
+        """Have a cluster fail until a line says so much, and wait until all is well again."""
+        watcher.wait_for(r"running.* lag \d+ \(\d s ago\), ETA \w+$", HEALED_S)
+        fail()
+        begun = watcher.wait_for(
+            rf"waiting: {side} cluster unreachable since \d\d:\d\d:\d\d, nothing is copied", NOTICED_S
+        )
+        watcher.wait_for(until, NOTICED_S)
+        outages.append((side, begun, len(watcher.lines)))
+        heal()
+        watcher.wait_for(r"running.* lag \d{1,5} \([01] s ago\), ETA", HEALED_S)
+
+    with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
+        assert watcher.lines == [] or "starting" in watcher.lines[0]
+        with Load(source, topic, PARTITIONS, rate=500):
+            # The source tells all the time how much waits.
+            outage("target", target.kill, lambda: target.restart(wait=False), r"lag \d{4,} \([01] s ago\)$")
+            outage("target", target.suspend, target.resume, r"lag \d{4,} \([01] s ago\)$")
+        outage("source", source.suspend, source.resume, "lag unknown$")
+        outage("source", source.kill, lambda: source.restart(wait=False), "lag unknown$")
+
+    for side, begun, over in outages:
+        for line in watcher.lines[begun:over]:
+            assert f"waiting: {side} cluster unreachable" in line
+    for line in watcher.lines:
+        assert re.search(r" lag (unknown|\d+ \(\d+ s ago.*\))", line), line
+        if "lag unknown" in line:
+            assert "ETA now" not in line
+    counts = [copied(line) for line in watcher.lines]
+    assert counts == sorted(counts)
+    assert counts[-1] == sum(offsets(source, topic, number)[1] for number in range(PARTITIONS))
+    ours = [record for record in caplog.records if record.name.startswith("twinlog.run")]
+    warnings = [record.getMessage() for record in ours if record.levelno >= logging.WARNING]
+    said = [text for text in warnings if "waiting: cluster " in text]
+    assert len(said) == len(outages), warnings
+    assert len([record for record in ours if "answers again after" in record.getMessage()]) == len(outages)
+    # Nobody is told to switch something off because a cluster is down, nor hears of one outage from every job.
+    assert [text for text in warnings if "enabled = false" in text] == []
+    assert len(warnings) - len(said) <= len(outages), warnings
+
+
+def test_heartbeats_are_copied_and_not_counted(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+) -> None:
+    if "heartbeats" not in topics(source_cluster):
+        create_topic(source_cluster, "heartbeats")
+    produce(source_cluster, "heartbeats", [NewRecord(b"alive", key=b"a->b")] * 10)
+    settings = flow_settings(source_cluster, target_cluster, topics=(new_name("none"),))
+    with FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
+        end = offsets(source_cluster, "heartbeats", 0)[1]
+        seen = flow.runner.view.partitions
+        wait_for(lambda: any(one.source_offset >= end for one in seen().values()), 30, "heartbeats are reported")
+        assert watcher.look() == ("north->south: idle: no topic of north is mirrored, 0 partitions, 0 records copied")
+
+
+def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partitions(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+) -> None:
+    here = Alias(new_name("tiny"))
+    progress = create_topic(target_cluster, progress_topic(here), config={"max.message.bytes": "900"})
+    topic = create_topic(source_cluster, new_name("t"), 40)
+    for number in range(40):
+        produce(source_cluster, topic, numbered(number + 1), partition=number)
+    settings = replace(flow_settings(source_cluster, target_cluster, topics=(topic,)), source=here)
+
+    def told() -> dict[int, int]:
+        """Records of each partition by all that was reported."""
+        counts: Counter[int] = Counter()
+        for one in consume(target_cluster, progress):
+            report = Report.decode(one.value or b"")
+            assert report is not None
+            for part in report.partitions:
+                if part.topic == topic:
+                    counts[part.partition] += part.records
+        return counts
+
+    everything = {number: number + 1 for number in range(40)}
+    with FlowWithoutSpark(settings) as flow:
+        wait_for(lambda: told() == everything, 60, "each partition was reported once")
+        assert flow.runner.view.summary().records == sum(everything.values())

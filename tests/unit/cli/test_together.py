@@ -1,0 +1,75 @@
+"""Warnings that say the same of several flows are one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.cli.together import Together
+
+
+class Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(f"{record.levelname} {record.getMessage()}")
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def together(kept: Kept) -> Together:
+    return Together(kept, hold_s=3600)
+
+
+@pytest.fixture
+def log(together: Together) -> Iterator[logging.Logger]:
+    log = logging.getLogger("together")
+    log.setLevel(logging.INFO)
+    log.addHandler(together)
+    yield log
+    log.removeHandler(together)
+
+
+def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: Together, kept: Kept) -> None:
+    for flow in ("a->b", "c->b", "b->a", "a->b"):
+        log.warning("%s: waiting: cluster b unreachable", flow)
+    log.warning("%s: waiting: %d", "a->b", 5)
+    assert kept.said == []
+    together.flush()
+    assert kept.said == ["WARNING a->b, c->b, b->a: waiting: cluster b unreachable", "WARNING a->b: waiting: 5"]
+    together.flush()
+    assert len(kept.said) == 2
+
+
+def test_their_topics_are_put_together(log: logging.Logger, together: Together, kept: Kept) -> None:
+    for flow, topics in (("a->b", ["heartbeats"]), ("b->a", ["y", "x"])):
+        text = f"refused of {', '.join(sorted(topics))} (why); default"
+        log.warning("%s: %s", flow, text, extra={"of": topics})
+    together.flush()
+    assert kept.said == ["WARNING a->b, b->a: refused of heartbeats, x, y (why); default"]
+
+
+def test_what_is_no_warning_of_a_flow_is_said_at_once(log: logging.Logger, kept: Kept) -> None:
+    log.info("a->b: created")
+    log.error("a->b: FAILED")
+    log.warning("Spark has 2 slots")
+    assert kept.said == ["INFO a->b: created", "ERROR a->b: FAILED", "WARNING Spark has 2 slots"]
+
+
+def test_a_warning_waits_for_others_only_a_moment(
+    log: logging.Logger, together: Together, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "_hold_s", 0.05)
+    log.warning("a->b: one")
+    wait_for(lambda: kept.said == ["WARNING a->b: one"], 5, "it is said")
+    log.warning("a->b: two")
+    wait_for(lambda: kept.said[1:] == ["WARNING a->b: two"], 5, "it is said")

@@ -1,0 +1,111 @@
+"""Why nothing is copied: what copiers and the driver know of both clusters, put together."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from twinlog.metrics.progress import PartitionProgress, Reach, Report
+from twinlog.run.outage import Outage, OutageWatch, clock_time
+from twinlog.run.view import FlowView
+from twinlog.types import TopicName, TopicPartition
+
+PART = TopicPartition(TopicName("t"), 0)
+FINE = Reach(heard_s=0.1)
+OUT = Reach(heard_s=6.0, out_s=5.0, why="refused")
+
+
+@pytest.fixture
+def view() -> FlowView:
+    view = FlowView()
+    view.plan({PART})
+    return view
+
+
+def take(
+    view: FlowView, copier: str, *, source: Reach = FINE, target: Reach = FINE, trouble: str | None = None
+) -> None:
+    part = PartitionProgress("t", 0, 1, 1, 1, trouble=trouble)
+    view.take(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
+
+
+def what(outage: Outage | None) -> str | None:
+    return None if outage is None else outage.what
+
+
+def test_nothing_is_wrong(view: FlowView) -> None:
+    take(view, "one")
+    assert OutageWatch(view).look(FINE, FINE) is None
+
+
+def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(view: FlowView) -> None:
+    take(view, "one", target=OUT)
+    outage = OutageWatch(view).look(FINE, FINE)
+    assert outage is not None
+    assert outage.what == "target cluster unreachable"
+    assert outage.since == pytest.approx(time.time() - 5, abs=1)
+    assert str(outage) == f"target cluster unreachable since {clock_time(outage.since)}, nothing is copied (refused)"
+
+
+def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(view: FlowView) -> None:
+    take(view, "one")
+    assert OutageWatch(view).look(FINE, OUT) is None
+
+
+def test_an_idle_copier_does_not_know_what_the_driver_knows(view: FlowView) -> None:
+    take(view, "one", target=Reach(heard_s=60.0))
+    assert what(OutageWatch(view).look(FINE, OUT)) == "target cluster unreachable"
+
+
+def test_one_of_two_copiers_is_enough_to_copy(view: FlowView) -> None:
+    other = TopicPartition(TopicName("t"), 1)
+    view.plan({PART, other})
+    take(view, "one", source=OUT)
+    view.take(Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE))
+    assert OutageWatch(view).look(FINE, FINE) is None
+    take(view, "two", source=OUT)
+    assert what(OutageWatch(view).look(FINE, FINE)) == "source cluster unreachable"
+
+
+def test_before_any_copier_the_driver_decides(view: FlowView) -> None:
+    assert what(OutageWatch(view).look(OUT, FINE)) == "source cluster unreachable"
+
+
+def test_without_copiers_nothing_is_copied(view: FlowView) -> None:
+    watch = OutageWatch(view)
+    assert watch.look(FINE, FINE) is None
+    take(view, "one")
+    view.gone("one")
+    assert what(watch.look(FINE, FINE)) == "no task of Spark runs"
+    take(view, "two")
+    assert watch.look(FINE, FINE) is None
+
+
+def test_all_partitions_held_up_is_said_with_the_reason(view: FlowView) -> None:
+    take(view, "one", trouble="target: NotEnoughReplicasError")
+    outage = OutageWatch(view).look(FINE, FINE)
+    assert what(outage) == "every partition is held up"
+    assert "t-0: target: NotEnoughReplicasError" in str(outage)
+
+
+def test_a_proof_that_is_missing_holds_everything_up(view: FlowView) -> None:
+    take(view, "one")
+    assert "proof" in str(OutageWatch(view).look(FINE, FINE, proven=False))
+
+
+def test_the_beginning_of_an_outage_does_not_move(view: FlowView) -> None:
+    watch = OutageWatch(view)
+    take(view, "one", target=OUT)
+    first = watch.look(FINE, FINE)
+    take(view, "one", target=Reach(heard_s=6.0, out_s=4.0))
+    second = watch.look(FINE, FINE)
+    assert first is not None
+    assert second is not None
+    assert second.since == first.since
+
+
+def test_a_moment_of_another_day_has_its_date() -> None:
+    now = time.mktime((2026, 3, 2, 12, 0, 0, 0, 0, -1))
+    assert clock_time(now - 60, now) == "11:59:00"
+    assert clock_time(now - 86400, now) == "2026-03-01 12:00:00"

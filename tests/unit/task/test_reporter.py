@@ -1,0 +1,261 @@
+"""What a copier says of itself: to its driver at once, to the topic in pieces that fit, and no more than is new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import Leader, TopicMetadata
+from twinlog.kafka.faults import Code
+from twinlog.kafka.loop import Loop
+from twinlog.metrics.progress import PartitionProgress, Reach, Report, in_pieces
+from twinlog.offsets.positions import Position
+from twinlog.read.batches import scan
+from twinlog.read.records import decode_records
+from twinlog.task import reporter as module
+from twinlog.task.account import Account
+from twinlog.task.reporter import FULL_EVERY_S, QUIET_S, Reporter
+from twinlog.types import TopicName, TopicPartition
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = thread_time = monotonic
+
+
+@dataclass
+class Part:
+    """As much of a partition as is reported."""
+
+    source: TopicPartition
+    settled: Position = field(default_factory=lambda: Position(5, next_target=5))
+    end: int = 5
+    account: Account = field(default_factory=Account)
+
+    def copy(self, records: int) -> None:
+        self.settled = Position(self.settled.next_source + records, next_target=self.settled.next_source + records)
+        self.end = self.settled.next_source
+        self.account.records += records
+        self.account.bytes += 100 * records
+
+
+@dataclass
+class Target:
+    """Takes records of up to `limit` bytes, or none while it is down."""
+
+    limit: int = 1_000_000
+    down: bool = False
+    asked: int = 0
+    bytes: int = 0
+    taken: list[Report] = field(default_factory=list)
+    contact: Any = field(default_factory=lambda: SimpleNamespace(reach=Reach))
+
+    def topic(self, name: TopicName) -> TopicMetadata:
+        return TopicMetadata(name, None, {0: Leader(1, 0)})
+
+    async def refresh(self, names: list[TopicName]) -> dict[TopicName, TopicMetadata]:
+        return {name: self.topic(name) for name in names}
+
+    async def produce(self, node: int, topics: dict[str, list[Any]], timeout_s: float) -> dict[Any, tuple[int, int]]:
+        self.asked += 1
+        if self.down:
+            raise ClusterError("cluster b: nobody there")
+        (name,) = topics
+        ((partition, batch),) = topics[name]
+        if len(batch) > self.limit:
+            return {(name, partition): (Code.MESSAGE_TOO_LARGE, -1)}
+        self.bytes += len(batch)
+        for found in scan(batch):
+            for record in decode_records(batch, found):
+                report = Report.decode(record.value or b"")
+                assert report is not None
+                self.taken.append(report)
+        return {(name, partition): (0, 0)}
+
+    def said(self) -> dict[int, int]:
+        """Records that all reports together have of each partition."""
+        sums: dict[int, int] = {}
+        for report in self.taken:
+            for part in report.partitions:
+                sums[part.partition] = sums.get(part.partition, 0) + part.records
+        return sums
+
+
+class Copier:
+    def __init__(self, loop: Loop, clock: Clock, partitions: int) -> None:
+        self.loop = loop
+        self.settings = SimpleNamespace(name="a->b", source="a")
+        self.parts = [Part(TopicPartition(TopicName("orders"), number)) for number in range(partitions)]
+        self.partitions = {part.source: part for part in self.parts}
+        self.source = SimpleNamespace(contact=SimpleNamespace(reach=Reach))
+        self.target = Target()
+        self.events: list[tuple[str, str]] = []
+        self.stopped = False
+        self._clock = clock
+
+    def heard_at(self, part: Part) -> float:
+        return self._clock.now
+
+    def trouble(self, part: Part) -> None:
+        return None
+
+    def tell(self, kind: str, text: str) -> None:
+        self.events.append((kind, text))
+
+
+class Scene:
+    def __init__(self, loop: Loop, clock: Clock, partitions: int) -> None:
+        self.clock = clock
+        self.copier = Copier(loop, clock, partitions)
+        self.target = self.copier.target
+        self.told: list[Report] = []
+        self.hears = True
+        copier: Any = self.copier
+        self.reporter = Reporter(copier, "copier-1", self._tell)
+        self._loop = loop
+
+    def _tell(self, report: Report) -> bool:
+        if self.hears:
+            self.told.append(report)
+        return self.hears
+
+    def pass_seconds(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.clock.now += 1
+            self.reporter.tell()
+            self.run(self.reporter.publish)
+
+    def run(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._loop.run(step)
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Scene]]:
+    clock = Clock()
+    loop = Loop()
+    monkeypatch.setattr(module, "time", clock)
+    yield lambda partitions: Scene(loop, clock, partitions)
+    loop.close()
+
+
+def test_the_driver_hears_of_what_changed_only_and_every_second(scene: Callable[[int], Scene]) -> None:
+    here = scene(3)
+    here.pass_seconds(2)
+    here.copier.parts[1].copy(7)
+    here.pass_seconds(2)
+    assert [len(report.partitions) for report in here.told] == [3, 0, 1, 0]
+    assert here.told[2].partitions[0].records == 7
+
+
+def test_a_driver_that_does_not_read_hears_all_of_it_later(scene: Callable[[int], Scene]) -> None:
+    here = scene(2)
+    here.hears = False
+    for _ in range(3):
+        here.copier.parts[0].copy(1)
+        here.pass_seconds(1)
+    here.hears = True
+    here.pass_seconds(1)
+    assert [(part.partition, part.records) for part in here.told[0].partitions] == [(0, 3), (1, 0)]
+    assert here.told[0].seconds == 4
+
+
+def test_a_target_that_is_down_hears_all_of_it_later_and_the_driver_at_once(scene: Callable[[int], Scene]) -> None:
+    here = scene(2)
+    here.target.down = True
+    for _ in range(3):
+        here.copier.parts[0].copy(1)
+        here.pass_seconds(1)
+    assert sum(part.records for report in here.told for part in report.partitions) == 3
+    here.target.down = False
+    here.pass_seconds(1)
+    assert here.target.said() == {0: 3, 1: 0}
+
+
+def test_what_a_partition_did_last_is_said_when_it_has_gone(scene: Callable[[int], Scene]) -> None:
+    here = scene(2)
+    here.pass_seconds(1)
+    here.copier.parts[0].copy(4)
+    del here.copier.partitions[here.copier.parts[0].source]
+    here.run(here.reporter.flush)
+    assert here.told[-1].partitions[0].records == 4
+    assert here.target.said()[0] == 4
+    here.pass_seconds(round(FULL_EVERY_S) + 1)
+    assert {part.partition for part in here.target.taken[-1].partitions} == {1}
+
+
+def test_a_report_goes_in_pieces_that_the_topic_takes(scene: Callable[[int], Scene]) -> None:
+    here = scene(200)
+    here.target.limit = 700
+    for part in here.copier.parts:
+        part.copy(part.source.partition)
+    here.pass_seconds(1)
+    assert here.target.said() == {number: number for number in range(200)}
+    asked = here.target.asked
+    here.copier.parts[3].copy(1)
+    here.pass_seconds(1)
+    # It knows by now how much fits.
+    assert here.target.asked == asked + 1
+    assert here.copier.events == []
+
+
+def test_a_topic_that_takes_no_report_is_named_once_and_not_asked_for_ever(scene: Callable[[int], Scene]) -> None:
+    here = scene(20)
+    here.target.limit = 50
+    here.pass_seconds(5)
+    assert len(here.copier.events) == 1
+    kind, text = here.copier.events[0]
+    assert kind == "progress"
+    assert "max.message.bytes" in text
+    asked = here.target.asked
+    here.pass_seconds(round(QUIET_S) - 6)
+    assert here.target.asked == asked
+    assert len(here.told) == round(QUIET_S) - 1
+
+
+def test_idle_partitions_are_named_once_a_minute(scene: Callable[[int], Scene]) -> None:
+    here = scene(100)
+    here.pass_seconds(600)
+    # Somebody who comes late knows all of them by then.
+    full = [report for report in here.target.taken if report.partitions]
+    assert [len(report.partitions) for report in full] == [100] * 10
+    assert len(here.target.taken) == pytest.approx(600 / QUIET_S, abs=2)
+    # 100 partitions in 10 minutes: 2,000 in an hour write no more than 10 MB.
+    assert here.target.bytes < 10_000_000 / 20 / 6
+
+
+def test_events_are_said_once_and_the_last_ones_are_kept(scene: Callable[[int], Scene]) -> None:
+    here = scene(1)
+    for number in range(module.MOST_EVENTS + 10):
+        here.reporter.event("gap", str(number))
+    here.target.down = True
+    here.pass_seconds(2)
+    here.target.down = False
+    here.pass_seconds(2)
+    said = [text for report in here.target.taken for _, text in report.events]
+    assert said == [str(number) for number in range(10, module.MOST_EVENTS + 10)]
+
+
+def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:
+    parts = tuple(PartitionProgress("orders", number, 1, 1, 1) for number in range(100))
+    report = Report("a->b", "one", 1, 0, 1.0, 0.5, parts, (("gap", "x" * 900), ("gap", "y")))
+    pieces = list(in_pieces(report, 1500))
+    assert len(pieces) > 5
+    assert all(len(piece.encode()) <= 1500 for piece in pieces)
+    assert tuple(part for piece in pieces for part in piece.partitions) == parts
+    assert tuple(event for piece in pieces for event in piece.events) == report.events
+    assert [Report.decode(piece.encode()) for piece in pieces] == pieces
+    assert len(list(in_pieces(report, 1))) == 102
+    empty = Report("a->b", "one", 1, 0, 1.0, 0.5)
+    assert list(in_pieces(empty, 1)) == [empty]
+    assert json.loads(empty.encode())["partitions"] == []
