@@ -172,7 +172,9 @@ class PartitionCopy:
         if not fetched.records:
             return
         try:
-            prepared = prepare(fetched.records, self._fetch_offset, self._rules_now(), fetched.aborted)
+            prepared = prepare(
+                fetched.records, self._fetch_offset, self._rules_for(len(fetched.records)), fetched.aborted
+            )
         except RecordTooLargeError as error:
             if self._doubts_limit():
                 return
@@ -200,9 +202,11 @@ class PartitionCopy:
         elif self.queue.idle:
             self.catch_up()
 
-    def _rules_now(self) -> CopyRules:
+    def _rules_for(self, size: int) -> CopyRules:
         # Of so few batches that may be on their way together each has to be large, when more wait than may fly.
-        return self.rules.merging_all() if self.queue.pending and self._hooks.far_target() else self.rules
+        rules = self.rules
+        behind = self.queue.pending or size > rules.merge_batch_bytes
+        return rules.merging_all() if behind and self._hooks.far_target() else rules
 
     def give_way(self, until: float) -> None:
         """Make room for other partitions: what was not sent yet is dropped.
