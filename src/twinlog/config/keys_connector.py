@@ -412,7 +412,7 @@ TWINLOG_KEYS = (
         "twinlog.position.interval.ms",
         INT,
         "500",
-        "Milliseconds between two writes of positions.",
+        "Milliseconds until a position is stored; four times that where a partition is copied all the time.",
         minimum=50,
         maximum=1000,
     ),

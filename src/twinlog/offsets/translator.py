@@ -46,7 +46,7 @@ class Translator:
     """What is known of one flow's offsets, kept up to date by `refresh`; may be used from several threads.
 
     `source` and `target` are connected to the flow's clusters. Everything is read from topics, so answers are as new
-    as the stored positions, half a second old by default.
+    as the stored positions, two seconds old by default at most.
     """
 
     def __init__(

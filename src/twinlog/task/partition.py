@@ -64,6 +64,8 @@ class PartitionCopy:
         self.committed = position
         """Up to here no crash takes anything back: behind `acknowledged` while a transaction is open."""
         self.account = Account()
+        self.copied_bytes = 0
+        """What is on the target for good since this copier took the partition."""
         self.runs = CopiedRuns()
         """What was acknowledged since somebody took it."""
         self.foreign = 0
@@ -299,6 +301,7 @@ class PartitionCopy:
         account = self.account
         account.records += append.count
         account.bytes += size
+        self.copied_bytes += size
         if append.max_timestamp >= 0:
             account.latency_ms = max(account.latency_ms, int(time.time() * 1000) - append.max_timestamp)
 

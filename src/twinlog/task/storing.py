@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -11,6 +12,7 @@ from twinlog.kafka.loop import Loop
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import PositionWriter
 from twinlog.settings import FlowSettings
+from twinlog.task.due import DuePositions
 from twinlog.task.grant import Grant
 from twinlog.task.maps import MapWriter
 from twinlog.task.partition import PartitionCopy
@@ -42,6 +44,7 @@ class Storing:
         self._event = event
         self._positions = PositionWriter(loop, target, settings)
         self._maps = MapWriter(loop, target, settings)
+        self._due = DuePositions(settings.position_interval_ms / 1000)
         self._turn = loop.lock()
         self._stopped = False
         self._syncs: SyncWriter | None = None
@@ -95,6 +98,7 @@ class Storing:
         """A partition is copied by somebody else from now on."""
         self._maps.forget(partition)
         self._positions.forget(partition)
+        self._due.forget(partition)
 
     async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store maps up to `positions`; returns these, marked with the lives of their maps. Raises ClusterError."""
@@ -105,8 +109,13 @@ class Storing:
         interval_s = self._settings.position_interval_ms / 1000
         while not self._stopped:
             await self._loop.sleep(interval_s)
+            # Holes are noted as they come, and stored with the position: of too many at once not each would be kept.
+            self._gather()
+            due = self._due.choose(self._partitions.values(), time.monotonic())
+            if not due:
+                continue
             try:
-                await self._store_acknowledged(list(self._partitions.values()))
+                await self._store_acknowledged(due)
             except RefusedError as error:
                 self._lost(error)
                 return
@@ -122,8 +131,12 @@ class Storing:
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
         """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
         async with self._turn:
+            sizes = {source: part.copied_bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())
             await self._positions.write(marked)
+            now = time.monotonic()
+            for source, position in marked.items():
+                self._due.stored(source, position, sizes.get(source, 0), now)
             return marked
 
     def _gather(self) -> None:
