@@ -16,13 +16,22 @@ from harness.spark_cluster import SparkCluster
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.running import RunTwinlog
 
 log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 RATE = 3000
+SLOW_RATE = 300
 
 pytestmark = pytest.mark.timeout(500)
+
+
+def copied(cluster: KafkaCluster, remote: str) -> int:
+    try:
+        return sum(offsets(cluster, remote, number)[1] for number in range(PARTITIONS))
+    except KafkaException:
+        return 0
 
 
 def test_executors_and_workers_die(
@@ -34,17 +43,11 @@ def test_executors_and_workers_die(
     topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
     remote = f"lone.{topic}"
 
-    def copied() -> int:
-        try:
-            return sum(offsets(target_cluster, remote, number)[1] for number in range(PARTITIONS))
-        except KafkaException:
-            return 0
-
     def wait_until_copied(count: int, deadline_s: float = 150) -> None:
         try:
-            wait_for(lambda: copied() >= count, deadline_s, f"{count} records are copied")
+            wait_for(lambda: copied(target_cluster, remote) >= count, deadline_s, f"{count} records are copied")
         except TimeoutError as late:
-            raise AssertionError(f"{late}, {copied()} are\n{twinlog.log}") from late
+            raise AssertionError(f"{late}, {copied(target_cluster, remote)} are\n{twinlog.log}") from late
 
     settings = {"topics": topic, "tasks.max": "2"}
     properties = flow_properties("lone->near", source_cluster, target_cluster, settings)
@@ -81,3 +84,50 @@ def test_executors_and_workers_die(
                 twinlog.kill()
     assert require_clean(source_cluster, topic, target_cluster, remote) == load.total
     assert "the query is started again" not in twinlog.log
+
+
+def test_flows_share_the_slot_that_is_left(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    left, right = clusters
+    there, back = (create_topic(cluster, new_name("t"), PARTITIONS) for cluster in clusters)
+    ways = ((left, there, right, f"left.{there}"), (right, back, left, f"right.{back}"))
+    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
+    with SparkCluster(2) as spark:
+        process = run_twinlog(
+            "left, right",
+            flow_properties("left->right", left, right, {"topics": there})
+            + flow_properties("right->left", right, left, {"topics": back}),
+            *("--master", spark.master, *loopback),
+        )
+
+        def wait_until_copied(more: int = 0) -> None:
+            for (_, _, target, remote), load in zip(ways, loads, strict=True):
+                count = load.total + more
+
+                def arrived(target: KafkaCluster = target, remote: str = remote, count: int = count) -> bool:
+                    assert process.alive, process.log
+                    return copied(target, remote) >= count
+
+                try:
+                    wait_for(arrived, 150, f"{count} records are in {remote}")
+                except TimeoutError as late:
+                    raise AssertionError(f"{late}\n{process.log}") from late
+
+        with (
+            Load(left, there, PARTITIONS, rate=SLOW_RATE) as first,
+            Load(right, back, PARTITIONS, rate=SLOW_RATE) as second,
+        ):
+            loads = (first, second)
+            wait_until_copied(SLOW_RATE)
+            shared = process.log.count("share one")
+            # Its machine does not come back.
+            spark.workers[0].kill()
+            process.wait_for_line(r"Spark runs 1 task at once for 2 flows: left->right, right->left share one", 60)
+            assert process.log.count("share one") == shared + 1
+            wait_until_copied(SLOW_RATE)
+        wait_until_copied()
+        assert process.terminate() == 0
+    for (source, topic, target, remote), load in zip(ways, loads, strict=True):
+        assert require_clean(source, topic, target, remote) == load.total
+    assert "Traceback" not in process.log
