@@ -19,7 +19,7 @@ from tests.integration.running import RunTwinlog, wait_until_gone
 
 PARTITIONS = 2
 RATE = 1000
-COPY_S = 60.0
+COPY_S = 150.0
 CLEAN_STOP_S = 6.0
 """Five seconds are promised; one more for a busy machine."""
 
@@ -46,7 +46,7 @@ def require_gone(family: list[psutil.Process]) -> None:
     assert not left
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_flows_outlive_the_jvm(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
@@ -67,7 +67,10 @@ def test_flows_outlive_the_jvm(
                 assert process.alive, process.log
                 return copied(target, remote) >= count
 
-            wait_for(arrived, COPY_S, f"{count} records are in {remote}")
+            try:
+                wait_for(arrived, COPY_S, f"{count} records are in {remote}")
+            except TimeoutError as late:
+                raise AssertionError(f"{late}\n{process.log}") from late
 
     with Load(left, there, PARTITIONS, rate=RATE) as first, Load(right, back, PARTITIONS, rate=RATE) as second:
         loads = (first, second)

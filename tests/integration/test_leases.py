@@ -21,6 +21,7 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.plan.assignment import Slots
+from twinlog.run import load as load_module
 from twinlog.task.grant import Grant
 from twinlog.task.host import CopierHost, LeaseTicket
 from twinlog.task.wire import DriverAddress, Line
@@ -183,6 +184,25 @@ def test_partitions_move_between_copiers_that_go_on(scene: Callable[[int], Scene
     assert here.parts[0] not in granted
     assert [worker.hosts for worker in here.flow.workers] == [1, 1]
     assert [worker.errors for worker in here.flow.workers] == [[], []]
+
+
+def test_load_that_stays_uneven_moves_a_partition(
+    scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LOOK_S", 0.5), ("LASTS_S", 1.0), ("UNEVEN", 1.2), ("WORTH_BUSY", 0.0)):
+        monkeypatch.setattr(load_module, name, value)
+    here = scene(2)
+    here.flow.runner.use_slots(2)
+    here.flow.runner._tasks = 2
+    lease = here.flow.renew((frozenset(here.parts[:3]), frozenset(here.parts[3:])))
+
+    def shares() -> list[int]:
+        return [len(slot.intersection(here.parts)) for slot in here.flow.runner.leases.slots()]
+
+    wait_for(lambda: shares() == [2, 2], 30, "one of three partitions moves")
+    assert here.parts[3] in here.flow.runner.leases.slots()[1]
+    assert here.flow.runner.leases.lease == lease
+    here.finish()
 
 
 MUTE_AFTER_S = 1.5
