@@ -32,8 +32,6 @@ LOCAL_SETTINGS = {
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
         "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     ),
-    # They lie in the scratch directory. An executor that is killed would leave them in its machine's /tmp for ever.
-    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 CLUSTER_SETTINGS = {
@@ -44,6 +42,8 @@ CLUSTER_SETTINGS = {
 
 SETTINGS = {
     "spark.python.worker.reuse": "true",
+    # Over TCP a Python that takes ten seconds to start would be given up.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.locality.wait": "0s",
     "spark.speculation": "false",
