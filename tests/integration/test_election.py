@@ -19,6 +19,7 @@ from tests.integration.copying import flow_settings
 from twinlog.kafka.membership import SESSION_S
 from twinlog.run import election
 from twinlog.run.election import Election, Standing
+from twinlog.run.roster import Roster
 from twinlog.settings import AdminSettings, ClientSettings, FlowSettings
 
 SOON_S = 3.0
@@ -27,11 +28,11 @@ ENOUGH_S = 15.0
 
 @contextmanager
 def elections(settings: FlowSettings, count: int) -> Iterator[list[Election]]:
-    """Members that start one after the other, each once the one before knows who leads."""
+    """Members `m-0`, `m-1` and so on that start one after the other, each once the one before knows who leads."""
     members: list[Election] = []
     try:
-        for _ in range(count):
-            member = Election(settings, lambda: None)
+        for number in range(count):
+            member = Election(settings, lambda: None, Roster(ready=True, name=f"m-{number}"))
             members.append(member)
             member.start()
             wait_for(lambda: members[-1].leadership is not None, ENOUGH_S, "the leader is known")
@@ -149,6 +150,25 @@ def test_a_coordinator_that_comes_back_finds_the_same_leader(
         assert (leads(first), first.term) == (True, 1)
         wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
         assert second.term == 0
+
+
+def test_one_that_was_appointed_by_another_stays_when_the_coordinator_comes_back(fragile: KafkaCluster) -> None:
+    settings = replace(flow_settings(fragile, fragile), worker_group_id="appointed")
+    with elections(settings, 2) as (leader, runner):
+        leader.give_up("m-1")
+        wait_for(lambda: leads(runner) and leader.standing is Standing.STANDBY, ENOUGH_S, "it was handed over")
+        assert leader.leadership == runner.leadership
+        fragile.kill()
+        wait_for(lambda: runner.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
+        fragile.restart()
+        wait_for(lambda: runner.proven_s() > 0.0, 60, "the coordinator confirms")
+        assert (leads(runner), runner.term, leader.standing) == (True, 1, Standing.STANDBY)
+        # The group's leader goes, the runner stays.
+        proven = []
+        leader.stop(1.0)
+        proven += [runner.proven_s() for _ in sampled(2.0)]
+        assert min(proven) > 0.0
+        assert runner.term == 1
 
 
 def test_the_right_that_it_needs_is_named_until_it_is_there(

@@ -114,9 +114,11 @@ def watched(processes: list[Process]) -> Iterator[None]:
 @pytest.mark.timeout(400)
 def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> None:
     processes: list[Process] = []
+    everybody: list[Process] = []
 
     def start(name: str, *, ready: bool) -> Process:
         processes.append(Process(name, flows, ready=ready))
+        everybody.append(processes[-1])
         stack.callback(processes[-1].stop)
         return processes[-1]
 
@@ -129,7 +131,7 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
         except TimeoutError as late:
             raise AssertionError(f"{late}: {[(one.name, one.runs) for one in processes]}") from late
 
-    with ExitStack() as stack, watched(processes):
+    with ExitStack() as stack, watched(everybody):
         first = start("first", ready=True)
         wait_for_shares(4)
         terms = [place.election.term for place in first.places]
@@ -151,7 +153,8 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
         wait_for_shares(2, 1, 1)
         assert sum(place.election.term for place in third.places) == 1
 
-        # Who is killed leaves its flows to those that are left, and these to nobody.
+        # Who is killed leaves its flows to those that are left, and these to nobody. It was appointed by another one,
+        # and what it may believe afterwards is watched as well.
         processes.remove(second)
         before = {one.name: {place.settings.name for place in one.places if place.leads} for one in (first, third)}
         second.kill()
