@@ -173,19 +173,18 @@ class SourceReader:
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
         empty = 0
+        most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         while not self._stopped:
             self._choose(node, poll)
-            # Waited for: room for what is asked for, or a partition that wants more.
-            held_s = poll.patience_ms(time.monotonic(), settings.fetch_max_wait_ms) / 1000
+            wait_ms = poll.patience_ms(time.monotonic(), most_ms)
             if not poll.wanted:
-                await poll.wake.wait(held_s if poll.held_back else None)
+                await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
                 continue
             most_bytes = self._memory.reserve(node, self._most_bytes(poll))
             if not most_bytes:
-                await self._loop.sleep(min(held_s, NO_ROOM_S))
+                await self._loop.sleep(NO_ROOM_S)
                 continue
             asked_at = time.monotonic()
-            wait_ms = poll.patience_ms(asked_at, max(LEAST_WAIT_MS, settings.fetch_max_wait_ms))
             try:
                 answers = await self._ask(session, node, poll, most_bytes, wait_ms)
             except RefusedError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,22 @@ def test_records_make_none(loop: Loop) -> None:
     reading = Reading(cluster, "")
     reading.run(lambda: reading.offset > 4 * reader.EMPTY_ANSWERS)
     assert not cluster.refreshed
+
+
+def test_one_that_is_held_back_is_looked_at_now_and_then(loop: Loop) -> None:
+    cluster = Cluster(loop)
+    reading = Reading(cluster, "")
+    reading.reader._settings = replace(reading.reader._settings, fetch_max_wait_ms=0)
+    looks = []
+
+    def full(read_ahead: int) -> None:
+        looks.append(time.monotonic())
+
+    reading.held_back = True
+    reading.fetch_position = full  # type: ignore[assignment]
+    reading.run(lambda: len(looks) > 5)
+    assert looks[-1] - looks[0] > 4 * reader.SHORT_WAIT_MS / 1000
+    assert not cluster.asked
 
 
 def test_the_longer_a_target_takes_nothing_the_longer_may_a_fetch_wait(loop: Loop) -> None:
