@@ -22,6 +22,7 @@ from twinlog.kafka.transactions import TransactionCoordinator
 from twinlog.offsets.positions import Position, Writer
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
+from twinlog.task.foreign import ForeignOffsets
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
 from twinlog.task.identities import Identities
@@ -48,6 +49,9 @@ UNHEARD_S = 5.0
 
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
+
+COUNT_S = 5.0
+"""How often it is looked whether there is something to sum up."""
 
 NO_LIMIT_MS = 2**31 - 1
 """Connect's own `delivery.timeout.ms`: batches are tried for ever."""
@@ -132,6 +136,7 @@ class Copier:
             stopped=lambda: self.stopped,
         )
         self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
+        self._foreign = ForeignOffsets(listener.event)
         self._storing = Storing(
             loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
         )
@@ -161,6 +166,7 @@ class Copier:
             resolve=self._resolve_again,
             limit=lambda part: loop.start(self._limits.look, part),
             failed=listener.failed,
+            foreign=self._foreign.seen,
             event=listener.event,
             source_lacks=self.source.lacks,
             target_lacks=self.target.lacks,
@@ -179,6 +185,7 @@ class Copier:
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
             self.loop.start(self._keep_deadlines)
         self._storing.start(positions=self.transactions is None)
+        self.loop.start(self._keep_counting)
 
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
@@ -319,6 +326,8 @@ class Copier:
             else:
                 self.transactions.forget(part)
         self._reader.wake()
+        if not self.partitions:
+            self._foreign.say()
         return {part.source: part.settled for part in leaving}
 
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
@@ -379,6 +388,11 @@ class Copier:
         self._moved.set()
         self.source.close()
         self.target.close()
+
+    async def _keep_counting(self) -> None:
+        while not self.stopped:
+            await self.loop.sleep(COUNT_S)
+            self._foreign.turn()
 
     async def _keep_deadlines(self) -> None:
         while not self.stopped:

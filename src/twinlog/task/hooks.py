@@ -25,7 +25,8 @@ class Hooks:
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
     does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
     the remote log. `limit(partition)`: what does the remote topic take? `failed(partition, error)`: the flow stops on
-    it. `event(kind, text)`: an operator should see it. `source_lacks` and `target_lacks` make the error for a missing
+    it. `foreign(remote, first, end)`: target offsets that are not ours.
+    `event(kind, text)`: an operator should see it. `source_lacks` and `target_lacks` make the error for a missing
     permission: operation, what on, what for.
     """
 
@@ -40,6 +41,7 @@ class Hooks:
     resolve: Callable[[PartitionCopy], None]
     limit: Callable[[PartitionCopy], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
+    foreign: Callable[[TopicPartition, int, int], None]
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]

@@ -68,7 +68,6 @@ class PartitionCopy:
         """What is on the target for good since this copier took the partition."""
         self.runs = CopiedRuns()
         """What was acknowledged since somebody took it."""
-        self.foreign = 0
         self.high_watermark = -1
         self.end = -1
         self.heard_at: float | None = None
@@ -262,12 +261,7 @@ class PartitionCopy:
         # In front of a transactional producer's first record may be what other transactions left: markers, aborted
         # records.
         if expected is not None and base_offset > expected and not self._leeway:
-            self.foreign += base_offset - expected
-            self._hooks.event(
-                "foreign",
-                f"{self.remote}: {base_offset - expected} target offsets from {expected} on are not ours; somebody "
-                f"else writes to this remote topic",
-            )
+            self._hooks.foreign(self.remote, expected, base_offset)
         elif expected is not None and base_offset < expected:
             self._hooks.event(
                 "target",
