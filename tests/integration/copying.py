@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
+from tests.integration.child_copier import ChildCopier
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.loop import Loop
@@ -206,6 +207,7 @@ class CopyFlow:
         self._store = PositionStore(settings, self._admin)
         self.translator = Translator(settings, self._far, self._admin, self._store)
         self._running: list[RunningCopier] = []
+        self._children: list[ChildCopier] = []
 
     def remote(self, topic: str) -> str:
         """What a topic is called on the target."""
@@ -254,26 +256,33 @@ class CopyFlow:
         """
         running = RunningCopier(flow_settings(self.source, self.target, **settings))
         self._running.append(running)
+        running.grant(self._grants(names, max_batch_bytes))
+        return running
+
+    def start_child(self, *names: str, **settings: Any) -> ChildCopier:
+        """`start` in a process that can be killed; returns before it copies."""
+        child = ChildCopier(flow_settings(self.source, self.target, **settings), self._grants(names, None))
+        self._children.append(child)
+        return child
+
+    def _grants(self, names: Sequence[str], max_batch_bytes: int | None) -> list[Grant]:
         there = topics(self.source)
         parts = [TopicPartition(TopicName(name), number) for name in names for number in range(there[name])]
         stored = self._store.read(parts)
         self.translator.read_maps()
         tips = self.translator.tips(parts)
         limits = {name: max_batch_bytes or self._limit(name) for name in names}
-        running.grant(
-            [
-                Grant(
-                    source=part,
-                    remote=TopicPartition(TopicName(self.remote(part.topic)), part.partition),
-                    topic_id=None,
-                    max_batch_bytes=limits[part.topic],
-                    position=stored.get(part),
-                    tip=tips.get(part),
-                )
-                for part in parts
-            ]
-        )
-        return running
+        return [
+            Grant(
+                source=part,
+                remote=TopicPartition(TopicName(self.remote(part.topic)), part.partition),
+                topic_id=None,
+                max_batch_bytes=limits[part.topic],
+                position=stored.get(part),
+                tip=tips.get(part),
+            )
+            for part in parts
+        ]
 
     def wait_until_caught_up(self, running: RunningCopier, *names: str) -> None:
         """Wait until a copier has everything that its topics hold now, up to their last offset."""
@@ -291,6 +300,8 @@ class CopyFlow:
 
     def close(self) -> None:
         """End what still runs."""
+        for child in self._children:
+            child.kill()
         for running in self._running:
             running.crash()
         self._admin.close()

@@ -61,9 +61,9 @@ def test_what_waits_in_a_throttled_connection_is_not_there_twice(copy_flow: Copy
     with quota(copy_flow.target, "twinlog-test-producer", "producer_byte_rate", 200_000):
         for _ in range(3):
             before = offsets(copy_flow.target, remote)[1]
-            running = copy_flow.start(topic_name, **NEVER)
+            child = copy_flow.start_child(topic_name, **NEVER)
             wait_for(lambda: offsets(copy_flow.target, remote)[1] >= before + 30, 30, "it copies", every_s=0.02)  # noqa: B023
-            running.crash()
+            child.kill()
         running = copy_flow.start(topic_name)
         running.wait_for_position(topic_name, 200)
     copy_flow.wait_until_caught_up(running, topic_name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from twinlog.kafka.transactions import TransactionCoordinator
 from twinlog.offsets.positions import Position, Writer
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings import FlowSettings
+from twinlog.task.beginning import Beginning
 from twinlog.task.foreign import ForeignOffsets
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
@@ -95,7 +96,6 @@ class Copier:
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
         self._identities = Identities(lambda: self.insist(self.target.init_producer))
-        self._waiting: dict[TopicPartition, Grant] = {}
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -124,21 +124,21 @@ class Copier:
             sending=self.memory.sending,
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
+        self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
+        self._foreign = ForeignOffsets(listener.event)
+        self._storing = Storing(
+            loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
+        )
         self._recovery = Recovery(
             loop,
             settings,
             SourceInspector(self.source, settings, listener.event),
             self._resolver,
             self._identities.after,
-            store=lambda part: self._storing.first({part.source: part.acknowledged}),
+            store=self._storing.now,
             refresh_source=self._reader.refresh,
             moved=self._moved,
             stopped=lambda: self.stopped,
-        )
-        self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
-        self._foreign = ForeignOffsets(listener.event)
-        self._storing = Storing(
-            loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
         )
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
@@ -154,6 +154,17 @@ class Copier:
                 lost=self._lost,
                 event=listener.event,
             )
+        self._beginning = Beginning(
+            loop,
+            settings,
+            self._resolver,
+            refresh=lambda accepted: self.insist(lambda: self._resolver.refresh(accepted)),
+            store=self._store_first,
+            begun=self._begin_all,
+            failed=listener.failed,
+            event=listener.event,
+            stopped=lambda: self.stopped,
+        )
         self._hooks = Hooks(
             keep=self.memory.keep,
             offer=self._appender.offer if self.transactions is None else self.transactions.offer,
@@ -220,54 +231,21 @@ class Copier:
 
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
-        accepted = [grant for grant in grants if grant.source not in self.partitions]
-        self._waiting.update({grant.source: grant for grant in accepted})
-        return accepted
+        return self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
         """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
 
         Partitions whose clusters do not answer yet are tried again until they are released.
         """
-
-        def waiting() -> list[Grant]:
-            return [grant for grant in accepted if self._waiting.get(grant.source) is grant]
-
-        grants = {grant.source: grant for grant in accepted}
-        while waiting() and not self.stopped:
-            try:
-                found = await self._resolver.resolve(waiting())
-                await self._identities.prepare()
-                found = {source: self._with_writer(grants[source], position) for source, position in found.items()}
-                for grant in waiting():
-                    if grant.source in found:
-                        self._storing.begin(grant, found[grant.source])
-                if self.transactions is None:
-                    found = await self._storing.first(found)
-            except RefusedError as error:
-                self._listener.failed(None, error)
-                return
-            except ClusterError:
-                await self.loop.sleep(RETRY_S)
-                continue
-            except TwinlogError as error:
-                self._listener.failed(None, error)
-                return
-            for grant in waiting():
-                if grant.source in found:
-                    del self._waiting[grant.source]
-                    self._begin(grant, found[grant.source])
-            if found:
-                self._reader.wake()
-            if waiting():
-                await self.loop.sleep(RETRY_S)
+        await self._beginning.begin(accepted)
 
     @property
     def granted(self) -> list[TopicPartition]:
         """What this copier holds, copied already or waiting for a cluster."""
-        return [*self.partitions, *self._waiting]
+        return [*self.partitions, *self._beginning.waiting]
 
-    def _with_writer(self, grant: Grant, position: Position) -> Position:
+    def _who(self, grant: Grant, position: Position) -> Position:
         """A position with who appends from there on; transactions keep late appends away by themselves."""
         if self.transactions is not None:
             return replace(position, writer=None)
@@ -275,6 +253,19 @@ class Copier:
             return position
         identity = self._identities.first(grant.remote)
         return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
+
+    async def _store_first(self, found: Mapping[Grant, Position]) -> dict[TopicPartition, Position]:
+        """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
+        await self._identities.prepare()
+        positions = {grant.source: self._who(grant, position) for grant, position in found.items()}
+        for grant in found:
+            self._storing.begin(grant, positions[grant.source])
+        return positions if self.transactions is not None else await self._storing.first(positions)
+
+    def _begin_all(self, stored: Mapping[Grant, Position]) -> None:
+        for grant, position in stored.items():
+            self._begin(grant, position)
+        self._reader.wake()
 
     def _begin(self, grant: Grant, position: Position) -> None:
         if self.transactions is not None:
@@ -305,7 +296,7 @@ class Copier:
         """
         partitions = list(partitions)
         for partition in partitions:
-            if self._waiting.pop(partition, None) is not None:
+            if self._beginning.withdraw(partition):
                 self._storing.forget(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:

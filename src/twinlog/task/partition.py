@@ -115,6 +115,10 @@ class PartitionCopy:
 
     def restart(self, position: Position) -> None:
         """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
+        self._move(position)
+        self.go_on()
+
+    def _move(self, position: Position) -> None:
         if position.topic_id is not None:
             self.topic_id = uuid.UUID(position.topic_id)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:
@@ -124,7 +128,6 @@ class PartitionCopy:
         self._last_epoch = position.leader_epoch
         self._aside_until = 0.0
         self.trouble = None
-        self.go_on()
 
     def go_on(self) -> None:
         """Read again, unless this partition failed or was released."""
@@ -142,15 +145,15 @@ class PartitionCopy:
         """The grant to take this partition up from what is known to have arrived; more may be on its way."""
         return replace(self.grant, position=self.acknowledged, settled=False)
 
-    def go_on_as(self, writer: Writer, position: Position, *, doubted: bool) -> None:
-        """Append as `writer` from `position` on; what was queued is forgotten.
+    def become(self, writer: Writer, position: Position) -> None:
+        """Be about to append as `writer` from `position` on; what was queued is forgotten. Then `go_on`.
 
-        `doubted` says that this writer, here or elsewhere, may have left appends on their way.
+        This writer, here or elsewhere, may have left appends on their way.
         """
+        self.paused = True
         self.queue.clear(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence)
-        if doubted:
-            self.doubt(position)
-        self.restart(replace(position, writer=writer))
+        self.doubt(position)
+        self._move(replace(position, writer=writer))
 
     def doubt(self, position: Position) -> None:
         """Appends of this partition's writer from before `position` may still arrive."""

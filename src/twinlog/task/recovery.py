@@ -9,7 +9,7 @@ from typing import Any
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.loop import Loop, Signal
-from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.positions import Writer
 from twinlog.settings import FlowSettings
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.partition import PartitionCopy
@@ -95,33 +95,42 @@ class Recovery:
         """The target lost track of this producer: look at what arrived, and go on behind it.
 
         If that explains why, the producer goes on with the sequence numbers that the log shows; if not, under a new
-        epoch (KIP-360), which is stored first, so that whoever comes next knows of it.
+        epoch (KIP-360). That is stored first, so that whoever comes next knows of it, and so is a position that went
+        back because the target lost records.
         """
+        moved = False
         while not part.left and not part.failed and not self._stopped():
-            grant = part.grant_again()
             try:
-                found = (await self._resolver.resolve([grant])).get(grant.source)
-                writer = None if found is None else await self._writer(part, found)
+                moved = moved or await self._resolve(part)
+                if moved:
+                    await self._store(part)
             except ClusterError as error:
                 part.trouble = str(error)
-                await self._loop.sleep(RETRY_S)
-                continue
             except TwinlogError as error:
                 part.fail(error)
                 return
-            if found is not None and writer is not None and not part.failed:
-                part.go_on_as(writer, found, doubted=True)
-                return
+            else:
+                if moved:
+                    part.go_on()
+                    return
             await self._loop.sleep(RETRY_S)
 
-    async def _writer(self, part: PartitionCopy, found: Position) -> Writer:
-        """Who appends from the found position on; stored, if it is another one. Raises ClusterError."""
-        before, now = part.acknowledged.writer, found.writer
-        if now is None or now == before:
+    async def _resolve(self, part: PartitionCopy) -> bool:
+        """Move a partition behind what arrived; False when that is not known yet. Raises what keeps it from that."""
+        # What was lost on the target is looked up in the stored map.
+        await self._store(part)
+        grant = part.grant_again()
+        resolved = await self._resolver.resolve([grant])
+        if resolved.errors:
+            raise resolved.errors[grant.source]
+        found = resolved.positions.get(grant.source)
+        if found is None:
+            return False
+        writer = found.writer
+        if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
-            now = Writer(identity.producer_id, identity.epoch, 0)
-        identity = part.queue.identity
-        if (now.producer_id, now.epoch) != (identity.producer_id, identity.epoch):
-            part.acknowledged = replace(part.acknowledged, writer=now)
-            await self._store(part)
-        return now
+            writer = Writer(identity.producer_id, identity.epoch, 0)
+        if part.failed:
+            return False
+        part.become(writer, found)
+        return True

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from twinlog.errors import ClusterError, GapError
+from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.identities import fencing
 from twinlog.task.inspect import SourceInspector
+from twinlog.task.lost import find_place
 from twinlog.task.resume import Logs, resume_behind_log_end
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
+AT_ONCE = 4
+"""How many remote logs are read at a time; each may take two answers of `CHUNK_BYTES` in memory."""
+
 SETTLE_S = 0.25
 SETTLE_AT_MOST_S = 5.0
 """A log that moves for so long is written by somebody else; that is found out elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """By source partition: where it goes on, or what keeps it from that."""
+
+    positions: dict[TopicPartition, Position]
+    errors: dict[TopicPartition, TwinlogError]
 
 
 class Resolver:
@@ -43,13 +57,26 @@ class Resolver:
         self._moving: dict[TopicPartition, float] = {}
         self._unmarked: dict[TopicPartition, float] = {}
 
-    async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
-        """Positions of the grants that could be resolved now; the others are to be asked again.
-
-        Raises ClusterError, RefusedError, and GapError by policy.
-        """
+    async def refresh(self, grants: Sequence[Grant]) -> None:
+        """Ask both clusters for the leaders of what was granted. Raises ClusterError."""
         await self._source.refresh({grant.source.topic for grant in grants})
         await self._target.refresh({grant.remote.topic for grant in grants})
+
+    def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
+        """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
+        groups: dict[tuple[int | None, int | None], list[Grant]] = {}
+        for grant in grants:
+            leaders = self._source.leader(grant.source), self._target.leader(grant.remote)
+            there, here = (None if leader is None else leader.node for leader in leaders)
+            groups.setdefault((there, here), []).append(grant)
+        return list(groups.values())
+
+    async def resolve(self, grants: Sequence[Grant]) -> Resolved:
+        """Where the grants go on that could be resolved now; the others are to be asked again.
+
+        Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
+        """
+        await self.refresh(grants)
         ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
         unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
         if unsettled:
@@ -59,17 +86,29 @@ class Resolver:
         starts: dict[TopicPartition, int] = {}
         if fresh:
             starts = await self._source.list_offsets(fresh, self._reset())
-        found = {}
+        resolved = Resolved({}, {})
+        behind: deque[tuple[Grant, Position, int]] = deque()
         for grant in grants:
             end = ends.get(grant.remote)
             if end is None or self._source.leader(grant.source) is None:
                 continue
             if grant.position is None:
                 if grant.source in starts:
-                    found[grant.source] = self._first(grant, starts[grant.source], end)
+                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif not self._lacks_marker(grant, grant.position, end):
-                found[grant.source] = await self._again(grant, grant.position, end)
-        return found
+                behind.append((grant, grant.position, end))
+
+        async def work() -> None:
+            while behind:
+                grant, position, end = behind.popleft()
+                try:
+                    resolved.positions[grant.source] = await self._again(grant, position, end)
+                except TwinlogError as error:
+                    resolved.errors[grant.source] = error
+
+        loop = self._target.loop
+        await loop.gather([loop.spawn(work) for _ in range(min(AT_ONCE, len(behind)))])
+        return resolved
 
     def _lacks_marker(self, grant: Grant, position: Position, end: int) -> bool:
         """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
@@ -143,24 +182,48 @@ class Resolver:
             )
             return replace(now, next_target=end, writer=None)
         if end < expected:
-            self._event(
-                "target",
-                f"{grant.remote}: the remote log ends at {end}, but {expected} was acknowledged: "
-                f"{expected - end} records were lost on the target",
-            )
-            return replace(now, next_target=end, writer=fencing(position.writer))
+            return await self._lost(grant, now, expected, end)
         if end == expected:
             return now
-        starts = await self._source.list_offsets([grant.source], EARLIEST)
-        remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
-        if grant.source not in starts or grant.remote not in remote_starts:
-            raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
+        source_start, start = await self._starts(grant)
         return await resume_behind_log_end(
             self._source,
             self._target,
             grant,
             now,
-            Logs(starts[grant.source], remote_starts[grant.remote], end),
+            Logs(source_start, start, end),
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
         )
+
+    async def _starts(self, grant: Grant) -> tuple[int, int]:
+        """Where the logs of both partitions begin. Raises ClusterError."""
+        starts = await self._source.list_offsets([grant.source], EARLIEST)
+        remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
+        if grant.source not in starts or grant.remote not in remote_starts:
+            raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
+        return starts[grant.source], remote_starts[grant.remote]
+
+    async def _lost(self, grant: Grant, position: Position, expected: int, end: int) -> Position:
+        """The position to copy again from what the target had acknowledged and has not got any more."""
+        source_start, start = await self._starts(grant)
+        place = await find_place(
+            self._source, self._target, segments_topic(self._settings.source), grant, position, start, end
+        )
+        position = replace(position, next_target=end, writer=fencing(position.writer))
+        text = (
+            f"{grant.remote}: the remote log ends at {end}, but {expected} was acknowledged: {expected - end} records "
+            f"were lost on the target"
+        )
+        if place is None:
+            self._event("target", f"{text}; where they came from is not known, so they are not copied again")
+            return position
+        begin = min(max(place.next_source, source_start), position.next_source)
+        text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
+        if source_start > place.next_source:
+            text += f", those from {place.next_source} on are gone from the source as well"
+        if not place.exact:
+            text += ", as near as the map of offsets tells: some may be missing or there twice"
+        self._event("target", text)
+        # An epoch of what was read further on would look as if the source's log parted here.
+        return replace(position, next_source=begin, leader_epoch=-1)

@@ -44,7 +44,7 @@ class Logs:
     end: int
 
 
-async def _chunks(
+async def chunks(
     client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
 ) -> AsyncIterator[tuple[PartitionAnswer, Callable[[int], None]]]:
     """Answers from `offset` on; the caller says by the function where the next one starts. Ends at the log's end.
@@ -84,7 +84,7 @@ class _Arrived:
     """What the remote log holds from an offset up to its end, as batches."""
 
     def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, end: int) -> None:
-        self._chunks = _chunks(client, partition, start, committed=False, known=True)
+        self._chunks = chunks(client, partition, start, committed=False, known=True)
         self._batches: deque[tuple[memoryview, Batch]] = deque()
         self._end = end
         self.first: Batch | None = None
@@ -120,7 +120,7 @@ class _Expected:
     """What a copier would append from a source offset on."""
 
     def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, rules: CopyRules) -> None:
-        self._chunks = _chunks(client, partition, start, committed=rules.read_committed, known=False)
+        self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
         self._appends: deque[Append] = deque()
         self._rules = rules
         self._position = self._behind = start

@@ -73,6 +73,10 @@ class Storing:
         """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""
         return await self._store(partial(dict, positions))
 
+    async def now(self, part: PartitionCopy) -> None:
+        """Store how far a partition is acknowledged. Raises ClusterError."""
+        await self._store_acknowledged([part])
+
     async def close(self, leaving: Sequence[PartitionCopy]) -> None:
         """Store the last positions of partitions, and end their maps; a fault is told as an event."""
         self._gather()

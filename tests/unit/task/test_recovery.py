@@ -17,6 +17,7 @@ from twinlog.task.hooks import Hooks
 from twinlog.task.identities import LAST_EPOCH, Identities
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.recovery import Recovery
+from twinlog.task.resolve import Resolved
 from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.encode import encode_batch
@@ -114,10 +115,10 @@ class Resolver:
         self._meanwhile = meanwhile
         self.asked = 0
 
-    async def resolve(self, grants: Sequence[Grant]) -> dict[TopicPartition, Position]:
+    async def resolve(self, grants: Sequence[Grant]) -> Resolved:
         self.asked += 1
         self._meanwhile()
-        return {grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}
+        return Resolved({grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}, {})
 
 
 def resolve_again(
@@ -169,7 +170,7 @@ def test_behind_the_last_epoch_comes_another_producer(
     assert resolve_again(loop, part, Resolver(), stored) == made
     assert part.queue.identity == identity
     writer = Writer(identity.producer_id, identity.epoch, 0)
-    assert stored == [writer]
+    assert stored == [None, None, writer]
     assert (part.acknowledged, part.paused) == (Position(7, 7, writer=writer), False)
 
 

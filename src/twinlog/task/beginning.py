@@ -1,0 +1,123 @@
+"""Granted partitions until they are copied: each begins as soon as its own brokers have answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.backoff import Backoff
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.positions import Position
+from twinlog.settings import FlowSettings
+from twinlog.task.grant import Grant
+from twinlog.task.resolve import Resolver
+from twinlog.types import TopicPartition
+
+PATIENCE_S = 5.0
+"""After so long it is said why a partition does not begin."""
+
+
+class Beginning:
+    """The partitions of one copier that wait for a cluster.
+
+    `refresh(grants)` asks for their leaders, `store(positions by grant)` stores where they begin and returns that as it
+    was stored, `begun(positions by grant)` copies on from there. `failed(partition, error)` hears of what the flow
+    stops on, `event(kind, text)` of a partition that is held back.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        resolver: Resolver,
+        *,
+        refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
+        store: Callable[[Mapping[Grant, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
+        begun: Callable[[Mapping[Grant, Position]], None],
+        failed: Callable[[TopicPartition | None, TwinlogError], None],
+        event: Callable[[str, str], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.waiting: dict[TopicPartition, Grant] = {}
+        self._loop = loop
+        self._client = settings.producer.client
+        self._resolver = resolver
+        self._refresh = refresh
+        self._store = store
+        self._begun = begun
+        self._failed = failed
+        self._event = event
+        self._stopped = stopped
+        self._held_back: dict[TopicPartition, tuple[float, bool]] = {}
+        """Partitions that cannot begin: since when, and whether that was said."""
+
+    def accept(self, grants: Iterable[Grant]) -> list[Grant]:
+        """Note what is to begin."""
+        accepted = list(grants)
+        self.waiting.update({grant.source: grant for grant in accepted})
+        return accepted
+
+    def withdraw(self, partition: TopicPartition) -> bool:
+        """A partition is not to begin any more; False when it does not wait."""
+        self._held_back.pop(partition, None)
+        return self.waiting.pop(partition, None) is not None
+
+    async def begin(self, accepted: Sequence[Grant]) -> None:
+        """Begin with all of them; returns when none waits any more. Nobody waits for a broker that others need."""
+        try:
+            await self._refresh(accepted)
+        except ClusterError as error:
+            if not self._stopped():
+                self._failed(None, error)
+            return
+        groups = self._resolver.apart(accepted)
+        await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
+
+    async def _begin_together(self, accepted: Sequence[Grant]) -> None:
+        """Begin with partitions that need the same brokers."""
+        backoff = Backoff(self._client.retry_backoff_ms, self._client.retry_backoff_max_ms)
+        while (grants := self._still(accepted)) and not self._stopped():
+            try:
+                begun = await self._begin_some(grants)
+            except RefusedError as error:
+                self._failed(None, error)
+                return
+            except ClusterError:
+                begun = False
+            except TwinlogError as error:
+                self._failed(None, error)
+                return
+            if begun:
+                backoff.worked()
+            if self._still(accepted):
+                await self._loop.sleep(backoff.failed())
+
+    def _still(self, accepted: Iterable[Grant]) -> list[Grant]:
+        return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
+
+    async def _begin_some(self, grants: Sequence[Grant]) -> bool:
+        """Begin with those that are resolved now; whether there are any."""
+        resolved = await self._resolver.resolve(grants)
+        for source, error in resolved.errors.items():
+            if isinstance(error, ClusterError) and not isinstance(error, RefusedError):
+                self._hold_back(source, error)
+            else:
+                self._failed(source, error)
+                self.withdraw(source)
+        found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
+        stored = await self._store({grant: found[grant] for grant in self._still(found)})
+        begun = {grant: stored[grant.source] for grant in self._still(found)}
+        for grant in begun:
+            self.withdraw(grant.source)
+        self._begun(begun)
+        return bool(begun)
+
+    def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
+        now = time.monotonic()
+        since, said = self._held_back.get(source, (now, False))
+        if not said and now - since > PATIENCE_S:
+            said = True
+            self._event("target", f"{source} is not copied yet, and tried again: {error}")
+        self._held_back[source] = since, said

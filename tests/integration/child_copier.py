@@ -1,0 +1,50 @@
+"""A copier in a process of its own, to be killed: `python -m tests.integration.child_copier`, settings on its input."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from twinlog.kafka.loop import Loop
+from twinlog.settings import FlowSettings
+from twinlog.task.copier import Copier, Listener
+from twinlog.task.grant import Grant
+
+ROOT = Path(__file__).parents[2]
+
+
+class ChildCopier:
+    """Copies what it was granted until it is killed; nothing that it sent is taken back then."""
+
+    def __init__(self, settings: FlowSettings, grants: Sequence[Grant]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.child_copier"], cwd=ROOT, stdin=subprocess.PIPE
+        )
+        assert self._process.stdin is not None
+        pickle.dump((settings, list(grants)), self._process.stdin)
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait(20)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+def main() -> None:
+    settings, grants = pickle.load(sys.stdin.buffer)
+    loop = Loop()
+    loop.net.start()
+    copier = Copier(loop, settings, Listener(lambda *_: None, lambda *_: None))
+    loop.run(copier.start)
+    loop.run(copier.grant, grants)
+    # Until it is killed, or whoever started it is gone.
+    sys.stdin.buffer.read()
+
+
+if __name__ == "__main__":
+    main()
