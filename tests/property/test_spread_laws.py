@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.plan.spread import Crew, choose, loads, next_move
+from twinlog.plan.spread import Crew, choose, loads, next_gathering, next_move
 
 
 def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, Crew]:
@@ -52,6 +52,22 @@ def test_one_that_only_comes_gets_its_share() -> None:
     assert settle(runs, {"a": True, "b": True}) == 2
     assert settle(runs, {"a": True, "b": True, "c": True}) == 1
     assert sorted(loads(crews(runs, {"a": True, "b": True, "c": True})).values()) == [1, 1, 2]
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=20),
+    st.fixed_dictionaries({process: st.booleans() for process in "abcd"}),
+)
+def test_flows_gather_where_most_are(runners: list[str], ready: dict[str, bool]) -> None:
+    runs = {f"flow-{number}": runner for number, runner in enumerate(runners)}
+    moved: set[str] = set()
+    while moves := [move for one in ready if (move := next_gathering(crews(runs, ready), one)) is not None]:
+        for flow, heir in moves:
+            assert ready[heir]
+            assert flow not in moved
+            moved.add(flow)
+            runs[flow] = heir
+    assert len(set(runs.values())) == 1 or not all(ready[runner] for runner in runs.values())
 
 
 def test_only_flows_count_that_both_may_run() -> None:

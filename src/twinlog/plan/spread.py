@@ -54,6 +54,21 @@ def next_move(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[FlowName
     return None if any(_best(crews, other) for other in busier) else move
 
 
+def next_gathering(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[FlowName, ProcessName] | None:
+    """The same where flows are to be together: which flow goes from here to the process that runs the most of them.
+
+    Processes that started at the same time may each have been given some.
+    """
+    counts = loads(crews)
+    for flow, crew in sorted(crews.items()):
+        if crew.runner == me:
+            candidates = {me, *(process for process, ready in crew.ready.items() if ready)}
+            most = choose(flow, candidates, counts, pack=True)
+            if most != me and counts[most]:
+                return flow, most
+    return None
+
+
 def _best(crews: Mapping[FlowName, Crew], giver: ProcessName) -> tuple[FlowName, ProcessName] | None:
     """The flow of a giver that goes to whom it outdoes the most, counted over flows that both may run."""
     moves = []

@@ -1,4 +1,4 @@
-"""Hands over flows of this process, one at a time, to processes that run fewer."""
+"""Hands over flows of this process, one at a time, so that they spread, or gather where that is wanted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from twinlog.plan.spread import loads, next_move
+from twinlog.plan.spread import loads, next_gathering, next_move
 from twinlog.run.roster import Roster
 from twinlog.settings import FlowSettings
 
@@ -31,11 +31,14 @@ class Place(Protocol):
 
 
 def spread(roster: Roster, places: Sequence[Place]) -> None:
-    """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment."""
-    if roster.packs or roster.calm_s < CALM_S or any(place.clearing for place in places):
+    """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
+
+    Where processes pack, the other way round: to the one that runs the most.
+    """
+    if roster.calm_s < CALM_S or any(place.clearing for place in places):
         return
     crews = roster.crews()
-    move = next_move(crews, roster.name)
+    move = (next_gathering if roster.packs else next_move)(crews, roster.name)
     if move is None:
         return
     flow, heir = move
