@@ -119,6 +119,7 @@ def test_flows_share_the_slot_that_is_left(
             Load(right, back, PARTITIONS, rate=SLOW_RATE) as second,
         ):
             loads = (first, second)
+            process.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 200, times=2)
             wait_until_copied(SLOW_RATE)
             shared = process.log.count("share one")
             # Its machine does not come back.
