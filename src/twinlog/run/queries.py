@@ -16,6 +16,9 @@ from twinlog.topics import listed
 
 log = logging.getLogger(__name__)
 
+WATCHED_AT_ONCE = 10
+"""Of more queries than these only a part is looked at each time: each look asks the JVM."""
+
 
 class Queries:
     """Which query copies which flows; used by one thread. `known` are the settings of all flows that may come."""
@@ -24,6 +27,7 @@ class Queries:
         self._known = known
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
+        self._turn = 0
 
     def attend(self, engine: SparkEngine, desk: Desk, flows: Sequence[FlowRunner], slots: int) -> None:
         """Look after the queries of these flows; called every moment. Raises EngineLostError."""
@@ -31,7 +35,9 @@ class Queries:
             flow.leases.disband()
             self.take_out(flow)()
         self._arrange([flow for flow in flows if not flow.ended], slots)
-        for query in self._queries:
+        self._turn += 1
+        turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
+        for query in self._queries[self._turn % turns :: turns]:
             query.watch(engine, desk)
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.run import queries as module_of_queries
 from twinlog.run import query as module
 from twinlog.run.queries import Queries
 from twinlog.run.query import SupervisedQuery
@@ -203,3 +204,14 @@ def test_a_flow_that_is_elected_joins_the_only_task() -> None:
     # It comes back while the query that has its name copies another flow.
     queries.attend(engine, DESK, [second, Flow("a->b")], 2)
     assert engine.running == ["a->b", "a->b (1)"]
+
+
+def test_of_many_queries_some_are_looked_at_each_time() -> None:
+    engine, flows = Engine(), [Flow(f"a->{number}") for number in range(25)]
+    queries: Any = Queries([])
+    begun = []
+    for _ in range(3):
+        queries.attend(engine, DESK, flows, 25)
+        begun.append(len(engine.running))
+    assert begun[-1] == 25
+    assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
