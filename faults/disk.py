@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-MOST = "1g"
+MOST = "4g"
+"""More than an hour of load; only what is used takes memory."""
 SPARE_BYTES = 64 * 1024
 """Left when it is full: the next segment or a few appends do not fit."""
 

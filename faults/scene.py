@@ -36,6 +36,8 @@ HERE, THERE = "here", "there"
 PLAIN, PAID, STAMPED = "plain", "paid", "stamped"
 """Written as they come, in transactions, and to a remote topic that stamps records with the time of its appends."""
 TOPICS = (PLAIN, PAID, STAMPED)
+KEPT = {"retention.ms": "-1", "segment.bytes": str(16 << 20)}
+"""Records go only when a fault deletes them; segments are small, so that it frees disk then."""
 RESTAMPED = {"message.timestamp.type": "LogAppendTime"}
 PARTITIONS = 2
 GROUP = "walker"
@@ -210,9 +212,8 @@ class Scene:
             for cluster in (self.source, self.target):
                 cluster.wait_ready()
             for topic in TOPICS:
-                create_topic(self.source, topic, PARTITIONS, config={"retention.ms": "-1"})
-            stamped = {"retention.ms": "-1", **RESTAMPED}
-            create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config=stamped)
+                create_topic(self.source, topic, PARTITIONS, config=KEPT)
+            create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config={**KEPT, **RESTAMPED})
             if self.filled.records:
                 self.filled.fill(self.source, self.target)
             self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")

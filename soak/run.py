@@ -134,11 +134,11 @@ def _rounds(scene: Scene, outcome: Outcome, watch: Watch) -> None:
 def _rest(scene: Scene, outcome: Outcome, watch: Watch) -> None:
     """Nothing is written; what twinlog still does is its own."""
     pause(SETTLE_S)
-    watch.look()
     began, clock = time.monotonic(), time.time()
+    watch.look()
     pause(min(REST_S, outcome.wish.seconds / 5))
     watch.look()
-    outcome.idle_cpu = watch.cpu(began - 1, time.monotonic())
+    outcome.idle_cpu = watch.cpu(began, time.monotonic())
     for broker, rates, loops in requests_between(scene, clock, time.time()):
         outcome.idle_requests[broker] = rates
         outcome.loops += loops

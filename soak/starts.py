@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,14 +77,23 @@ def _copied(scene: Scene) -> int:
 def _warm(scene: Scene) -> bool:
     """Its Spark has a JVM, and it has nothing more to do."""
     root = psutil.Process(scene.standby.pid)
-    family = [root, *root.children(recursive=True)]
-    if not any("java" in process.name() for process in family):
-        return False
-
-    def used() -> float:
-        times = [process.cpu_times() for process in family if process.is_running()]
-        return sum(one.user + one.system for one in times)
-
-    began, before = time.monotonic(), used()
+    began, before = time.monotonic(), _cpu_s(root)
     pause(LOOK_S)
-    return (used() - before) / (time.monotonic() - began) < CALM
+    calm = (_cpu_s(root) - before) / (time.monotonic() - began) < CALM
+    return calm and any("java" in name for name in _names(root))
+
+
+def _cpu_s(root: psutil.Process) -> float:
+    """CPU seconds of a process and of those that it started, the ended ones that it has waited for included."""
+    used = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+    return used
+
+
+def _names(root: psutil.Process) -> Iterator[str]:
+    for process in root.children(recursive=True):
+        with suppress(psutil.Error):
+            yield process.name()
