@@ -216,7 +216,9 @@ class SourceReader:
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
-        return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(len(self._polls)))
+        # Brokers that are gone, or lead nothing here any more, need no share.
+        asked = sum(1 for one in self._polls.values() if one.wanted)
+        return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
     async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
         try:
