@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,6 +145,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
             assert f"waiting: {side} cluster unreachable" in line
     for line in watcher.lines:
         assert re.search(r" lag (unknown|\d+ \(\d+ s ago.*\))", line), line
+        assert "running, 0 partitions" not in line
         if "lag unknown" in line:
             assert "ETA now" not in line
     counts = [copied(line) for line in watcher.lines]
@@ -174,7 +176,10 @@ def test_heartbeats_are_copied_and_not_counted(
 
 
 def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partitions(
-    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    new_name: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = Alias(new_name("tiny"))
     progress = create_topic(target_cluster, progress_topic(here), config={"max.message.bytes": "900"})
@@ -195,6 +200,19 @@ def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partition
         return counts
 
     everything = {number: number + 1 for number in range(40)}
+    monkeypatch.setattr(reporter_module, "OLD_S", OLD_S)
+
+    def idle() -> bool:
+        """Whether no partition had any news for a while."""
+        host = flow.workers[0].host
+        assert host is not None
+        parts = host._copier.partitions.values()
+        return all(time.monotonic() - (part.heard_at or 0.0) > OLD_S for part in parts)
+
     with FlowWithoutSpark(settings) as flow:
         wait_for(lambda: told() == everything, 60, "each partition was reported once")
         assert flow.runner.view.summary().records == sum(everything.values())
+        wait_for(idle, 30, "all is quiet")
+    # That there is nothing left to copy is known to the end.
+    seen = flow.runner.view.summary()
+    assert (seen.lag, seen.unknown) == (0, 0)

@@ -168,7 +168,7 @@ class FlowRunner:
         if outage is not None:
             return "waiting", str(outage)
         trouble = self.view.summary().trouble
-        if self.state is State.STARTING or (self.view.planned() and not self.view.holders()):
+        if self.state is State.STARTING or (self.view.planned() and not any(one.held for one in self.view.holders())):
             return State.STARTING.value, trouble
         if not self.view.planned():
             return "idle", trouble or f"no topic of {self.settings.source} is mirrored"

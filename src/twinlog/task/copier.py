@@ -357,7 +357,8 @@ class Copier:
 
     def heard_at(self, part: PartitionCopy) -> float | None:
         """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
-        if part.heard_at is None or part.paused or part.held_back:
+        # One that was let go was followed up to that moment.
+        if part.heard_at is None or part.held_back or (part.paused and not part.left):
             return part.heard_at
         return max(part.heard_at, self._reader.heard_at(part.source) or part.heard_at)
 
