@@ -183,6 +183,8 @@ class CopierHost:
         await self._copier.begin(accepted)
 
     async def _release(self, partitions: list[TopicPartition]) -> None:
+        # Of one that began a moment ago nobody has heard yet.
+        self.reporter.tell()
         await self._copier.release(partitions)
         unsettled = self._copier.unsettled.intersection(partitions)
         if unsettled and self._copier.transactions is not None:
