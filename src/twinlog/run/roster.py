@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twinlog.plan.spread import Crew, FlowName, ProcessName, loads
 
@@ -26,6 +26,8 @@ class Roster:
         self._crews: dict[FlowName, Crew] = {}
         self._hear: list[Callable[[], None]] = []
         self._since = time.monotonic()
+        self.settled = False
+        """Whether it was found that nothing is to move as long as all is as it is."""
 
     @property
     def ready(self) -> bool:
@@ -50,7 +52,7 @@ class Roster:
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
-            self._since = time.monotonic()
+            self._since, self.settled = time.monotonic(), False
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew
@@ -63,6 +65,11 @@ class Roster:
     def crews(self) -> dict[FlowName, Crew]:
         with self._lock:
             return dict(self._crews)
+
+    def settle(self, crews: Mapping[FlowName, Crew]) -> None:
+        """Nothing is to move while who runs what and who is ready is this."""
+        with self._lock:
+            self.settled = self._crews == crews
 
     @property
     def calm_s(self) -> float:

@@ -35,11 +35,12 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
 
     Where processes pack, the other way round: to the one that runs the most.
     """
-    if roster.calm_s < CALM_S or any(place.clearing for place in places):
+    if roster.settled or roster.calm_s < CALM_S or any(place.clearing for place in places):
         return
     crews = roster.crews()
     move = (next_gathering if roster.packs else next_move)(crews, roster.name)
     if move is None:
+        roster.settle(crews)
         return
     flow, heir = move
     for place in places:
