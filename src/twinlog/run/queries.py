@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from twinlog.plan.sharing import group
@@ -15,6 +16,8 @@ from twinlog.spark.session import SparkEngine
 from twinlog.topics import listed
 
 log = logging.getLogger(__name__)
+
+SAY_AFTER_S = 5.0
 
 WATCHED_AT_ONCE = 10
 """Of more queries than these only a part is looked at each time: each look asks the JVM."""
@@ -28,6 +31,8 @@ class Queries:
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
         self._turn = 0
+        self._to_say: str | None = None
+        self._say_at = 0.0
 
     def attend(self, engine: SparkEngine, desk: Desk, flows: Sequence[FlowRunner], slots: int) -> None:
         """Look after the queries of these flows; called every moment. Raises EngineLostError."""
@@ -35,6 +40,7 @@ class Queries:
             flow.leases.disband()
             self.take_out(flow)()
         self._arrange([flow for flow in flows if not flow.ended], slots)
+        self._say()
         self._turn += 1
         turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
         for query in self._queries[self._turn % turns :: turns]:
@@ -71,15 +77,18 @@ class Queries:
                 if flow not in query.flows:
                     query.add(flow)
         self._queries = [query for query in self._queries if query.flows]
+        self._to_say, self._say_at = None, time.monotonic() + SAY_AFTER_S
         shared = [names for names in groups if len(names) > 1]
         if shared:
-            log.warning(
-                "Spark runs %d task%s at once for %d flows: %s",
-                slots,
-                "" if slots == 1 else "s",
-                len(flows),
-                "; ".join(f"{listed(names)} share one" for names in shared),
-            )
+            tasks = f"{slots} task{'' if slots == 1 else 's'}"
+            together = "; ".join(f"{listed(names)} share one" for names in shared)
+            self._to_say = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
+
+    def _say(self) -> None:
+        """Say which flows share a task once that has lasted: a cluster's executors come one after the other."""
+        if self._to_say is not None and time.monotonic() >= self._say_at:
+            log.warning(self._to_say)
+            self._to_say = None
 
     def _name(self, names: Sequence[str]) -> str:
         """A name that no query has; Spark's pages show it."""

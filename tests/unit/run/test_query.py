@@ -215,3 +215,19 @@ def test_of_many_queries_some_are_looked_at_each_time() -> None:
         begun.append(len(engine.running))
     assert begun[-1] == 25
     assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
+
+
+def test_that_flows_share_a_task_is_said_when_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    flows = [Flow("a->b"), Flow("b->a")]
+    queries: Any = Queries([])
+    queries.attend(Engine(), DESK, flows, 1)
+    queries.attend(Engine(), DESK, flows, 2)
+    monkeypatch.setattr(module_of_queries, "SAY_AFTER_S", 0.0)
+    for _ in range(2):
+        queries.attend(Engine(), DESK, flows, 2)
+    assert caplog.messages == []
+    for _ in range(2):
+        queries.attend(Engine(), DESK, flows, 1)
+    assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share one"]
