@@ -106,10 +106,8 @@ def test_another_process_takes_over_at_every_end(
         killed_s = pause_after(right, remote, second.kill)
         leads(first, times=2)
 
-        assert len(list(temporary.iterdir())) == 2
         second.restart()
         stands_by(second, first.pid)
-        second.wait_for_line(r"removed 1 directory of runs that were killed: /")
         second.wait_for_line("ready to take over", START_S)
         ended_s = pause_after(right, remote, lambda: psutil.Process(first.pid).terminate())
         assert first.wait(10) == 0, first.log
@@ -120,7 +118,8 @@ def test_another_process_takes_over_at_every_end(
     )
     assert second.terminate() == 0
     assert require_clean(left, topic_name, right, remote) == total
-    assert list(temporary.iterdir()) == []
+    # The one that was killed could not remove what it had.
+    wait_for(lambda: not list(temporary.iterdir()), 30, "nothing is left of any of them")
     # Shown by -s: what an operator sees of each.
     sys.stdout.write(
         f"nothing arrived after SIGSTOP {frozen_s:.1f} s, SIGKILL {killed_s:.1f} s, SIGTERM {ended_s:.1f} s\n"
