@@ -1,0 +1,83 @@
+"""Where to copy again from, by what the exact map says and what is left on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.exact import ExactMap, Run
+from twinlog.offsets.positions import Position
+from twinlog.task import lost
+from twinlog.task.grant import Grant
+from twinlog.task.lost import Place, find_place
+from twinlog.types import TopicName, TopicPartition
+
+SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
+NOW = Position(60, 50)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def with_a_hole() -> ExactMap:
+    """Source offsets 0 to 19 went to 0 to 19, and 30 to 59 to 20 to 49."""
+    known = ExactMap(0, 0, complete=True)
+    known.copied_runs([Run(0, 0, 20), Run(30, 20, 30)])
+    return known
+
+
+def place(
+    loop: Loop,
+    monkeypatch: pytest.MonkeyPatch,
+    known: ExactMap | None,
+    end: int,
+    *,
+    start: int = 0,
+    shift: int = 0,
+) -> Place | None:
+    """The place found for a log from `start` to `end`; with a `shift` the map names the wrong records."""
+    truth = with_a_hole()
+
+    async def stored(*_: Any) -> ExactMap | None:
+        return known
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> tuple[bool, int, bytes]:
+        if client == "target":
+            translated = truth.to_source(offset)
+            assert translated is not None
+            offset = translated.offset + shift
+        return False, 0, b"%d" % offset
+
+    monkeypatch.setattr(lost, "_map", stored)
+    monkeypatch.setattr(lost, "_record", record)
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    return loop.run(find_place, source, target, TopicName("maps"), grant, NOW, start, end)
+
+
+@pytest.mark.parametrize(("end", "expected"), [(49, 59), (21, 31), (20, 20), (1, 1)])
+def test_the_last_record_that_is_left_says_where_to_go_on(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, end: int, expected: int
+) -> None:
+    assert place(loop, monkeypatch, with_a_hole(), end) == Place(expected, True)
+
+
+def test_of_an_empty_log_the_map_alone_says_it(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place(loop, monkeypatch, with_a_hole(), 0) == Place(0, True)
+    assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == Place(35, True)
+
+
+def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False)
+
+
+def test_without_a_map_nothing_is_known(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place(loop, monkeypatch, None, 40) is None
