@@ -6,6 +6,7 @@ Runs in tasks (and in tests); every call is a coroutine on the loop the client w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -212,6 +213,13 @@ class ClusterClient:
             told.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
         return "; ".join(told) or "no answer"
 
+    def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin to connect to the leaders of partitions, which will be needed soon; says nothing of its outcome."""
+        for node in {leader.node for part in partitions if (leader := self.leader(part)) is not None}:
+            # Who sends there hears what is wrong.
+            with contextlib.suppress(KafkaError):
+                self._data.get_connection(node)
+
     async def produce(
         self,
         node: int,
@@ -304,6 +312,7 @@ class ClusterClient:
                 )
         kind = ListOffsetsRequest.ListOffsetsTopic
         found: dict[TopicPartition, int] = {}
+        questions = []
         for node, topics in by_node.items():
             request = ListOffsetsRequest(
                 replica_id=_DEBUGGING_REPLICA if log_end else -1,
@@ -320,7 +329,8 @@ class ClusterClient:
                 ],
                 max_version=7,
             )
-            response = await self.ask(request, node)
+            questions.append(self.loop.spawn(self.ask, request, node))
+        for response in await self.loop.gather(questions):
             for topic in response.topics:
                 for part in topic.partitions:
                     if part.error_code == Code.NONE:

@@ -231,6 +231,7 @@ class FlowRunner:
                 return
             self.state = State.RUNNING
             self.ready.set()
+            threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True).start()
             self._keeps_settings = begin_keeping_in_step(
                 self._jobs, self.settings, self._source, self._target, self._topics
             )
@@ -248,6 +249,14 @@ class FlowRunner:
                 return
             log.exception("flow %s", self.settings.name)
             self.fail(f"internal error: {error!r}")
+
+    def _read_maps_ahead(self) -> None:
+        """While Spark starts: the first copier needs them, they may be many, and the target far away."""
+        try:
+            self.translator.read_maps()
+        except Exception as error:
+            # Whoever needs them says what is wrong.
+            log.debug("%s: maps are read later: %r", self.settings.name, error)
 
     def _insist(self, step: Callable[[], None], what: str) -> bool:
         """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""

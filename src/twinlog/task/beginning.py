@@ -78,9 +78,10 @@ class Beginning:
     async def _begin_together(self, accepted: Sequence[Grant]) -> None:
         """Begin with partitions that need the same brokers."""
         backoff = Backoff(self._client.retry_backoff_ms, self._client.retry_backoff_max_ms)
+        refreshed = True
         while (grants := self._still(accepted)) and not self._stopped():
             try:
-                begun = await self._begin_some(grants)
+                begun = await self._begin_some(grants, refreshed=refreshed)
             except RefusedError as error:
                 self._failed(None, error)
                 return
@@ -89,6 +90,7 @@ class Beginning:
             except TwinlogError as error:
                 self._failed(None, error)
                 return
+            refreshed = False
             if begun:
                 backoff.worked()
             if self._still(accepted):
@@ -97,9 +99,9 @@ class Beginning:
     def _still(self, accepted: Iterable[Grant]) -> list[Grant]:
         return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
 
-    async def _begin_some(self, grants: Sequence[Grant]) -> bool:
+    async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with those that are resolved now; whether there are any."""
-        resolved = await self._resolver.resolve(grants)
+        resolved = await self._resolver.resolve(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)

@@ -185,18 +185,23 @@ class Copier:
 
     async def start(self) -> None:
         """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one says no for good."""
+        # At once: the one that is far away does not wait for the other.
+        target = self.loop.spawn(self._reach_target)
         await self.insist(self.source.connect)
-        await self.insist(self.target.connect)
-        if self.transactions is None:
-            await self._identities.renew()
-        else:
-            await self.insist(self.transactions.start)
+        await target
         self._reader.start()
         self._appender.start(self._wanted)
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
             self.loop.start(self._keep_deadlines)
         self._storing.start(positions=self.transactions is None)
         self.loop.start(self._keep_counting)
+
+    async def _reach_target(self) -> None:
+        await self.insist(self.target.connect)
+        if self.transactions is None:
+            await self._identities.renew()
+        else:
+            await self.insist(self.transactions.start)
 
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""

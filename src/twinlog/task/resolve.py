@@ -58,9 +58,13 @@ class Resolver:
         self._unmarked: dict[TopicPartition, float] = {}
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
-        """Ask both clusters for the leaders of what was granted. Raises ClusterError."""
-        await self._source.refresh({grant.source.topic for grant in grants})
+        """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
+        # At once, and meanwhile connections for records: each question to a far cluster is a wait of its own.
+        known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
         await self._target.refresh({grant.remote.topic for grant in grants})
+        await known
+        self._source.open_for_data(grant.source for grant in grants)
+        self._target.open_for_data(grant.remote for grant in grants)
 
     def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
         """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
@@ -71,21 +75,22 @@ class Resolver:
             groups.setdefault((there, here), []).append(grant)
         return list(groups.values())
 
-    async def resolve(self, grants: Sequence[Grant]) -> Resolved:
+    async def resolve(self, grants: Sequence[Grant], *, refreshed: bool = False) -> Resolved:
         """Where the grants go on that could be resolved now; the others are to be asked again.
 
+        With `refreshed` leaders are known, as `refresh` has just asked for them.
         Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
         """
-        await self.refresh(grants)
+        if not refreshed:
+            await self.refresh(grants)
+        fresh = [grant.source for grant in grants if grant.position is None]
+        first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
         ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
         unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
         if unsettled:
             ends = {part: end for part, end in ends.items() if part not in unsettled}
             ends.update(await self._settled_ends(unsettled))
-        fresh = [grant.source for grant in grants if grant.position is None]
-        starts: dict[TopicPartition, int] = {}
-        if fresh:
-            starts = await self._source.list_offsets(fresh, self._reset())
+        starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = Resolved({}, {})
         behind: deque[tuple[Grant, Position, int]] = deque()
         for grant in grants:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from twinlog.kafka.metadata import Leader
 from twinlog.offsets.positions import Position
 from twinlog.task import resolve
 from twinlog.task.grant import Grant
-from twinlog.task.resolve import AT_ONCE, Resolver
+from twinlog.task.resolve import AT_ONCE, Resolved, Resolver
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
@@ -29,6 +31,9 @@ class Cluster:
         self.loop = loop
 
     async def refresh(self, _topics: Any) -> None:
+        pass
+
+    def open_for_data(self, _partitions: Any) -> None:
         pass
 
     def leader(self, partition: TopicPartition) -> Leader:
@@ -48,6 +53,28 @@ def loop() -> Iterator[Loop]:
     loop.close()
 
 
+class Slow(Cluster):
+    """Notes how many questions wait for an answer at the same time; two clusters note in one list."""
+
+    def __init__(self, loop: Loop, waiting: list[str], most: list[set[str]]) -> None:
+        super().__init__(loop)
+        self._waiting = waiting
+        self._most = most
+
+    async def _wait(self, what: str) -> None:
+        self._waiting.append(what)
+        self._most.append(set(self._waiting))
+        await self.loop.sleep(0.02)
+        self._waiting.remove(what)
+
+    async def refresh(self, topics: Any) -> None:
+        await self._wait(f"leaders of {min(topics)}")
+
+    async def list_offsets(self, partitions: Sequence[TopicPartition], at: int, **_: Any) -> dict[TopicPartition, int]:
+        await self._wait(f"offsets of {partitions[0].topic}")
+        return await super().list_offsets(partitions, at)
+
+
 def grants() -> list[Grant]:
     """Partitions with ten records behind their positions."""
     source, remote = TopicName("t"), TopicName("north.t")
@@ -57,10 +84,27 @@ def grants() -> list[Grant]:
     ]
 
 
-def resolver(loop: Loop) -> Resolver:
-    unused: Any = None
-    cluster: Any = Cluster(loop)
-    return Resolver(cluster, cluster, unused, CopyRules(), lambda *_: None)
+def resolver(loop: Loop, cluster: Any = None, settings: Any = None) -> Resolver:
+    cluster = cluster or Cluster(loop)
+    return Resolver(cluster, cluster, settings, CopyRules(), lambda *_: None)
+
+
+@pytest.mark.timeout(20)
+def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
+    """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
+    asked: list[set[str]] = []
+    fresh = [replace(grant, position=None) for grant in grants()]
+    settings = SimpleNamespace(consumer=SimpleNamespace(auto_offset_reset="earliest"))
+    slow = resolver(loop, Slow(loop, [], asked), settings)
+
+    async def begin() -> Resolved:
+        await slow.refresh(fresh)
+        return await slow.resolve(fresh, refreshed=True)
+
+    assert len(loop.run(begin).positions) == PARTITIONS
+    assert len(asked) == 4
+    assert {"leaders of t", "leaders of north.t"} in asked
+    assert {"offsets of t", "offsets of north.t"} in asked
 
 
 @pytest.mark.timeout(20)
