@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.errors import RefusedError
+from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Pair
@@ -51,8 +52,11 @@ class RenamedTopics:
             if (earlier := position.remote_topic or names.get(position.remote_topic_id or ""))
             not in (None, remotes[part])
         }
-        if found:
-            self._say({(part.topic, earlier, remotes[part]) for part, earlier in found.items()})
+        moved = {(part.topic, earlier, remotes[part]) for part, earlier in found.items()}
+        # Nobody misses heartbeats of the past.
+        moved = {one for one in moved if not looks_like_heartbeats(one[0])}
+        if moved:
+            self._say(moved)
         self._earlier.update(found)
         self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
 
@@ -61,7 +65,7 @@ class RenamedTopics:
         earlier = self._earlier.get(partition)
         if stored is None or earlier is None or stored.remote_topic == remote:
             return stored
-        if self._settings.renamed_topic_policy == "restart":
+        if self._settings.renamed_topic_policy == "restart" and not looks_like_heartbeats(partition.topic):
             return None
         # What it says of the target is true of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)

@@ -76,3 +76,17 @@ def test_each_topic_is_looked_at_once() -> None:
     for _ in range(3):
         found.look([Pair(Topic(T, 1), NEW)], {})
     assert positions.asked == 1
+
+
+def test_heartbeats_of_the_past_are_not_missed() -> None:
+    beats = TopicPartition(TopicName("heartbeats"), 0)
+
+    class Beats(Positions):
+        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+            return {beats: self.stored}
+
+    stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
+    for policy in ("stop", "restart"):
+        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored))  # type: ignore[arg-type]
+        found.look([Pair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
+        assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)
