@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import Enum
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -23,7 +22,7 @@ from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.load import Load
 from twinlog.run.mirrored import MirroredTopics
-from twinlog.run.outage import Outage, OutageWatch
+from twinlog.run.outage import Waiting
 from twinlog.run.upkeep import (
     begin_bounding,
     begin_following_groups,
@@ -42,10 +41,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 SAY_AGAIN_S = 60.0
-WATCH_S = 0.5
 SAY_AFTER_S = 2.0
-"""An outage is said once it has lasted so long; a leader that moves is none."""
-
 TICK_S = 0.1
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
@@ -111,10 +107,6 @@ class FlowRunner:
             reported=self._reported,
             gone=self.view.gone,
         )
-        self._proven_s = proven_s
-        self.outage: Outage | None = None
-        """Why nothing is copied at the moment."""
-        self._outages = OutageWatch(self.view)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
         back = (settings.target, settings.source)
@@ -124,14 +116,21 @@ class FlowRunner:
         self._hungry = False
         self._stopping = threading.Event()
         self._replan = threading.Event()
-        self._jobs = Jobs(settings.name, self.view.note, lambda: self.outage is not None)
+        self._jobs = Jobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
+        self._waiting = Waiting(
+            settings,
+            self.view,
+            source=self._source.reach,
+            target=self._target.reach,
+            proven=lambda: proven_s() > 0,
+            over=self._jobs.hurry,
+        )
         self._keeps_settings: Job | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
-        self._watch = threading.Thread(target=self._watch_outages, name=f"outages {settings.name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
-        self._watch.start()
+        self._waiting.start(self._stopping)
 
     def use_slots(self, slots: int) -> None:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
@@ -164,7 +163,7 @@ class FlowRunner:
         """What the flow does in a word, and what keeps it: it runs only once a copier has reported."""
         if self.ended:
             return self.state.value, self.reason
-        outage = self.outage
+        outage = self._waiting.outage
         if outage is not None:
             return "waiting", str(outage)
         trouble = self.view.summary().trouble
@@ -267,7 +266,7 @@ class FlowRunner:
             except RefusedError:
                 raise
             except ClusterError as error:
-                if self.outage is None and time.monotonic() > say_at:
+                if self._waiting.outage is None and time.monotonic() > say_at:
                     log.warning("%s: cannot %s yet, trying again: %s", self.settings.name, what, error)
                     say_at = time.monotonic() + SAY_AGAIN_S
                 self.view.note(what, str(error))
@@ -401,35 +400,3 @@ class FlowRunner:
     def _reported(self, report: Report) -> None:
         self.view.take(report)
         self._load.take(report)
-
-    # What keeps it.
-
-    def _watch_outages(self) -> None:
-        """Notice when nothing can be copied and when something can be again, and say so once."""
-        said: Outage | None = None
-        while not self._stopping.wait(WATCH_S):
-            outage = self._outages.look(self._source.reach(), self._target.reach(), proven=self._proven_s() > 0)
-            over, self.outage = self.outage if outage is None else None, outage
-            if over is not None:
-                self._jobs.hurry()
-            if said is not None and (outage is None or outage.what != said.what):
-                log.info("%s: %s", self.settings.name, self._over(said))
-                said = None
-            if outage is not None and said is None and time.time() - outage.since >= SAY_AFTER_S:
-                said = outage
-                log.warning("%s: waiting: %s", self.settings.name, self._named(outage).news)
-
-    def _named(self, outage: Outage) -> Outage:
-        """An outage in words that are the same for each flow that it concerns."""
-        if outage.cluster is None:
-            return outage
-        return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))
-
-    def _over(self, outage: Outage) -> str:
-        lasted_s = time.time() - outage.since
-        if outage.cluster is None:
-            return f"goes on after {lasted_s:.0f} s: {outage.what}"
-        return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"
-
-    def _cluster(self, side: str) -> str:
-        return f"cluster {self.settings.source if side == 'source' else self.settings.target}"

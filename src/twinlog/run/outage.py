@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from twinlog.metrics.progress import Reach
 from twinlog.run.view import FlowView
+from twinlog.settings import FlowSettings
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 0.5
+SAY_AFTER_S = 2.0
+"""An outage is said once it has lasted so long; a leader that moves is none."""
 
 JITTER_S = 2.0
 """Two reports of one outage may differ by so much in when it began."""
@@ -100,3 +109,69 @@ def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, 
     if answered_s is not None and answered_s < driver.out_s - JITTER_S:
         return None
     return driver.out_s, driver.why
+
+
+class Waiting:
+    """Notices when nothing of a flow can be copied and when something can be again, and says so once.
+
+    `source()` and `target()` say how the driver reaches both clusters, `proven()` whether no other process can run the
+    flow. `over()` is called when an outage ends.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        view: FlowView,
+        *,
+        source: Callable[[], Reach],
+        target: Callable[[], Reach],
+        proven: Callable[[], bool],
+        over: Callable[[], None],
+    ) -> None:
+        self.outage: Outage | None = None
+        """Why nothing is copied at the moment."""
+        self._settings = settings
+        self._outages = OutageWatch(view)
+        self._source = source
+        self._target = target
+        self._proven = proven
+        self._over = over
+        self._said: Outage | None = None
+
+    def start(self, stopping: threading.Event) -> None:
+        """Watch on a thread of its own, until `stopping` is set."""
+
+        def watch() -> None:
+            while not stopping.wait(WATCH_S):
+                self.look()
+
+        threading.Thread(target=watch, name=f"outages {self._settings.name}", daemon=True).start()
+
+    def look(self) -> None:
+        """Look once."""
+        outage = self._outages.look(self._source(), self._target(), proven=self._proven())
+        before, self.outage = self.outage, outage
+        if before is not None and outage is None:
+            self._over()
+        said = self._said
+        if said is not None and (outage is None or outage.what != said.what):
+            log.info("%s: %s", self._settings.name, self._ended(said))
+            self._said = said = None
+        if outage is not None and said is None and time.time() - outage.since >= SAY_AFTER_S:
+            self._said = outage
+            log.warning("%s: waiting: %s", self._settings.name, self._named(outage).news)
+
+    def _named(self, outage: Outage) -> Outage:
+        """An outage in words that are the same for each flow that it concerns."""
+        if outage.cluster is None:
+            return outage
+        return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))
+
+    def _ended(self, outage: Outage) -> str:
+        lasted_s = time.time() - outage.since
+        if outage.cluster is None:
+            return f"goes on after {lasted_s:.0f} s: {outage.what}"
+        return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"
+
+    def _cluster(self, side: str) -> str:
+        return f"cluster {self._settings.source if side == 'source' else self._settings.target}"

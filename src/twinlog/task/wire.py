@@ -57,7 +57,14 @@ class Line:
         answer_challenge(self.connection, secret)
 
     def send(self, message: dict[str, Any]) -> None:
-        self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
+        """Raises OSError when the line is broken, or closed meanwhile."""
+        try:
+            self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
+        except TypeError as error:
+            # What another thread closes in the middle of this has no number any more.
+            if not self.connection.closed:
+                raise
+            raise OSError("the line was closed") from error
 
     def receive(self) -> dict[str, Any]:
         """The next message; blocks. Raises EOFError or OSError when the other end has gone."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from twinlog.metrics.progress import PartitionProgress, Reach, Report
-from twinlog.run.outage import Outage, OutageWatch, clock_time
+from twinlog.run import outage as outage_module
+from twinlog.run.outage import Outage, OutageWatch, Waiting, clock_time
 from twinlog.run.view import FlowView
 from twinlog.types import TopicName, TopicPartition
 
@@ -109,3 +113,31 @@ def test_a_moment_of_another_day_has_its_date() -> None:
     now = time.mktime((2026, 3, 2, 12, 0, 0, 0, 0, -1))
     assert clock_time(now - 60, now) == "11:59:00"
     assert clock_time(now - 86400, now) == "2026-03-01 12:00:00"
+
+
+def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
+    view: FlowView, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+    settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
+    waiting = Waiting(
+        settings, view, source=lambda: FINE, target=lambda: FINE, proven=lambda: True, over=lambda: ended.append(True)
+    )
+    with caplog.at_level(logging.INFO):
+        take(view, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
+        waiting.look()
+        assert "target cluster unreachable" in str(waiting.outage)
+        assert caplog.records == []
+        monkeypatch.setattr(outage_module, "SAY_AFTER_S", 0.0)
+        waiting.look()
+        waiting.look()
+        assert ended == []
+        take(view, "one")
+        waiting.look()
+        waiting.look()
+    assert waiting.outage is None
+    assert ended == [True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a->b: waiting: cluster b unreachable, nothing is copied (refused)",
+        "a->b: cluster b answers again after 1 s",
+    ]
