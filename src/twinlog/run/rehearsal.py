@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 from twinlog.run.bundle import Bundle
@@ -14,6 +15,7 @@ from twinlog.task.grant import Grant
 from twinlog.types import Alias, TopicName, TopicPartition
 
 LEASE_S = 60.0
+LOOK_S = 0.2
 STOP_S = 5.0
 NOWHERE = ClientSettings(("127.0.0.1:1",))
 """No cluster is contacted: the lease ends before its copier has anything to copy."""
@@ -28,8 +30,10 @@ SETTINGS = FlowSettings(
 )
 
 
-def rehearse(engine: SparkEngine, desk: Desk) -> bool:
-    """Let Spark run a task that takes up a lease without partitions; False when none did within a minute."""
+def rehearse(
+    engine: SparkEngine, desk: Desk, *, patience_s: float = LEASE_S, ending: threading.Event | None = None
+) -> bool:
+    """Let Spark run a task that takes up a lease without partitions; False when none did in time, or at the end."""
     claimed = threading.Event()
 
     def grants(_: Sequence[TopicPartition]) -> list[Grant]:
@@ -42,7 +46,11 @@ def rehearse(engine: SparkEngine, desk: Desk) -> bool:
     query = engine.query(SETTINGS.name, [SETTINGS], desk.address)
     try:
         leases.renew((frozenset({TopicPartition(TopicName("none"), 0)}),))
-        return claimed.wait(LEASE_S)
+        give_up_at = time.monotonic() + patience_s
+        while not claimed.wait(LOOK_S):
+            if time.monotonic() > give_up_at or (ending is not None and ending.is_set()):
+                return False
+        return True
     finally:
         leases.stop(STOP_S)
         query.stop()
