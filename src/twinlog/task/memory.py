@@ -24,6 +24,9 @@ STUCK_S = 2.0
 """When there was no room for so long, partitions of which nothing was acknowledged for so long give way: what of them
 was not sent yet is dropped, and read again later."""
 
+SPARSE = 0.25
+"""From half of the budget on, an answer of which no more than this share waits is not worth its memory."""
+
 LOOK_PAUSE_S = 0.05
 """Shortest time between two looks at everything that waits."""
 
@@ -84,9 +87,9 @@ class CopierMemory:
         """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
         now = time.monotonic()
         size = self._most(most_bytes)
-        if size < most_bytes and self._tight and now - self._looked_at > LOOK_PAUSE_S:
+        if self._read_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
             self._looked_at = now
-            self._free_answers()
+            self._free_answers(1.0 if self._tight and size < most_bytes else SPARSE)
             size = self._most(most_bytes)
         if not size and now - self._served_at > STUCK_S:
             self._push_back(now)
@@ -126,17 +129,19 @@ class CopierMemory:
         if self._kept.pop(id(kept), None) is not None:
             self._kept_bytes -= kept.size
 
-    def _free_answers(self) -> None:
-        """Copy out what waits, so that nothing is held on to beside it."""
-        shared: dict[int, list[Append]] = {}
+    def _free_answers(self, share: float) -> None:
+        """Copy out what waits in answers of which no more than a share does, so that the rest of them is free."""
+        shared: dict[int, tuple[int, list[Append]]] = {}
         for part in self._partitions.values():
             for append in part.queue.waiting():
-                if type(append.data) is memoryview:
-                    shared.setdefault(id(append.data.obj), []).append(append)
+                data = append.data
+                if type(data) is memoryview:
+                    shared.setdefault(id(data.obj), (memoryview(data.obj).nbytes, []))[1].append(append)
         # One answer after the other: there is not the room to have all of them twice.
-        for appends in shared.values():
-            for append in appends:
-                self._copy_out(append)
+        for size, appends in shared.values():
+            if sum(append.bytes for append in appends) <= share * size:
+                for append in appends:
+                    self._copy_out(append)
 
     def _push_back(self, now: float) -> None:
         """Nobody was given room for long: whoever waited longest for the target gives way."""

@@ -117,6 +117,20 @@ def test_one_that_waits_does_not_hold_on_to_all_the_others(world: World) -> None
     assert world.memory.used_bytes == 4 * MB
 
 
+def test_an_answer_that_is_nearly_done_with_is_freed_early(world: World) -> None:
+    for number in range(3):
+        world.receive({number: 2 * MB, number + 3: MB // 2})
+        world.receive({6: MB // 2})
+    for number in range(3):
+        world.part(number).queue.drop_pending()
+    # Half of the budget, by answers of which a fifth waits.
+    assert world.memory.used_bytes == 9 * MB
+    assert world.memory.reserve(1, MB) == MB
+    world.memory.release(1)
+    assert world.memory.used_bytes == 3 * MB
+    assert [type(append.data) for append in world.part(6).queue.waiting()] == [memoryview] * 3
+
+
 def test_when_it_is_tight_batches_are_copied_as_they_come(world: World) -> None:
     world.receive({0: 13 * MB})
     world.receive({1: 10 * KB}, size=2 * MB)
