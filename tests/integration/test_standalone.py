@@ -17,6 +17,7 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
+from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,23 @@ def copied(cluster: KafkaCluster, remote: str) -> int:
         return sum(offsets(cluster, remote, number)[1] for number in range(PARTITIONS))
     except KafkaException:
         return 0
+
+
+def test_executors_are_given_back_while_a_process_stands_by() -> None:
+    conf = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.cores.max": "1"}
+    with SparkCluster(1) as spark:
+        (worker,) = spark.workers
+        engine = SparkEngine(spark.master, conf)
+        try:
+            engine.start()
+            wait_for(lambda: engine.slots == 1, 150, "it has the only slot")
+            engine.take_executors(0)
+            # Free for others, and for as long as nobody asks again.
+            wait_for(lambda: engine.slots == 0 and not worker.executors, 60, "the slot is free")
+            engine.take_executors(1)
+            wait_for(lambda: engine.slots == 1 and len(worker.executors) == 1, 150, "it has the slot again")
+        finally:
+            engine.stop(5.0)
 
 
 def test_executors_and_workers_die(

@@ -75,6 +75,8 @@ class Runner:
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
         self._met_at = 0.0
+        self._holds: bool | None = None
+        """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
         self._warm: SparkEngine | None = None
         self._rehearsed: SparkEngine | None = None
         self._rehearsal: threading.Thread | None = None
@@ -150,6 +152,7 @@ class Runner:
 
     def _attend(self, engine: SparkEngine | None, desk: Desk) -> None:
         if engine is not None:
+            self._hold_executors(engine)
             self._follow_slots(engine)
             self._rehearse(engine, desk)
         for seat in self.flows:
@@ -179,6 +182,7 @@ class Runner:
         """Look at an engine that has just started."""
         self.web_url = engine.web_url
         self._met_at = time.monotonic()
+        self._holds = None
         self._slots = engine.slots
         if self._wanted > self._slots:
             log.warning(
@@ -196,7 +200,7 @@ class Runner:
         if self._rehearsal is not None and self._rehearsal.is_alive():
             return
         self._rehearsed = engine
-        if all(seat.flow is None for seat in self.flows):
+        if self._slots and all(seat.flow is None for seat in self.flows):
             self._rehearsal = threading.Thread(
                 target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True
             )
@@ -238,9 +242,25 @@ class Runner:
         self._wake.wait(TICK_S)
         self._wake.clear()
 
+    def _hold_executors(self, engine: SparkEngine) -> None:
+        """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
+        holds = any(seat.flow is not None for seat in self.flows)
+        if engine.local or holds is self._holds:
+            return
+        rehearsed = engine is self._rehearsed and not (self._rehearsal is not None and self._rehearsal.is_alive())
+        if not holds and not (rehearsed and all(seat.stands_by for seat in self.flows)):
+            return
+        self._holds = holds
+        if not holds:
+            log.info(
+                "standing by without executors; Spark at %s is asked for %s cores when this process takes over",
+                *(self._options.master, engine.cores),
+            )
+        engine.take_executors(self._wanted if holds else 0)
+
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
-        if engine.local or time.monotonic() < self._slots_at:
+        if engine.local or self._holds is False or time.monotonic() < self._slots_at:
             return
         now = time.monotonic()
         self._slots_at = now + SLOTS_EVERY_S

@@ -179,6 +179,25 @@ class SparkEngine:
         while not self.slots and time.monotonic() < deadline:
             time.sleep(0.1)
 
+    def take_executors(self, most: int) -> None:
+        """On a standalone cluster have so many executors at most; with 0 those that it has are given back at once.
+
+        Elsewhere nothing happens: local tasks need none, and other managers share out by rules of their own.
+        """
+        if not self._master.startswith("spark://"):
+            return
+        with self._jvm.asked():
+            context = self._running.sparkContext
+            scala, java = context._jsc.sc(), context._jvm
+            scala.requestTotalExecutors(most, 0, java.PythonUtils.toScalaMap(java.java.util.HashMap()))
+            if not most:
+                scala.killExecutors(scala.getExecutorIds())
+
+    @property
+    def cores(self) -> str:
+        """How many cores of a cluster this may have."""
+        return self._setting("spark.cores.max", "all")
+
     @property
     def executor_memory(self) -> str:
         """Memory of an executor's JVM, as Spark writes it."""

@@ -105,6 +105,41 @@ def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: p
     assert "Spark has 1 slot for 2 tasks" in caplog.text
 
 
+def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    engine, asked = Engine(), list[int]()
+    one, two = SimpleNamespace(flow=None, stands_by=False), SimpleNamespace(flow=None, stands_by=True)
+    seats: list[Any] = [one, two]
+    runner.flows = seats
+    engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
+
+    def hold(*, rehearsed: bool = True) -> list[int]:
+        runner._rehearsed = engine if rehearsed else None  # type: ignore[assignment]
+        with caplog.at_level(logging.INFO):
+            runner._hold_executors(engine)  # type: ignore[arg-type]
+            follow(runner, engine, 0)
+        return asked
+
+    runner._meet(engine)  # type: ignore[arg-type]
+    assert hold() == [], "who runs the first flow is not known yet"
+    one.stands_by = True
+    assert hold(rehearsed=False) == []
+    assert hold() == hold() == [0]
+    assert "standing by without executors; Spark at spark://m:7077 is asked for 2 cores" in caplog.text
+    caplog.clear()
+    hold()
+    assert "no executor" not in caplog.text
+    two.flow = object()
+    assert hold() == hold() == [0, 2]
+    two.flow = None
+    assert hold() == [0, 2, 0]
+    # Another one after that was lost, and a local Spark.
+    runner._meet(engine)  # type: ignore[arg-type]
+    assert hold() == [0, 2, 0, 0]
+    engine.local = True
+    two.flow = object()
+    assert hold() == [0, 2, 0, 0]
+
+
 def test_slots_are_dealt_evenly_within_the_limits() -> None:
     assert deal(0, [3, 3]) == [1, 1]
     assert deal(5, [3, 3]) == [3, 2]
