@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +16,9 @@ from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.copying import SOURCE, TARGET, flow_settings
+from twinlog.checkpoint.bearings import Bearings
+from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.errors import ClusterError
 from twinlog.kafka import topic_reader
 from twinlog.kafka.admin import ClusterAdmin
@@ -22,7 +28,7 @@ from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
 from twinlog.read.last import LastRecords
-from twinlog.types import TopicName, TopicPartition
+from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.write.keyed import own_batch, record_body
 
 
@@ -40,6 +46,23 @@ def here(target_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers hold a batch or two, so that reading takes many of them."""
     monkeypatch.setattr(topic_reader, "FETCH_BYTES", 4096)
+
+
+@pytest.fixture
+def many_answers(here: ClusterAdmin, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Reading takes many times as long as a call waits for progress; how many partitions each answer was asked for."""
+    fetch = FetchSession.fetch
+    asked: list[int] = []
+
+    async def slow(self: FetchSession, wanted: Mapping[TopicPartition, FetchPosition], **how: Any) -> list[Fetched]:
+        asked.append(len(wanted))
+        await here.client.loop.sleep(0.05)
+        return await fetch(self, wanted, **how)
+
+    monkeypatch.setattr(FetchSession, "fetch", slow)
+    monkeypatch.setattr(topic_reader, "FETCH_BYTES", 300_000)
+    monkeypatch.setattr(topic_reader, "STALLED_S", 0.5)
+    return asked
 
 
 def values(reader: TopicReader) -> list[bytes | None]:
@@ -62,7 +85,7 @@ def append(here: ClusterAdmin, topic: str, batch: bytearray, times: int) -> None
 
 
 def test_positions_of_a_day_are_read_in_one_go(
-    target_cluster: KafkaCluster, here: ClusterAdmin, new_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    target_cluster: KafkaCluster, here: ClusterAdmin, new_name: Callable[[str], str], many_answers: list[int]
 ) -> None:
     """100,000 of them; whoever gave up when its time is over, though it gets on, would never come to their end."""
     topic = create_topic(target_cluster, new_name("positions"), config={"cleanup.policy": "compact"})
@@ -72,25 +95,43 @@ def test_positions_of_a_day_are_read_in_one_go(
     records = [encode_position(SOURCE, parts[at % 4], Position(at, at)) for at in range(2000)]
     bodies = [record_body(record.key, record.value, record.headers) for record in records]
     append(here, topic, own_batch((now, body) for body in bodies), 50)
-    monkeypatch.setattr(topic_reader, "FETCH_BYTES", 300_000)
-    rounds = 0
-    fetch = FetchSession.fetch
-
-    async def slow(self: FetchSession, wanted: Mapping[TopicPartition, FetchPosition], **how: int) -> list[Fetched]:
-        nonlocal rounds
-        rounds += 1
-        await here.client.loop.sleep(0.01)
-        return await fetch(self, wanted, **how)
-
-    monkeypatch.setattr(FetchSession, "fetch", slow)
-    monkeypatch.setattr(topic_reader, "STALLED_S", 0.25)
-
     found = PositionStore(settings, here).read(parts)
 
     assert {part.partition: position.next_source for part, position in found.items()} == {
         number: 1996 + number for number in range(4)
     }
-    assert rounds >= 50
+    assert len(many_answers) >= 50
+
+
+def test_checkpoints_of_hours_are_read_in_one_go(
+    target_cluster: KafkaCluster, here: ClusterAdmin, new_name: Callable[[str], str], many_answers: list[int]
+) -> None:
+    """50 groups with 20 partitions each: without the last of them none would be written."""
+    settings = replace(flow_settings(target_cluster, target_cluster), source=Alias(new_name("a")))
+    topic = create_topic(
+        target_cluster, f"{settings.source}.checkpoints.internal", config={"cleanup.policy": "compact"}
+    )
+    groups = [GroupId(f"group-{number}") for number in range(50)]
+    remote = TopicName(f"{settings.source}.orders")
+    now = int(time.time() * 1000)
+    ages = [
+        own_batch(
+            (now, record_body(one.key, one.value))
+            for group in groups
+            for one in (Checkpoint(group, remote, number, age, age + number) for number in range(20))
+        )
+        for age in range(2)
+    ]
+    append(here, topic, ages[0], 99)
+    append(here, topic, ages[1], 1)
+    writer = CheckpointWriter(settings, here, here, cast(Bearings, SimpleNamespace(accepts=lambda _: True)))
+
+    writer._read_last()
+
+    assert set(writer._last) == set(groups)
+    for found in writer._last.values():
+        assert {part.partition: one.downstream for part, one in found.items()} == {n: 1 + n for n in range(20)}
+    assert len(many_answers) >= 20
 
 
 def test_what_was_read_before_an_error_is_not_read_again(
@@ -106,7 +147,7 @@ def test_what_was_read_before_an_error_is_not_read_again(
     fetch = FetchSession.fetch
     asked: list[int] = []
 
-    async def failing(self: FetchSession, wanted: Mapping[TopicPartition, FetchPosition], **how: int) -> list[Fetched]:
+    async def failing(self: FetchSession, wanted: Mapping[TopicPartition, FetchPosition], **how: Any) -> list[Fetched]:
         asked.extend(at.offset for at in wanted.values())
         if len(asked) % 5 == 0:
             raise ClusterError("the connection broke")

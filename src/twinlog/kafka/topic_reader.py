@@ -31,10 +31,10 @@ FETCH_BYTES = 4 << 20
 STALLED_S = 5.0
 """How long one call waits for a partition that does not get on: without a leader, or behind an open transaction."""
 
-UNDECIDED_MS = 100
-"""How long one answer waits for that."""
+ANSWER_MS = 100
+"""How long one answer waits for that; where there are records it comes at once."""
 
-RETRY_S = 0.1
+RETRY_S = 0.2
 
 
 @dataclass(slots=True)
@@ -69,13 +69,11 @@ class TopicReader:
         admin: ClusterAdmin,
         topic: TopicName,
         *,
-        from_end: bool = False,
         optional: bool = False,
         committed: bool = False,
     ) -> None:
         self._admin = admin
         self._topic = topic
-        self._from_end = from_end
         self._optional = optional
         self._committed = committed
         self._places: dict[TopicPartition, _Place] = {}
@@ -83,13 +81,13 @@ class TopicReader:
         """Partitions whose logs do not have the place where we are."""
         self._topic_id: uuid.UUID | None = None
 
-    def read(self, *, wait_ms: int = 0) -> Iterator[tuple[TopicPartition, Record]]:
-        """Records added since the last call, up to the end as it is now; waits up to `wait_ms` for the first ones.
+    def read(self) -> Iterator[tuple[TopicPartition, Record]]:
+        """Records added since the last call, up to the end as it is now.
 
         Raises ClusterError when a partition does not get on for `STALLED_S` seconds or a cluster does not answer,
         RefusedError without READ on the topic; what was not yielded comes with the next call.
         """
-        for partition, answer, batch in self._batches(wait_ms, None):
+        for partition, answer, batch in self._batches(None):
             place = self._places[partition]
             for record in decode_records(answer.records, batch):
                 if record.offset >= place.offset:
@@ -102,26 +100,20 @@ class TopicReader:
         What was read before an error stays in `last`, and comes no second time. With `timeout_s` it is tried again for
         so many seconds, whatever happens, and no longer. Raises as `read` does, and ClusterError when the time is over.
         """
-        for partition, answer, batch in self._batches(0, timeout_s):
+        for partition, answer, batch in self._batches(timeout_s):
             keep_last(answer.records, batch, self._places[partition].offset, last)
 
-    def _batches(
-        self, wait_ms: int, timeout_s: float | None
-    ) -> Iterator[tuple[TopicPartition, PartitionAnswer, Batch]]:
+    def _batches(self, timeout_s: float | None) -> Iterator[tuple[TopicPartition, PartitionAnswer, Batch]]:
         """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""
         patience = _Patience(f"cluster {self._admin.alias}: {self._topic}", timeout_s)
         aim: _Aim | None = None
-        waited = False
         while True:
             try:
                 aim = aim or patience.call(self._admin, self._look)
                 behind = [part for part, end in aim.ends.items() if self._places[part].offset < end]
                 if not behind:
-                    if waited or patience.moved or not wait_ms or not aim.ends:
-                        return
-                    behind, waited = list(aim.ends), True
-                wait = wait_ms if waited else UNDECIDED_MS if self._committed else 0
-                answers, trouble = patience.call(self._admin, self._fetch, aim, behind, wait)
+                    return
+                answers, trouble = patience.call(self._admin, self._fetch, aim, behind)
             except ClusterError as error:
                 patience.failed(error)
                 aim = None
@@ -132,15 +124,21 @@ class TopicReader:
             if trouble is not None:
                 patience.wait(trouble)
                 aim = None
-            elif not waited and patience.over:
+            elif patience.over:
                 held = next((part for part in behind if self._places[part].offset < aim.ends[part]), None)
                 if held is not None:
-                    by = patience.call(self._admin, name_open_transaction, self._admin.client, held)
-                    raise ClusterError(
-                        f"cluster {self._admin.alias}: {held} is held up at offset {self._places[held].offset} of "
-                        f"{aim.ends[held]} by {by}; it ends with its transaction timeout, or is ended by "
-                        "kafka-transactions.sh abort"
-                    )
+                    where = f"{held} is held up at offset {self._places[held].offset} of {aim.ends[held]}"
+                    raise patience.late() if timeout_s is not None else self._held_up(held, where)
+
+    def _held_up(self, partition: TopicPartition, where: str) -> ClusterError:
+        """A partition whose leader answers, and gives nothing out."""
+        if not self._committed:
+            return ClusterError(f"cluster {self._admin.alias}: {where}: its leader gives out no more")
+        by = self._admin.call(name_open_transaction, self._admin.client, partition)
+        return ClusterError(
+            f"cluster {self._admin.alias}: {where} by {by}; it ends with its transaction timeout, or is ended by "
+            "kafka-transactions.sh abort"
+        )
 
     def _visible(
         self, fetched: Fetched, patience: _Patience
@@ -197,7 +195,7 @@ class TopicReader:
             raise ClusterError(f"cluster {client.alias}: topic {self._topic} cannot be read as a whole now")
         unknown = [part for part in ends if part not in self._places or part in self._astray]
         if unknown:
-            starts = dict(ends) if self._from_end else await client.list_offsets(unknown, EARLIEST)
+            starts = await client.list_offsets(unknown, EARLIEST)
             for part in unknown:
                 if part not in starts:
                     raise ClusterError(f"cluster {client.alias}: {part} does not tell where it begins")
@@ -208,14 +206,12 @@ class TopicReader:
                 self._astray.discard(part)
         return _Aim(topic.topic_id, leaders, ends)
 
-    async def _fetch(
-        self, aim: _Aim, behind: Sequence[TopicPartition], wait_ms: int
-    ) -> tuple[list[Fetched], str | None]:
+    async def _fetch(self, aim: _Aim, behind: Sequence[TopicPartition]) -> tuple[list[Fetched], str | None]:
         """One answer of each leader, asked all at once, and why there is none of some."""
         loop = self._admin.client.loop
         nodes = {aim.leaders[part] for part in behind}
         asked = [
-            loop.spawn(self._fetch_from, aim, node, [part for part in behind if aim.leaders[part] == node], wait_ms)
+            loop.spawn(self._fetch_from, aim, node, [part for part in behind if aim.leaders[part] == node])
             for node in nodes
         ]
         found: list[Fetched] = []
@@ -226,7 +222,7 @@ class TopicReader:
         return found, trouble
 
     async def _fetch_from(
-        self, aim: _Aim, node: int, parts: Sequence[TopicPartition], wait_ms: int
+        self, aim: _Aim, node: int, parts: Sequence[TopicPartition]
     ) -> tuple[list[Fetched], str | None]:
         session = FetchSession(self._admin.client, node, read_committed=self._committed, kept=False)
         wanted = {
@@ -235,7 +231,7 @@ class TopicReader:
             for place in [self._places[part]]
         }
         try:
-            return await session.fetch(wanted, max_wait_ms=wait_ms, min_bytes=1, max_bytes=FETCH_BYTES), None
+            return await session.fetch(wanted, max_wait_ms=ANSWER_MS, min_bytes=1, max_bytes=FETCH_BYTES), None
         except RefusedError:
             raise
         except ClusterError as error:
@@ -249,8 +245,6 @@ class _Patience:
     """How long one call waits: `STALLED_S` without any progress, or `timeout_s` in all, whatever happens."""
 
     def __init__(self, what: str, timeout_s: float | None) -> None:
-        self.moved = False
-        """Whether the call has read anything."""
         self._what = what
         self._limited = timeout_s is not None
         self._over_at = time.monotonic() + (STALLED_S if timeout_s is None else timeout_s)
@@ -262,7 +256,6 @@ class _Patience:
 
     def got_on(self) -> None:
         """Something was read."""
-        self.moved = True
         if not self._limited:
             self._over_at = time.monotonic() + STALLED_S
 
@@ -279,7 +272,7 @@ class _Patience:
         running = loop.spawn(step, *args)
         running.add_both(lambda _: ended.set())
         if not await ended.wait(max(0.0, self._over_at - time.monotonic())):
-            raise self._late()
+            raise self.late()
         return await running
 
     def failed(self, error: ClusterError) -> None:
@@ -292,10 +285,11 @@ class _Patience:
         """Pause before it is tried again; raises ClusterError when there is no more time."""
         self._trouble = trouble
         if self.over:
-            raise self._late()
+            raise self.late()
         time.sleep(RETRY_S)
 
-    def _late(self) -> ClusterError:
+    def late(self) -> ClusterError:
+        """The error for that there is no more time."""
         if self._limited:
             return ClusterError(f"{self._what} was not read to its end in time: {self._trouble}")
         return ClusterError(f"{self._what} cannot be read on: {self._trouble}")
