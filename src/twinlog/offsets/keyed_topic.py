@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from twinlog.errors import ClusterError
 from twinlog.kafka import faults
 from twinlog.kafka.client import ClusterClient
 from twinlog.types import TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, record_body
-
-BATCH_BYTES = 512 << 10
-"""Half of a broker's default `message.max.bytes`."""
+from twinlog.write.keyed import own_batch, portions, record_body
 
 _AFTER_APPEND = 20
 """NOT_ENOUGH_REPLICAS_AFTER_APPEND: it is in the leader's log."""
@@ -41,7 +38,7 @@ class KeyedTopic:
         self.appended, self.in_doubt = 0, False
         now = int(time.time() * 1000)
         bodies = [record_body(key, value) for key, value in records]
-        for portion in [bodies] if at_once else _portions(bodies):
+        for portion in [bodies] if at_once else portions(bodies):
             await self._append(own_batch((now, body) for body in portion))
             self.appended += len(portion)
 
@@ -67,14 +64,3 @@ class KeyedTopic:
 
     def _lacks_write(self) -> ClusterError:
         return self._client.lacks("WRITE", f"topic {self.partition.topic}", self._purpose)
-
-
-def _portions(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    start = size = 0
-    for at, body in enumerate(bodies):
-        if at > start and size + len(body) > BATCH_BYTES:
-            yield bodies[start:at]
-            start, size = at, 0
-        size += len(body)
-    if start < len(bodies):
-        yield bodies[start:]

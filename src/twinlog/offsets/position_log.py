@@ -18,7 +18,7 @@ from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
 from twinlog.write.encode import encode_batch
-from twinlog.write.keyed import record_body
+from twinlog.write.keyed import portions, record_body
 from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
 
 _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
@@ -64,8 +64,8 @@ class PositionLog:
         for queue in self._queues.values():
             queue.clear(identity)
 
-    async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Append]:
-        """Positions by source partition as one batch for each partition of the topic. Raises ClusterError."""
+    async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, list[Append]]:
+        """Positions by source partition as batches for each partition of the topic. Raises ClusterError."""
         topic = self._client.topic(self.topic)
         if topic is None or topic.error or not topic.leaders:
             await self._client.wait_for([self.topic], timeout_s=5.0)
@@ -73,26 +73,29 @@ class PositionLog:
         if topic is None:
             raise ClusterError(f"cluster {self._client.alias}: topic {self.topic} does not exist")
         now = int(time.time() * 1000)
-        records: dict[TopicPartition, list[tuple[int, bytes]]] = {}
+        records: dict[TopicPartition, list[bytes]] = {}
         for source, position in positions.items():
             record = encode_position(self._settings.source, source, position, self._settings.connector_name)
             where = TopicPartition(self.topic, partition_for(record.key, topic.partitions))
-            records.setdefault(where, []).append((now, record_body(record.key, record.value, record.headers)))
+            records.setdefault(where, []).append(record_body(record.key, record.value, record.headers))
         return {
-            where: Append(encode_batch(pieces), len(pieces), SourceOffset(0), SourceOffset(0), now, ())
-            for where, pieces in records.items()
+            where: [
+                Append(encode_batch((now, body) for body in some), len(some), SourceOffset(0), SourceOffset(0), now, ())
+                for some in portions(bodies)
+            ]
+            for where, bodies in records.items()
         }
 
-    def send(self, batches: Mapping[TopicPartition, Append]) -> None:
+    def send(self, batches: Mapping[TopicPartition, list[Append]]) -> None:
         """Append batches; their partitions take part in the open transaction."""
-        for where, batch in batches.items():
+        for where, some in batches.items():
             queue = self._queues.get(where)
             if queue is None:
                 queue = self._queues[where] = AppendQueue(
                     where, self._identity, self._acknowledged, partial(self._troubled, where)
                 )
             queue.gate = Gate.OPEN
-            queue.put([batch])
+            queue.put(some)
             self._offer(queue)
 
     def _acknowledged(self, _append: Append, _base_offset: int) -> None:

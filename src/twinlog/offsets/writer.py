@@ -14,7 +14,7 @@ from twinlog.kafka.partitioner import partition_for
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, record_body
+from twinlog.write.keyed import own_batch, portions, record_body
 
 
 class PositionWriter:
@@ -55,21 +55,24 @@ class PositionWriter:
     async def _append(self, positions: Mapping[TopicPartition, Position]) -> None:
         topic = await self._look_up()
         now = int(time.time() * 1000)
-        records: dict[int, list[tuple[int, bytes]]] = {}
+        records: dict[int, list[bytes]] = {}
         for part, position in positions.items():
             record = encode_position(self._settings.source, part, position, self._settings.connector_name)
             where = partition_for(record.key, topic.partitions)
-            records.setdefault(where, []).append((now, record_body(record.key, record.value, record.headers)))
-        by_node: dict[int, list[tuple[int, bytes | bytearray | memoryview]]] = {}
+            records.setdefault(where, []).append(record_body(record.key, record.value, record.headers))
+        requests: dict[tuple[int, int], list[tuple[int, bytes | bytearray | memoryview]]] = {}
+        """By number and broker; a request takes one batch of a partition."""
         troubled: ClusterError | None = None
-        for where, pieces in records.items():
+        for where, bodies in records.items():
             leader = topic.leaders.get(where)
             if leader is None:
                 troubled = ClusterError(f"cluster {self._client.alias}: {self._topic}-{where} has no leader")
-            else:
-                by_node.setdefault(leader.node, []).append((where, own_batch(pieces)))
+                continue
+            for number, portion in enumerate(portions(bodies)):
+                batch = own_batch((now, body) for body in portion)
+                requests.setdefault((number, leader.node), []).append((where, batch))
         # Positions on a broker that does not answer keep nobody else's waiting.
-        for node, batches in by_node.items():
+        for (_, node), batches in requests.items():
             try:
                 await self._append_on(node, batches)
             except RefusedError:

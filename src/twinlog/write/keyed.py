@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.read.codecs import NONE
 from twinlog.read.varint import encode_varint
 from twinlog.write.encode import encode_batch
 from twinlog.write.stamp import stamp
+
+BATCH_BYTES = 512 << 10
+"""Half of a broker's default `message.max.bytes`."""
 
 
 def _sized(value: bytes | None) -> bytes:
@@ -21,6 +24,18 @@ def record_body(key: bytes | None, value: bytes | None, headers: Iterable[tuple[
     for name, content in pairs:
         parts += (_sized(name.encode()), _sized(content))
     return b"".join(parts)
+
+
+def portions(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Bodies of records, in order, as many at a time as make a batch that every broker takes."""
+    start = size = 0
+    for at, body in enumerate(bodies):
+        if at > start and size + len(body) > BATCH_BYTES:
+            yield bodies[start:at]
+            start, size = at, 0
+        size += len(body)
+    if start < len(bodies):
+        yield bodies[start:]
 
 
 def own_batch(records: Iterable[tuple[int, bytes]], codec: int = NONE) -> bytearray:

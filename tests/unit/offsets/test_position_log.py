@@ -39,7 +39,7 @@ class Log:
         )
         self.log.clear(ProducerIdentity(1, 0, transactional=True))
         data = encode_batch([(0, record_body(b"k", b"v", ()))])
-        self.log.send({WHERE: Append(data, 1, SourceOffset(0), SourceOffset(0), 0, ())})
+        self.log.send({WHERE: [Append(data, 1, SourceOffset(0), SourceOffset(0), 0, ())]})
 
     def _leaderless(self) -> None:
         self.looked_for_leaders += 1

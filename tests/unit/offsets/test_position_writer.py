@@ -12,8 +12,10 @@ import pytest
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.faults import Code
 from twinlog.kafka.metadata import Leader, TopicMetadata
-from twinlog.offsets.positions import Position
+from twinlog.offsets.positions import Position, position_key
 from twinlog.offsets.writer import PositionWriter
+from twinlog.read.batches import scan
+from twinlog.read.records import decode_records
 from twinlog.types import Alias, TopicName, TopicPartition
 
 TOPIC = TopicName("mm2-offsets.east.internal")
@@ -35,6 +37,8 @@ class Target:
         self.leaders = {0: 10, 1: 11, 2: 12}
         self.down: set[int] = set()
         self.stored: set[int] = set()
+        self.batches: list[tuple[int, bytes]] = []
+        """By partition of the topic."""
         self.answer = Code.NONE
         self._known: TopicMetadata | None = None
 
@@ -50,7 +54,9 @@ class Target:
         if node in self.down:
             raise ClusterError("no answer")
         answers = {}
-        for number, _ in topics[TOPIC]:
+        assert len({number for number, _ in topics[TOPIC]}) == len(topics[TOPIC])
+        for number, batch in topics[TOPIC]:
+            self.batches.append((number, bytes(batch)))
             code = self.answer if self.leaders.get(number) == node else Code.NOT_LEADER_OR_FOLLOWER
             answers[TOPIC, number] = (int(code), 0)
             if not code:
@@ -111,6 +117,15 @@ def test_where_the_leader_was_is_not_asked_for_ever(target: Target, write: Write
     assert target.stored == {1, 2}
     write(8)
     assert target.stored == {0, 1, 2}
+
+
+def test_no_batch_is_too_large_for_a_broker(target: Target, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinlog.write.keyed.BATCH_BYTES", 500)
+    write(7)
+    assert len(target.batches) > PARTITIONS
+    assert all(len(batch) < 700 for _, batch in target.batches)
+    found = [record.key for _, data in target.batches for batch in scan(data) for record in decode_records(data, batch)]
+    assert sorted(key or b"" for key in found) == sorted(position_key(EAST, source) for source in SOURCES)
 
 
 def test_a_refusal_is_final(target: Target, write: Write) -> None:
