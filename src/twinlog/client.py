@@ -138,7 +138,9 @@ class MirrorClient:
                 f"alias, the replication policy and emit.checkpoints.enabled (topics of checkpoints here: {others})"
             )
         last: LastRecords = {}
-        TopicReader(self._admin(timeout_s), topic).read_last(last, timeout_s=max(0.0, deadline - time.monotonic()))
+        # A checkpoint without a value deletes none, as in RemoteClusterUtils.
+        left_s = max(0.0, deadline - time.monotonic())
+        TopicReader(self._admin(timeout_s), topic).read_last(last, timeout_s=left_s, deletions=False)
         found: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
         for record in map(KeptRecord.decode, last.values()):
             checkpoint = decode_checkpoint(record.key, record.value)

@@ -94,14 +94,15 @@ class TopicReader:
                     place.offset = record.offset + 1
                     yield partition, record
 
-    def read_last(self, last: LastRecords, *, timeout_s: float | None = None) -> None:
+    def read_last(self, last: LastRecords, *, timeout_s: float | None = None, deletions: bool = True) -> None:
         """Put into `last` what was added since the last call, the last record of each key only.
 
-        What was read before an error stays in `last`, and comes no second time. With `timeout_s` it is tried again for
-        so many seconds, whatever happens, and no longer. Raises as `read` does, and ClusterError when the time is over.
+        Without `deletions` it is the last one that has a value. What was read before an error stays in `last`, and
+        comes no second time. With `timeout_s` it is tried again for so many seconds, whatever happens, and no longer.
+        Raises as `read` does, and ClusterError when the time is over.
         """
         for partition, answer, batch in self._batches(timeout_s):
-            keep_last(answer.records, batch, self._places[partition].offset, last)
+            keep_last(answer.records, batch, self._places[partition].offset, last, deletions=deletions)
 
     def _batches(self, timeout_s: float | None) -> Iterator[tuple[TopicPartition, PartitionAnswer, Batch]]:
         """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""

@@ -24,17 +24,20 @@ def batch_of(sizes: tuple[int, ...]) -> bytes:
     )
 
 
-@pytest.mark.parametrize("sizes", [(1,), (-1, 5, 62, 63, 64, 8191, 8192, 70_000), tuple(range(300))])
+@pytest.mark.parametrize(
+    "sizes", [(1,), (-1, 5, 62, 63, 64, 8191, 8192, 70_000), (5,) * 5 + (-1,) * 5, tuple(range(300))]
+)
 @pytest.mark.parametrize("first_offset", [0, 3])
-def test_it_is_what_a_consumer_would_see(sizes: tuple[int, ...], first_offset: int) -> None:
+@pytest.mark.parametrize("deletions", [True, False])
+def test_it_is_what_a_consumer_would_see(sizes: tuple[int, ...], first_offset: int, deletions: bool) -> None:
     buffer = batch_of(sizes)
     (batch,) = scan(buffer)
     last: LastRecords = {}
-    keep_last(buffer, batch, first_offset, last)
+    keep_last(buffer, batch, first_offset, last, deletions=deletions)
     wanted = {
         record.key: record
         for record in decode_records(buffer, batch)
-        if record.key is not None and record.offset >= first_offset
+        if record.key is not None and record.offset >= first_offset and (deletions or record.value is not None)
     }
     assert {key: kept.decode() for key, kept in last.items()} == wanted
 
