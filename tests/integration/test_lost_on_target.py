@@ -1,0 +1,85 @@
+"""The target loses records that it had acknowledged: they are copied again, from exactly where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
+from harness.topics import offsets
+from harness.wait import wait_for
+from tests.integration.copying import CopyFlow
+from tests.integration.segments import stored_batches
+
+COPIED, LEFT, NEW = 100, 60, 20
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def frail() -> Iterator[KafkaCluster]:
+    with KafkaCluster("forgetful", sasl=False, heap="256m") as cluster:
+        yield cluster
+
+
+def in_transactions(cluster: KafkaCluster, topic: str, count: int) -> None:
+    """Records in transactions of five, so that the source has a hole behind each."""
+    producer = Producer({**cluster.client_config(), "transactional.id": topic})
+    producer.init_transactions(30)
+    for start in range(0, count, 5):
+        producer.begin_transaction()
+        for record in numbered(5, start=start):
+            producer.produce(topic, record.value, partition=0)
+        producer.commit_transaction(30)
+
+
+def cut_back(cluster: KafkaCluster, topic: str, end: int) -> None:
+    """Let a broker that is down have lost the last records of a topic."""
+    keep = sum(batch.size for batch in stored_batches(cluster, topic) if batch.last_offset < end)
+    (segment,) = (cluster.brokers[1].data / f"{topic}-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.truncate(keep)
+
+
+def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frail: KafkaCluster) -> None:
+    flow = CopyFlow(source_cluster, frail)
+    with closing(flow):
+        plain, holes, live = names = [f"lost-{kind}" for kind in ("plain", "holes", "live")]
+        for name in names:
+            flow.create(name)
+        for start in range(0, COPIED, 10):
+            for name in (plain, live):
+                produce(flow.source, name, numbered(10, start=start))
+        in_transactions(flow.source, holes, COPIED)
+        # Small batches, so that the log can be cut between them.
+        small = {"producer": {"merge_batch_bytes": 1}}
+        flow.copy(plain, holes, **small)
+        running = flow.start(live, **small)
+        running.wait_for_position(live, COPIED)
+        frail.kill()
+        for name in names:
+            cut_back(frail, flow.remote(name), LEFT)
+        frail.restart()
+        wait_for(lambda: all(offsets(frail, flow.remote(name))[1] == LEFT for name in names), 30, "records are lost")
+
+        for name in names:
+            produce(flow.source, name, numbered(NEW, start=COPIED))
+        again = flow.copy(plain, holes)
+        flow.wait_until_caught_up(running, live)
+        running.release()
+
+        for name in names:
+            values = [int(record.value or b"") for record in consume(frail, flow.remote(name))]
+            assert values == list(range(COPIED + NEW)), name
+        said = {
+            name: text for name in names for text in again.events("target") + running.events("target") if name in text
+        }
+        assert f"source offsets {LEFT} to {COPIED - 1} of {plain}-0 are copied again" in said[plain]
+        assert f"source offsets {LEFT} to {COPIED - 1} of {live}-0 are copied again" in said[live]
+        assert "40 records were lost on the target; source offsets 71 to 119 of" in said[holes]
+        assert not any("some may be missing" in text for text in said.values())
