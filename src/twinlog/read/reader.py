@@ -264,7 +264,8 @@ class SourceReader:
         """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
         changed, poll.changed = poll.changed | poll.held_back, set()
         size = poll.size.bytes
-        read_ahead = min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes)
+        # Who has nothing waiting is read even when nothing is left: asking for room is what makes some.
+        read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
         if poll.rebuild:
             poll.rebuild = False
             poll.wanted.clear()

@@ -121,7 +121,6 @@ class Copier:
             request_timeout_s=producer.client.request_timeout_ms / 1000,
             allowed=allowed,
             lost=self._lost,
-            sending=self.memory.sending,
         )
         self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
         self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)

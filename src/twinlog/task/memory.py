@@ -54,26 +54,17 @@ class CopierMemory:
         self._asked: dict[int, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._kept_bytes = 0
-        self._sending = 0
         self._looked_at = 0.0
         self._served_at = time.monotonic()
 
     @property
     def used_bytes(self) -> int:
-        """Answers that were asked for, answers of which anything waits, batches that were built or copied, requests."""
-        return self._read_bytes + self._sending
-
-    @property
-    def _read_bytes(self) -> int:
+        """Answers that were asked for, answers of which anything waits, and batches that were built or copied."""
         return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
 
     @property
     def _tight(self) -> bool:
-        return self._read_bytes > self.limit_bytes // 4 * 3
-
-    def sending(self, size: int) -> None:
-        """A request of `size` bytes was made of what waits, or got its answer (then `size` is negative)."""
-        self._sending += size
+        return self.used_bytes > self.limit_bytes // 4 * 3
 
     @property
     def room_bytes(self) -> int:
@@ -87,7 +78,7 @@ class CopierMemory:
         """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
         now = time.monotonic()
         size = self._most(most_bytes)
-        if self._read_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
+        if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
             self._looked_at = now
             self._free_answers(1.0 if self._tight and size < most_bytes else SPARSE)
             size = self._most(most_bytes)

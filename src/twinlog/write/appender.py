@@ -22,9 +22,8 @@ class TargetAppender:
     """All appends of one task to one cluster.
 
     `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
-    cluster refuses for good. `sending(bytes)` hears of each request that is made, and of as many bytes less once it was
-    answered. `transactional_id` is set when all appends are part of transactions. A queue offered here is looked at
-    until it has nothing to send; it is offered again by whoever puts something into it.
+    cluster refuses for good. `transactional_id` is set when all appends are part of transactions. A queue offered here
+    is looked at until it has nothing to send; it is offered again by whoever puts something into it.
     """
 
     def __init__(
@@ -37,7 +36,6 @@ class TargetAppender:
         request_timeout_s: float,
         allowed: Callable[[], bool],
         lost: Callable[[TwinlogError], None],
-        sending: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.transactional_id: str | None = None
         self._loop = loop
@@ -47,7 +45,6 @@ class TargetAppender:
         self._timeout_s = request_timeout_s
         self._allowed = allowed
         self._lost = lost
-        self._sending = sending
         self._brokers: dict[int, _BrokerAppender] = {}
         self._homeless: dict[AppendQueue, None] = {}
         self._stale = loop.signal()
@@ -173,8 +170,6 @@ class _BrokerAppender:
         for queue, sent in entries:
             topic, partition = queue.partition
             topics.setdefault(topic, []).append((partition, sent.append.data))
-        size = sum(sent.append.bytes for _, sent in entries)
-        owner._sending(size)
         answers: dict[tuple[str, int], Appended] = {}
         try:
             answers = await owner._client.append(
@@ -189,7 +184,6 @@ class _BrokerAppender:
             owner.refresh()
         finally:
             self._in_flight -= 1
-            owner._sending(-size)
         for queue, sent in entries:
             answer = answers.get(queue.partition, _NOTHING)
             queue.settle(sent, answer.code, answer.base_offset, there=answer.at_ms >= 0)

@@ -122,6 +122,14 @@ def test_one_that_is_held_back_is_looked_at_now_and_then(loop: Loop) -> None:
     assert not cluster.asked
 
 
+def test_without_room_it_is_asked_for(loop: Loop) -> None:
+    cluster = Cluster(loop)
+    reading = Reading(cluster, "")
+    memory: Any = reading.reader._memory
+    memory.room_bytes, memory.share_bytes = 0, lambda _: 1000
+    reading.run(lambda: reading.offset > 3)
+
+
 def test_the_longer_a_target_takes_nothing_the_longer_may_a_fetch_wait(loop: Loop) -> None:
     poll = reader._Poll(loop, 1 << 20)
     assert poll.patience_ms(time.monotonic(), 500) == 500

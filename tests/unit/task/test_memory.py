@@ -145,17 +145,6 @@ def test_a_built_batch_counts_as_well(world: World) -> None:
     assert world.memory.used_bytes == 0
 
 
-def test_requests_count_but_are_no_reason_to_copy(world: World) -> None:
-    world.receive({0: 10 * MB})
-    world.memory.sending(3 * MB)
-    world.receive({1: MB})
-    assert world.memory.used_bytes == 14 * MB
-    assert world.memory.reserve(1, 4 * MB) == MB
-    assert all(type(append.data) is memoryview for part in world.parts.values() for append in part.queue.waiting())
-    world.memory.sending(-3 * MB)
-    assert world.memory.used_bytes == 12 * MB
-
-
 def test_many_that_wait_leave_room_for_one_more(world: World) -> None:
     received = 0
     for turn in range(2000):
