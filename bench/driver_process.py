@@ -20,7 +20,8 @@ from twinlog.run.flow import FlowRunner
 def main() -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     file, slots = sys.argv[1:]
-    (settings,) = load(Path(file)).flows
+    # The way back is not enabled, and has heartbeats only.
+    (settings,) = (flow for flow in load(Path(file)).flows if flow.enabled)
     runner = FlowRunner(settings, slots=int(slots), tasks=int(slots), until_caught_up=False, wake=lambda: None)
     desk = Desk("127.0.0.1", {settings.name: runner.leases})
     began = time.monotonic()

@@ -92,7 +92,7 @@ class Watch:
         found: dict[Role, int] = dict.fromkeys(ROLES, 0)
         newest = max((looks[-1].at for looks in list(self.looks.values())), default=0.0)
         for (role, _), looks in list(self.looks.items()):
-            if newest - looks[-1].at < EVERY_S / 2:
+            if newest - looks[-1].at < EVERY_S:
                 found[role] += looks[-1].pss
         return found
 
