@@ -75,7 +75,7 @@ def test_partitions_that_are_stuck_stop_no_other(copy_flow: CopyFlow, topic_name
         sampled(copier, sizes)
         return copier.position(topic_name).next_source >= end
 
-    wait_for(copied, DEADLINE_S, "the other topic is copied", every_s=0.02)
+    wait_for(copied, 3 * DEADLINE_S, "the other topic is copied", every_s=0.02)
     assert max(sizes) <= LIMIT + SLACK
     assert not any(copier.position(stuck, number).next_source for number in range(8))
 

@@ -70,6 +70,11 @@ KNOWN = (
         r'position in .*"heartbeats".*|offset sync in .*: heartbeats-0',
         "Heartbeats go on all the time; how many were copied is chance.",
     ),
+    Known(
+        r"topic (.*heartbeats|.*checkpoints.*internal|mm2-offset(s|-syncs).*): "
+        r"(segment\.(ms|bytes)|min\.cleanable\.dirty\.ratio|max\.compaction\.lag\.ms)",
+        "twinlog bounds internal topics, so that brokers clean them; MirrorMaker 2 leaves them to a week or a gigabyte.",
+    ),
 )
 KNOWN_BEFORE_4 = (
     Known(

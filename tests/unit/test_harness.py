@@ -108,6 +108,9 @@ def test_a_program_that_ended_is_told_with_its_last_words(tmp_path: Path) -> Non
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals) -> None:
     program = (
+        "import signal\n"
+        # Whoever starts the tests in the background has them ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pathlib import Path\n"
         "from harness.child import Child\n"
         f"child = Child('sleeper', ['sleep', '60'], Path({str(tmp_path / 'log')!r}))\n"

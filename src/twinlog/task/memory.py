@@ -135,9 +135,12 @@ class CopierMemory:
                     self._copy_out(append)
 
     def _push_back(self, now: float) -> None:
-        """Nobody was given room for long: whoever waited longest for the target gives way."""
+        """Nobody was given room for long: those that waited longest for the target give way, up to half of the budget.
+
+        With room for one answer only, it would be theirs again: they are read for as long as there is room.
+        """
         stuck = [part for part in self._partitions.values() if part.queue.overdue(now, STUCK_S)]
         for part in sorted(stuck, key=lambda part: part.queue.waits_since):
-            if self._most(LEAST_FETCH_BYTES):
+            if self.used_bytes <= self.limit_bytes // 2:
                 return
-            part.give_way(now + STUCK_S)
+            part.give_way(now)

@@ -26,6 +26,9 @@ from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, Producer
 SURE_S = 5.0
 """How long an answer about the remote topic's limit counts."""
 
+ASIDE_S = (2.0, 32.0)
+"""For how long a partition that gave way is not read, at first and at most."""
+
 
 class PartitionCopy:
     """Reads, prepares and appends one partition; what it cannot do itself it asks of its copier through `hooks`."""
@@ -85,6 +88,7 @@ class PartitionCopy:
         self.held_back = False
         self._read_ahead = 0
         self._aside_until = 0.0
+        self._gave_way = 0
         self._uncommitted: list[tuple[Append, int, int]] = []
         self._leeway = identity.transactional
 
@@ -212,15 +216,17 @@ class PartitionCopy:
         behind = self.queue.pending or size > rules.merge_batch_bytes
         return rules.merging_all() if behind and self._hooks.far_target() else rules
 
-    def give_way(self, until: float) -> None:
+    def give_way(self, now: float) -> None:
         """Make room for other partitions: what was not sent yet is dropped.
 
-        It is read again once the target acknowledged something, or at `until` (monotonic seconds).
+        It is read again once the target acknowledged something, or after a while from `now` (monotonic seconds) on that
+        doubles each time, for as long as the target takes nothing of it.
         """
         if self.queue.pending and not self.left:
             self._fetch_offset = self.queue.pending[0].first_source_offset
             self.queue.drop_pending()
-            self._aside_until = until
+            self._aside_until = now + min(ASIDE_S[0] * 2**self._gave_way, ASIDE_S[1])
+            self._gave_way += 1
             # Where it stands now is news to the reader, which may wait at the end of its log.
             self._hooks.more(self.source)
 
@@ -288,7 +294,7 @@ class PartitionCopy:
         if self.queue.idle:
             self.catch_up()
         self._hooks.moved()
-        self._aside_until = 0.0
+        self._aside_until, self._gave_way = 0.0, 0
         if self.held_back and self.queue.queued_bytes < self._read_ahead:
             self.held_back = False
             self._hooks.more(self.source)
