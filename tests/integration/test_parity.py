@@ -73,7 +73,7 @@ KNOWN = (
     Known(
         r"topic (.*heartbeats|.*checkpoints.*internal|mm2-offset(s|-syncs).*): "
         r"(segment\.(ms|bytes)|min\.cleanable\.dirty\.ratio|max\.compaction\.lag\.ms)",
-        "twinlog bounds internal topics, so that brokers clean them; MirrorMaker 2 leaves them to a week or a gigabyte.",
+        "twinlog bounds internal topics, so that brokers clean them; MirrorMaker 2 leaves that to a week or 1 GiB.",
     ),
 )
 KNOWN_BEFORE_4 = (
