@@ -62,7 +62,7 @@ class FrameMemory:
         now = time.monotonic()
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
-                self._kept.clear()
+                self._drop_free()
             return self._lend(size)
         self._needed_at = now
         kept = self._kept

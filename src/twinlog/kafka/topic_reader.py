@@ -108,9 +108,17 @@ class TopicReader:
         """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""
         patience = _Patience(f"cluster {self._admin.alias}: {self._topic}", timeout_s)
         aim: _Aim | None = None
+        first: _Aim | None = None
         while True:
             try:
-                aim = aim or patience.call(self._admin, self._look)
+                if aim is None:
+                    aim = patience.call(self._admin, self._look)
+                    # A partition that grows must not hide that another one gives nothing.
+                    if first is None or first.topic_id != aim.topic_id:
+                        first = aim
+                    aim = aim._replace(
+                        ends={part: min(end, first.ends.get(part, end)) for part, end in aim.ends.items()}
+                    )
                 behind = [part for part, end in aim.ends.items() if self._places[part].offset < end]
                 if not behind:
                     return
@@ -194,7 +202,12 @@ class TopicReader:
         ends = await client.list_offsets(leaders, LATEST)
         if len(ends) < topic.partitions:
             raise ClusterError(f"cluster {client.alias}: topic {self._topic} cannot be read as a whole now")
-        unknown = [part for part in ends if part not in self._places or part in self._astray]
+        # A log that lost its end is read anew: what it has got since may lie before the old place.
+        unknown = [
+            part
+            for part, end in ends.items()
+            if part not in self._places or part in self._astray or self._places[part].offset > end
+        ]
         if unknown:
             starts = await client.list_offsets(unknown, EARLIEST)
             for part in unknown:

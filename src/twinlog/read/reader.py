@@ -275,7 +275,7 @@ class SourceReader:
             cursor = self._cursors.get(partition)
             where = self._nearest.node(partition)
             position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
-            if cursor is not None and where != node and partition in poll.wanted:
+            if cursor is not None and where != node and (partition in poll.wanted or partition in poll.held_back):
                 self.resume(partition)
             if position is None:
                 poll.wanted.pop(partition, None)
@@ -284,7 +284,8 @@ class SourceReader:
                 leader = self._client.leader(partition)
                 epoch = -1 if leader is None else leader.epoch
                 poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
-            poll.hold_back(partition, position is None and cursor is not None and cursor.held_back)
+            held_back = where == node and position is None and cursor is not None and cursor.held_back
+            poll.hold_back(partition, held_back)
 
 
 class _Poll:

@@ -426,7 +426,8 @@ class Election:
     def _become(self, standing: Standing, reason: str | None = None) -> None:
         self.reason = reason
         if standing is not self.standing:
-            if Standing.LEADING in (standing, self.standing):
-                self.term += 1
+            leads_or_led = Standing.LEADING in (standing, self.standing)
             self.standing = standing
+            if leads_or_led:
+                self.term += 1
             self._changed()

@@ -116,6 +116,7 @@ class Job:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
             if not self._stopping and repr(error) not in self._said:
+                self._said.add(repr(error))
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]

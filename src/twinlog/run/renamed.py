@@ -82,5 +82,11 @@ class RenamedTopics:
                 f"run with {key} = restart, which copies everything again to the new names, or = continue, which "
                 "copies only what follows; the topics of earlier names stay"
             )
+        reset = settings.consumer.auto_offset_reset
+        if policy == "restart" and reset != "earliest":
+            raise RefusedError(
+                f"twinlog.renamed.topic.policy = restart copies nothing again while "
+                f"{settings.source}.consumer.auto.offset.reset = {reset}; set earliest for that run ({said})"
+            )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
         log.warning("%s: naming was changed, and %s: %s", settings.name, kept, said)

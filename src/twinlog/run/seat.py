@@ -93,9 +93,10 @@ class Seat:
             self._clear(desk, None)
 
     def _sit_down(self, desk: Desk) -> None:
-        election = self._election
+        # The term first: a standing that is older than it would be taken for its own.
+        election, term = self._election, self._election.term
         if election.standing is Standing.LEADING:
-            self._term, self._desk = election.term, desk
+            self._term, self._desk = term, desk
             self.flow = self._build(election.proven_s)
             self.flow.view.count_on(self._view)
             self._view = self.flow.view
@@ -105,9 +106,15 @@ class Seat:
         elif election.standing is Standing.REFUSED:
             self._fail(election.reason or "")
             log.error("%s: FAILED: %s", self.settings.name, self._failure)
+            self._withdraw()
         elif election.standing is Standing.STANDBY and self._until:
             self._fail(f"{election.leadership} runs this flow already, so it cannot be said here when it has caught up")
             log.error("%s: FAILED: %s", self.settings.name, self._failure)
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        """Leave the group: a member that never runs the flow must not be appointed to."""
+        threading.Thread(target=self._leave, name=f"leaving {self.settings.name}", daemon=True).start()
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
@@ -241,11 +248,11 @@ class IdleSeat:
 
     def attend(self) -> None:
         """Begin to write when elected, and end when not any more; called every moment."""
-        election = self._election
-        if self._flow is not None and election.term != self._term:
+        election, term = self._election, self._election.term
+        if self._flow is not None and term != self._term:
             self._end()
         if self._flow is None and election.standing is Standing.LEADING:
-            self._term = election.term
+            self._term = term
             self._flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
             self._flow.start()
 

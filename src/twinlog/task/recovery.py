@@ -130,7 +130,7 @@ class Recovery:
         if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
-        if part.failed:
+        if part.failed or part.left:
             return False
         part.become(writer, found)
         return True

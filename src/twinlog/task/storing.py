@@ -127,7 +127,11 @@ class Storing:
                 continue
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
-        stored = await self._store(lambda: {part.source: part.acknowledged for part in parts})
+        def held() -> dict[TopicPartition, Position]:
+            # Of one that was let go meanwhile somebody else stores it.
+            return {part.source: part.acknowledged for part in parts if self._partitions.get(part.source) is part}
+
+        stored = await self._store(held)
         for part in parts:
             if part.source in stored:
                 part.mark(stored[part.source].life)
