@@ -104,16 +104,16 @@ class Seat:
             self._seated = True
             self.flow.start()
         elif election.standing is Standing.REFUSED:
-            self._fail(election.reason or "")
-            log.error("%s: FAILED: %s", self.settings.name, self._failure)
-            self._withdraw()
+            self._withdraw(election.reason or "")
         elif election.standing is Standing.STANDBY and self._until:
-            self._fail(f"{election.leadership} runs this flow already, so it cannot be said here when it has caught up")
-            log.error("%s: FAILED: %s", self.settings.name, self._failure)
-            self._withdraw()
+            self._withdraw(
+                f"{election.leadership} runs this flow already, so it cannot be said here when it has caught up"
+            )
 
-    def _withdraw(self) -> None:
-        """Leave the group: a member that never runs the flow must not be appointed to."""
+    def _withdraw(self, reason: str) -> None:
+        """Fail and leave the group: a member that never runs the flow must not be appointed to."""
+        self._fail(reason)
+        log.error("%s: FAILED: %s", self.settings.name, reason)
         threading.Thread(target=self._leave, name=f"leaving {self.settings.name}", daemon=True).start()
 
     def _fail(self, reason: str) -> None:
