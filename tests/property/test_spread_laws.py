@@ -14,14 +14,19 @@ def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, Crew]:
     return {flow: Crew(runner, ready) for flow, runner in runs.items()}
 
 
-def settle(runs: dict[str, str], ready: dict[str, bool]) -> int:
-    """Let processes hand over until none does any more; returns how many flows moved."""
+def settle(runs: dict[str, str], ready: dict[str, bool], stuck: frozenset[str] = frozenset()) -> int:
+    """Let processes hand over what is not `stuck` until none does any more; returns how many flows moved."""
     moves = 0
     while True:
         told = crews(runs, ready)
-        wanted = [move for process in ready if (move := next_move(told, process)) is not None]
-        # One at a time, whoever decides.
-        assert len(wanted) <= 1
+        able = told.keys() - stuck
+        for overlook in range(len(ready)):
+            moved = [next_move(told, process, able, overlook=overlook) for process in ready]
+            wanted = [move for move in moved if move is not None]
+            # One at a time, whoever decides.
+            assert len(wanted) <= 1
+            if wanted:
+                break
         if not wanted:
             return moves
         ((flow, heir),) = wanted
@@ -46,6 +51,22 @@ def test_moves_end_with_a_difference_of_one_and_none_is_wasted(runners: list[str
     assert moves == sum(max(0, after[process] - before[process]) for process in ready)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=20),
+    st.fixed_dictionaries({process: st.booleans() for process in "abcd"}),
+)
+def test_flows_that_cannot_move_hold_back_no_others(flows: list[tuple[str, bool]], ready: dict[str, bool]) -> None:
+    runs = {f"flow-{number}": runner for number, (runner, _) in enumerate(flows)}
+    stuck = frozenset(f"flow-{number}" for number, (_, stays) in enumerate(flows) if stays)
+    before = dict(runs)
+    assert settle(runs, ready, stuck) <= len(flows)
+    assert all(runs[flow] == before[flow] for flow in stuck)
+    after = loads(crews(runs, ready))
+    taking = [after[process] for process in ready if ready[process]]
+    for flow in runs.keys() - stuck:
+        assert all(after[runs[flow]] - least <= 1 for least in taking)
+
+
 def test_one_that_only_comes_gets_its_share() -> None:
     runs = {f"flow-{number}": "a" for number in range(4)}
     assert settle(runs, {"a": True, "b": False}) == 0
@@ -61,7 +82,7 @@ def test_one_that_only_comes_gets_its_share() -> None:
 def test_flows_gather_where_most_are(runners: list[str], ready: dict[str, bool]) -> None:
     runs = {f"flow-{number}": runner for number, runner in enumerate(runners)}
     moved: set[str] = set()
-    while moves := [move for one in ready if (move := next_gathering(crews(runs, ready), one)) is not None]:
+    while moves := [move for one in ready if (move := next_gathering(crews(runs, ready), one, runs)) is not None]:
         for flow, heir in moves:
             assert ready[heir]
             assert flow not in moved
@@ -74,8 +95,8 @@ def test_only_flows_count_that_both_may_run() -> None:
     # b runs two flows of which a knows nothing, as with `--clusters`.
     both, alone = {"a": True, "b": True}, {"b": True}
     told = {"1": Crew("a", both), "2": Crew("b", both), "3": Crew("b", alone), "4": Crew("b", alone)}
-    assert next_move(told, "b") is None
-    assert next_move({flow: crew for flow, crew in told.items() if crew.ready is both}, "a") is None
+    assert next_move(told, "b", told) is None
+    assert next_move({flow: crew for flow, crew in told.items() if crew.ready is both}, "a", told) is None
 
 
 def test_a_flow_goes_to_one_that_runs_the_fewest_and_equals_take_turns() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 FlowName = str
@@ -40,28 +40,33 @@ def choose(
     return min(processes, key=lambda process: (counts.get(process, 0), _lot(flow, process), process))
 
 
-def next_move(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[FlowName, ProcessName] | None:
+def next_move(
+    crews: Mapping[FlowName, Crew], me: ProcessName, able: Container[FlowName], *, overlook: float = 0
+) -> tuple[FlowName, ProcessName] | None:
     """Which flow this process hands over next, and to whom; None when it keeps what it runs.
 
-    Nothing moves for less than two flows of difference. Only the process that has the most to give moves one, so that
-    there is one move at a time as long as all see the same.
+    Nothing moves for less than two flows of difference, and only what is in `able`, the flows that can be handed over.
+    Only the process that has the most to give moves one, so that there is one move at a time as long as all see the
+    same. It does not wait for `overlook` of those that come first: these may have flows that cannot be handed over.
     """
-    givers = loads(crews)
-    move = _best(crews, me)
+    move = _best(crews, me, able)
     if move is None:
         return None
+    givers = loads(crews)
     busier = [other for other, count in givers.items() if (count, other) > (givers.get(me, 0), me)]
-    return None if any(_best(crews, other) for other in busier) else move
+    return None if sum(_best(crews, other, crews) is not None for other in busier) > overlook else move
 
 
-def next_gathering(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[FlowName, ProcessName] | None:
+def next_gathering(
+    crews: Mapping[FlowName, Crew], me: ProcessName, able: Container[FlowName]
+) -> tuple[FlowName, ProcessName] | None:
     """The same where flows are to be together: which flow goes from here to the process that runs the most of them.
 
     Processes that started at the same time may each have been given some.
     """
     counts = loads(crews)
     for flow, crew in sorted(crews.items()):
-        if crew.runner == me:
+        if crew.runner == me and flow in able:
             candidates = {me, *(process for process, ready in crew.ready.items() if ready)}
             most = choose(flow, candidates, counts, pack=True)
             if most != me and counts[most]:
@@ -69,19 +74,22 @@ def next_gathering(crews: Mapping[FlowName, Crew], me: ProcessName) -> tuple[Flo
     return None
 
 
-def _best(crews: Mapping[FlowName, Crew], giver: ProcessName) -> tuple[FlowName, ProcessName] | None:
+def _best(
+    crews: Mapping[FlowName, Crew], giver: ProcessName, able: Container[FlowName]
+) -> tuple[FlowName, ProcessName] | None:
     """The flow of a giver that goes to whom it outdoes the most, counted over flows that both may run."""
-    moves = []
-    for flow, crew in crews.items():
-        if crew.runner != giver:
-            continue
-        for process, ready in crew.ready.items():
-            if ready and process != giver:
-                shared = [other for other in crews.values() if giver in other.ready and process in other.ready]
-                given = sum(other.runner == giver for other in shared)
-                taken = sum(other.runner == process for other in shared)
-                if given - taken >= 2:
-                    moves.append((taken - given, _lot(flow, process), flow, process))
+    surplus: dict[ProcessName, int] = {}
+    for crew in crews.values():
+        if giver in crew.ready:
+            for process in crew.ready:
+                surplus[process] = surplus.get(process, 0) + (crew.runner == giver) - (crew.runner == process)
+    moves = [
+        (-surplus[process], _lot(flow, process), flow, process)
+        for flow, crew in crews.items()
+        if crew.runner == giver and flow in able
+        for process, ready in crew.ready.items()
+        if ready and process != giver and surplus[process] >= 2
+    ]
     if not moves:
         return None
     _, _, flow, process = min(moves)

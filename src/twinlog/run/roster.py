@@ -26,8 +26,7 @@ class Roster:
         self._crews: dict[FlowName, Crew] = {}
         self._hear: list[Callable[[], None]] = []
         self._since = time.monotonic()
-        self.settled = False
-        """Whether it was found that nothing is to move as long as all is as it is."""
+        self._rest_until = 0.0
 
     @property
     def ready(self) -> bool:
@@ -52,7 +51,7 @@ class Roster:
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
-            self._since, self.settled = time.monotonic(), False
+            self._since, self._rest_until = time.monotonic(), 0.0
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew
@@ -69,7 +68,19 @@ class Roster:
     def settle(self, crews: Mapping[FlowName, Crew]) -> None:
         """Nothing is to move while who runs what and who is ready is this."""
         with self._lock:
-            self.settled = self._crews == crews
+            if self._crews == crews:
+                self._rest_until = float("inf")
+
+    def rest(self, seconds: float) -> None:
+        """Nothing is to move for so long, unless something changes."""
+        with self._lock:
+            self._rest_until = max(self._rest_until, time.monotonic() + seconds)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether it is worth to look for what is to move."""
+        with self._lock:
+            return time.monotonic() >= self._rest_until
 
     @property
     def calm_s(self) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Protocol
 
-from twinlog.plan.spread import loads, next_gathering, next_move
+from twinlog.plan.spread import Crew, FlowName, ProcessName, loads, next_gathering, next_move
 from twinlog.run.roster import Roster
 from twinlog.settings import FlowSettings
 
@@ -14,6 +14,11 @@ log = logging.getLogger(__name__)
 
 CALM_S = 3.0
 """Nothing is handed over before everything has been as it is for so long."""
+
+PATIENCE_S = 15.0
+"""A process that has more to give and gives nothing for so long cannot: the next one waits no longer, one by one."""
+
+LOOK_S = 1.0
 
 
 class Place(Protocol):
@@ -35,19 +40,29 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
 
     Where processes pack, the other way round: to the one that runs the most.
     """
-    if roster.settled or roster.calm_s < CALM_S or any(place.clearing for place in places):
+    if not roster.unsettled or roster.calm_s < CALM_S or any(place.clearing for place in places):
         return
     crews = roster.crews()
-    move = (next_gathering if roster.packs else next_move)(crews, roster.name)
-    if move is None:
+    able = {place.settings.name: place for place in places if place.can_hand_over}
+    move = _next(roster, crews, able, overlook=roster.calm_s // PATIENCE_S)
+    if move is not None:
+        flow, heir = move
+        counts = loads(crews)
+        log.info(
+            "%s: handed over to %s, which runs %d of the flows, this process %d",
+            *(flow, heir, counts[heir], counts[roster.name]),
+        )
+        able[flow].hand_over(heir)
+    elif _next(roster, crews, crews, overlook=float("inf")) is None:
         roster.settle(crews)
-        return
-    flow, heir = move
-    for place in places:
-        if place.settings.name == flow and place.can_hand_over:
-            counts = loads(crews)
-            log.info(
-                "%s: handed over to %s, which runs %d of the flows, this process %d",
-                *(flow, heir, counts[heir], counts[roster.name]),
-            )
-            place.hand_over(heir)
+    else:
+        # What cannot be handed over now may be soon, and nobody tells.
+        roster.rest(LOOK_S)
+
+
+def _next(
+    roster: Roster, crews: Mapping[FlowName, Crew], able: Container[FlowName], *, overlook: float
+) -> tuple[FlowName, ProcessName] | None:
+    if roster.packs:
+        return next_gathering(crews, roster.name, able)
+    return next_move(crews, roster.name, able, overlook=overlook)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.wait import wait_for
 from twinlog.plan.spread import Crew
 from twinlog.run import spreading
 from twinlog.run.roster import Roster
@@ -60,8 +61,63 @@ def test_nothing_moves_before_a_calm(roster: Roster, places: list[Place], monkey
     assert handed_over(places) == 0
     for place in places:
         place.can_hand_over = True
+    roster.note("1", None)
+    roster.note("1", Crew("me", BOTH))
     spread(roster, places)
     assert handed_over(places) == 1
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch, *, packs: bool
+) -> None:
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    roster.packs = packs
+    if packs:
+        for number in range(4):
+            roster.note(f"theirs {number}", Crew("other", BOTH))
+    for count in (1, 2, 3):
+        spread(roster, places)
+        moved = [place for place in places if place.heirs]
+        assert len(moved) == count
+        # Nothing came of it.
+        for place in moved:
+            place.can_hand_over = False
+
+
+def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    asked: list[str] = []
+    really = Roster.crews
+    monkeypatch.setattr(Roster, "crews", lambda roster: asked.append("") or really(roster))  # type: ignore[func-returns-value]
+    for place in places:
+        place.can_hand_over = False
+    for _ in range(100):
+        spread(roster, places)
+    assert len(asked) < 50
+    # Once it can be, nothing else need change.
+    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
+    places[2].can_hand_over = True
+    wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 20, "it is handed over")
+
+
+def test_nobody_waits_for_ever_for_one_that_has_more_to_give(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody = {**BOTH, "busier": True}
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
+    for place in places:
+        roster.note(place.settings.name, Crew("me", everybody))
+    for number in range(4):
+        roster.note(f"theirs {number}", Crew("busier", everybody))
+    spread(roster, places)
+    assert handed_over(places) == 0
+    monkeypatch.setattr(spreading, "PATIENCE_S", 1e-9)
+    spread(roster, places)
+    assert [place.heirs for place in places if place.heirs] == [["other"]]
 
 
 def test_what_was_found_counts_until_something_changes(
@@ -71,23 +127,23 @@ def test_what_was_found_counts_until_something_changes(
     asked: list[str] = []
     really = spreading.next_move
 
-    def counted(crews: Any, me: str) -> Any:
+    def counted(crews: Any, me: str, able: Any, *, overlook: float) -> Any:
         asked.append(me)
-        return really(crews, me)
+        return really(crews, me, able, overlook=overlook)
 
     monkeypatch.setattr(spreading, "next_move", counted)
     roster.note("1", Crew("other", BOTH))
     for _ in range(3):
         spread(roster, places)
-    assert (len(asked), handed_over(places)) == (1, 0)
+    assert (len(asked), handed_over(places)) == (2, 0)
     roster.note("1", Crew("other", BOTH))
     spread(roster, places)
-    assert len(asked) == 1
+    assert len(asked) == 2
     # What changed while it was thought of counts as well.
     crews = roster.crews()
     roster.note("1", None)
     roster.settle(crews)
-    assert not roster.settled
+    assert roster.unsettled
     roster.note("1", Crew("me", BOTH))
     spread(roster, places)
-    assert (len(asked), handed_over(places)) == (2, 1)
+    assert (len(asked), handed_over(places)) == (3, 1)
