@@ -7,13 +7,16 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import KafkaException
 
 from harness.checker import Load, require_clean
 from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.produce import numbered, produce
 from harness.spark_cluster import SparkCluster
-from harness.topics import create_topic, offsets
+from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
@@ -50,6 +53,58 @@ def test_executors_are_given_back_while_a_process_stands_by() -> None:
             wait_for(lambda: engine.slots == 1 and len(worker.executors) == 1, 150, "it has the slot again")
         finally:
             engine.stop(5.0)
+
+
+def test_two_processes_on_one_slot_do_not_lock_each_other_out(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    """Whoever runs the flow gets the slot, also while another flow has failed in both."""
+    near, far = clusters
+    topic = create_topic(near, new_name("t"))
+    remote = f"near.{topic}"
+    file = flow_properties("near->far", near, far, {"topics": topic})
+    # It fails, as a cluster cannot be mirrored to itself.
+    file += f"twin.bootstrap.servers = {near.bootstrap}\nnear->twin.enabled = true\n"
+    file += "near->twin.offset.storage.replication.factor = 1\n"
+    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
+    total = 0
+
+    def goes_on() -> None:
+        nonlocal total
+        produce(near, topic, numbered(10, start=total))
+        total += 10
+
+        def there() -> bool:
+            return remote in topics(far) and offsets(far, remote)[1] >= total
+
+        try:
+            wait_for(there, 200, f"{total} records are copied")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n{first.log}\n\n{second.log}") from late
+
+    with SparkCluster(1) as spark:
+        first, second = (run_twinlog("near, far, twin", file, "--master", spark.master, *loopback) for _ in range(2))
+        for process in (first, second):
+            process.wait_for_line("near->twin: FAILED", 200)
+        goes_on()
+        runner, other = (first, second) if "near->far: this process" in first.log else (second, first)
+        other.wait_for_line(r"standing by without executors; .* is asked for 2 cores when", 200)
+
+        # The runner falls silent, and finds on waking that the slot which it has is wanted elsewhere.
+        frozen = [psutil.Process(runner.pid), *runner.descendants()]
+        for one in frozen:
+            one.suspend()
+        other.wait_for_line(r"near->far: this process .* runs the flow", 200)
+        for one in frozen:
+            one.resume()
+        runner.wait_for_line("standing by without executors", 200)
+        goes_on()
+
+        other.kill()
+        runner.wait_for_line(r"near->far: this process .* runs the flow", 200, times=2)
+        goes_on()
+        assert runner.terminate() == 1
+    assert sorted(int(record.value or b"") for record in consume(far, remote)) == list(range(total))
 
 
 def test_executors_and_workers_die(

@@ -263,3 +263,28 @@ def test_two_processes_share_the_targets_of_one_file(
     assert offsets(left, f"right.{back}") == (0, 10)
     assert "right->left" not in one.log
     assert "left->right" not in other.log
+
+
+@pytest.mark.timeout(600)
+def test_two_processes_that_end_when_all_is_copied_wait_for_each_other(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    near, far = clusters
+    there, back = new_name("t"), new_name("t")
+    create_topic(near, there)
+    create_topic(far, back)
+    produce(near, there, numbered(10))
+    produce(far, back, numbered(10))
+    file = flow_properties("near->far", near, far, {"topics": there})
+    file += flow_properties("far->near", far, near, {"topics": back})
+
+    both = [run_twinlog("near, far", file, "--until", "caught-up") for _ in range(2)]
+
+    assert [one.wait(START_S) for one in both] == [0, 0], "\n\n".join(one.log for one in both)
+    for target, remote in ((far, f"near.{there}"), (near, f"far.{back}")):
+        assert sorted(int(record.value or b"") for record in consume(target, remote)) == list(range(10))
+    for flow in ("near->far", "far->near"):
+        # Each of the two looks itself, whoever comes first.
+        assert all(f"{flow}: caught up" in one.log for one in both)
+        assert sum(" catches up with this flow; once it has ended" in one.log for one in both) >= 1
+    assert not any("ERROR" in one.log or "Traceback" in one.log for one in both)

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.membership import SESSION_S, Generation, Membership, Pulse
+from twinlog.kafka.membership import Generation, Membership, Pulse
 from twinlog.plan.spread import Crew
+from twinlog.run.announcements import Announcements
 from twinlog.run.fingerprint import fingerprint
 from twinlog.run.intruders import PROTOCOL_TYPE, why_taken
 from twinlog.run.member import Leadership, Member, Term, appoint
-from twinlog.run.news import News
 from twinlog.run.proof import Proof
 from twinlog.run.roster import Roster
 from twinlog.settings import FlowSettings
@@ -37,10 +37,7 @@ BEAT_S = 0.5
 RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
-SAY_AFTER_S = 5.0
-"""A coordinator may take seconds to come up on a new cluster; nobody needs to hear of that."""
-
-SAY_AGAIN_S = 60.0
+CONNECT_S = 5.0
 GIVE_UP_S = 1.0
 
 
@@ -59,10 +56,17 @@ class Election:
 
     `changed` is called whenever `standing` has changed. Who leads, which is to run the flow, stays while processes come
     and go, until it leaves, falls silent or gives the flow up. `roster` is shared by the elections of a process, and
-    hears what each of them hears.
+    hears what each of them hears. `until` tells the others that this process ends when the flow has caught up.
     """
 
-    def __init__(self, settings: FlowSettings, changed: Callable[[], None], roster: Roster | None = None) -> None:
+    def __init__(
+        self,
+        settings: FlowSettings,
+        changed: Callable[[], None],
+        roster: Roster | None = None,
+        *,
+        until: bool = False,
+    ) -> None:
         self.settings = settings
         self.standing = Standing.JOINING
         self.leadership: Leadership | None = None
@@ -74,7 +78,7 @@ class Election:
         self.term = 0
         """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
         self._roster = roster or Roster(ready=True)
-        self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs)
+        self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
         client = replace(settings.target_admin.client, client_id=f"{PROTOCOL_TYPE}-{self._member.name}")
         self._admin = ClusterAdmin(settings.target, client)
@@ -90,8 +94,8 @@ class Election:
         self._joining = self._void = False
         self._rejoin = False
         self._stopping = self._closed = False
-        self._troubled_since: float | None = None
-        self._news = News()
+        self._leaves = True
+        self._says = Announcements(settings, self._member.name, settings.group_id)
         self._ended = threading.Event()
 
     # For other threads.
@@ -140,11 +144,14 @@ class Election:
         while not (ended.wait(GIVE_UP_S) or self._ended.is_set()):
             log.debug("%s: the end of the term waits", self.settings.name)
 
-    def stop(self, timeout_s: float) -> None:
-        """Leave, so that another process may lead at once; whatever the leader runs must have ended before."""
+    def stop(self, timeout_s: float, *, leave: bool = True) -> None:
+        """Leave, so that another process may lead at once; whatever the leader runs must have ended before.
+
+        Where that is not certain, do not `leave`: another process then leads once the session of this one has ended.
+        """
         if self._closed:
             return
-        self._closed = True
+        self._closed, self._leaves = True, leave
         self._loop.call_threadsafe(self._ask_to_stop)
         self._ended.wait(timeout_s)
         self._admin.close()
@@ -175,7 +182,8 @@ class Election:
                 await self._try_to_take_part()
             self._become(Standing.JOINING)
             self._roster.note(self.settings.name, None)
-            await self._membership.leave()
+            if self._leaves:
+                await self._membership.leave()
         except TwinlogError as error:
             log.debug("%s: left without a word: %s", self.settings.name, error)
         finally:
@@ -187,14 +195,13 @@ class Election:
         except GroupTakenError:
             await self._wait_for_others()
         except RefusedError as error:
-            if self._news.is_new(str(error)):
-                log.error("%s: %s", self.settings.name, error)
+            self._says.refused(error)
             # A leader keeps what it has until that is over: the right may come back.
             if self.standing is not Standing.LEADING:
                 self._become(Standing.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
         except ClusterError as error:
-            self._trouble(error)
+            self._says.trouble(error, connected=self._admin.client.connected)
             if self._membership.generation is None:
                 self._lost()
             await self._wake.wait(RETRY_S)
@@ -206,27 +213,19 @@ class Election:
         self._rejoin = False
         if not await self._join():
             return
-        self._troubled_since = None
-        session_s = self._membership.session_s
-        if session_s > SESSION_S and self._news.is_new("session"):
-            log.info(
-                "%s: the brokers want sessions of %.0f s at least, so another process takes over that late",
-                self.settings.name,
-                session_s,
-            )
+        self._says.joined(self._membership.session_s)
         while not (self._stopping or self._rejoin or self._told_ready != self._roster.ready):
             await self._wake.wait()
 
     async def _connect(self) -> None:
         try:
-            await self._admin.client.connect(SAY_AFTER_S)
+            await self._admin.client.connect(CONNECT_S)
         except RefusedError:
             raise
         except ClusterError as error:
             if self.standing is Standing.JOINING:
                 self.reason = f"cannot connect yet: {error}"
-            if self._news.is_new("connect", SAY_AGAIN_S):
-                log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
+            self._says.unreachable(error)
             raise
         if self.standing is Standing.JOINING:
             self.reason = None
@@ -342,34 +341,14 @@ class Election:
     # What becomes of it.
 
     def _lead(self, leadership: Leadership, me: str) -> None:
-        if self.standing is not Standing.LEADING:
-            log.info("%s: this process (%s) runs the flow", self.settings.name, self._member.name)
-        for other in (mate for member, mate in leadership.mates.items() if member != me):
-            if self._news.is_new((other.name, other.differs)):
-                log.info("%s: %s stands by", self.settings.name, other.name)
-                if other.differs:
-                    log.warning(
-                        "%s: %s stands by with other settings than this process: %s",
-                        self.settings.name,
-                        other.name,
-                        ", ".join(other.differs),
-                    )
+        self._says.leads(leadership, me, anew=self.standing is not Standing.LEADING)
         self.leadership, self.differences = leadership, ()
         self._become(Standing.LEADING)
 
     def _stand_by(self, leadership: Leadership, me: str) -> None:
         mine = leadership.mates.get(me)
         differences = () if mine is None else mine.differs
-        if self._news.is_new(("standing by", leadership.term, differences)):
-            log.info("%s: standing by for %s", self.settings.name, leadership)
-            if differences:
-                log.warning(
-                    "%s: the settings of this process differ from those of %s, which runs the flow: %s; "
-                    "they take effect if this process takes over",
-                    self.settings.name,
-                    leadership.leader.name,
-                    ", ".join(differences),
-                )
+        self._says.stands_by(leadership, differences)
         self.leadership, self.differences = leadership, differences
         self._become(Standing.STANDBY)
 
@@ -377,25 +356,12 @@ class Election:
         """Another process may lead from now on."""
         self._proof.gone()
         if self.standing is Standing.LEADING:
-            log.warning(
-                "%s: this process was silent for too long, another one may run the flow now; it copies nothing more",
-                self.settings.name,
-            )
+            self._says.lost()
             self._become(Standing.JOINING)
 
     def _doubt(self, error: TwinlogError) -> None:
-        if (
-            self.standing is Standing.LEADING
-            and self._proof.until < time.monotonic()
-            and self._news.is_new("doubt", SAY_AGAIN_S)
-        ):
-            log.warning(
-                "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
-                self.settings.name,
-                self._membership.group,
-                self.settings.target,
-                error,
-            )
+        if self.standing is Standing.LEADING and self._proof.until < time.monotonic():
+            self._says.doubt(error)
 
     async def _wait_for_others(self) -> None:
         """Members of another kind are there: say who, and try again soon."""
@@ -409,19 +375,10 @@ class Election:
             await self._wake.wait(OTHERS_S)
             return
         reason = why_taken(seen, group, self.settings.name, target)
-        if seen.members and self._news.is_new(reason, SAY_AGAIN_S):
-            log.warning("%s: %s", self.settings.name, reason)
+        if seen.members:
+            self._says.taken(reason)
         self._become(Standing.WAITING, reason)
         await self._wake.wait(OTHERS_S)
-
-    def _trouble(self, error: ClusterError) -> None:
-        now = time.monotonic()
-        self._troubled_since = self._troubled_since or now
-        # Of what cannot be connected to it was spoken already.
-        if not self._admin.client.connected:
-            return
-        if now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AGAIN_S):
-            log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self.settings.name, error)
 
     def _become(self, standing: Standing, reason: str | None = None) -> None:
         self.reason = reason

@@ -31,15 +31,16 @@ class Term:
 class Member:
     """A process as a member of its flow's group; `name` is `host-pid`.
 
-    `ready` says that it could begin at once, `packs` that flows shall rather be together than spread. `term` is the
-    last one of which it heard. When `over`, it was the runner of that term and has let everything go; `heir` is whom it
-    leaves the flow to.
+    `ready` says that it could begin at once, `packs` that flows shall rather be together than spread, `until` that it
+    ends when the flow has caught up. `term` is the last one of which it heard. When `over`, it was the runner of that
+    term and has let everything go; `heir` is whom it leaves the flow to.
     """
 
     name: str
     settings: Fingerprint = field(default_factory=dict, repr=False)
     ready: bool = False
     packs: bool = False
+    until: bool = False
     term: Term | None = None
     over: bool = False
     heir: str | None = None
@@ -52,6 +53,7 @@ class Member:
                 "settings": dict(self.settings),
                 "ready": self.ready,
                 "packs": self.packs,
+                "until": self.until,
                 "term": _term_fields(self.term),
                 "over": self.over,
                 "heir": self.heir,
@@ -64,13 +66,14 @@ class Member:
         told = _load(data)
         heir = told.get("heir")
         return cls(
-            str(told.get("name", "unknown")),
-            _strings(told.get("settings")),
-            told.get("ready") is True,
-            told.get("packs") is True,
-            _term(told.get("term")),
-            told.get("over") is True,
-            str(heir) if heir else None,
+            name=str(told.get("name", "unknown")),
+            settings=_strings(told.get("settings")),
+            ready=told.get("ready") is True,
+            packs=told.get("packs") is True,
+            until=told.get("until") is True,
+            term=_term(told.get("term")),
+            over=told.get("over") is True,
+            heir=str(heir) if heir else None,
         )
 
 
@@ -97,6 +100,7 @@ class Leadership:
             {
                 "name": self.leader.name,
                 "settings": dict(self.leader.settings),
+                "until": self.leader.until,
                 "term": _term_fields(self.term),
                 "mates": {member: [mate.name, mate.ready, mate.differs] for member, mate in self.mates.items()},
             }
@@ -107,8 +111,11 @@ class Leadership:
         """Of another version perhaps: what is missing counts as unknown."""
         told = _load(data)
         mates = told.get("mates")
+        leader = Member(
+            str(told.get("name", "unknown")), _strings(told.get("settings")), until=told.get("until") is True
+        )
         return cls(
-            Member(str(told.get("name", "unknown")), _strings(told.get("settings"))),
+            leader,
             _term(told.get("term")) or Term(0, "", 0.0),
             {str(member): _mate(mate) for member, mate in mates.items()} if isinstance(mates, dict) else {},
         )
@@ -141,7 +148,7 @@ def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mappi
         member: Mate(told.name, told.ready, differing(leader.settings, told.settings) if told.settings else ())
         for member, told in members.items()
     }
-    return Leadership(Member(leader.name, leader.settings), term, mates)
+    return Leadership(Member(leader.name, leader.settings, until=leader.until), term, mates)
 
 
 def _term_fields(term: Term | None) -> object:

@@ -34,6 +34,9 @@ SLOTS_EVERY_S = 1.0
 WARM_AFTER_S = 60.0
 """Without a flow and without a rehearsal a Spark that has run for so long is ready, too."""
 
+HOLD_S = 10.0
+"""How long executors are held for flows of which nobody says who runs them."""
+
 SAY_AGAIN_S = 60.0
 
 
@@ -74,7 +77,7 @@ class Runner:
         self._spark = SupervisedEngine(self._build_engine, self._wake.set)
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
-        self._met_at = 0.0
+        self._met_at = self._held_at = 0.0
         self._holds: bool | None = None
         """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
         self._warm: SparkEngine | None = None
@@ -197,10 +200,10 @@ class Runner:
         """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
         if engine is self._rehearsed or not any(seat.stands_by for seat in self.flows):
             return
-        if self._rehearsal is not None and self._rehearsal.is_alive():
+        if self._rehearses:
             return
         self._rehearsed = engine
-        if self._slots and all(seat.flow is None for seat in self.flows):
+        if self._slots and not any(seat.occupied for seat in self.flows):
             self._rehearsal = threading.Thread(
                 target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True
             )
@@ -244,11 +247,13 @@ class Runner:
 
     def _hold_executors(self, engine: SparkEngine) -> None:
         """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
-        holds = any(seat.flow is not None for seat in self.flows)
+        holds = any(seat.occupied for seat in self.flows)
+        now = time.monotonic()
+        if holds:
+            self._held_at = now
         if engine.local or holds is self._holds:
             return
-        rehearsed = engine is self._rehearsed and not (self._rehearsal is not None and self._rehearsal.is_alive())
-        if not holds and not (rehearsed and all(seat.stands_by for seat in self.flows)):
+        if not holds and (self._rehearses or not self._others_run(engine, now)):
             return
         self._holds = holds
         if not holds:
@@ -257,6 +262,18 @@ class Runner:
                 *(self._options.master, engine.cores),
             )
         engine.take_executors(self._wanted if holds else 0)
+
+    def _others_run(self, engine: SparkEngine, now: float) -> bool:
+        """Whether other processes may need the executors that this one holds for nothing.
+
+        Who cannot learn who runs a flow, as while its target is away, does not know; it waits a while.
+        """
+        settled = all(seat.stands_by or seat.over for seat in self.flows)
+        return (settled and engine is self._rehearsed) or now - max(self._held_at, self._met_at) > HOLD_S
+
+    @property
+    def _rehearses(self) -> bool:
+        return self._rehearsal is not None and self._rehearsal.is_alive()
 
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""

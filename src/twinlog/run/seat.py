@@ -12,6 +12,7 @@ from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
 from twinlog.run.flow import FlowRunner, State
 from twinlog.run.idle import IdleFlow
+from twinlog.run.member import Leadership, Term
 from twinlog.run.roster import Roster
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
@@ -37,7 +38,8 @@ class Seat:
     """One flow that copies. `attend` is called every moment; the rest may be read by other threads.
 
     `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
-    With `until_caught_up` a flow that another process runs already ends here at once, with a reason.
+    With `until_caught_up` a flow that another process runs already ends here at once, with a reason, unless that one
+    ends by itself, too: it is waited for.
     """
 
     def __init__(
@@ -53,12 +55,15 @@ class Seat:
         self.settings = settings
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
-        self._election = Election(settings, wake, roster)
+        self._election = Election(settings, wake, roster, until=until_caught_up)
         self._build = build
         self._take_out = take_out
         self._until = until_caught_up
         self._term = 0
+        self._awaited: Term | None = None
         self._failure: str | None = None
+        self.over = False
+        """Whether the flow never runs here again: it failed, or has caught up."""
         self._view = FlowView()
         self._desk: Desk | None = None
         self._seated = False
@@ -80,10 +85,14 @@ class Seat:
             if self._clearing.is_alive():
                 return
             self._clearing, self._emptying = None, False
-        if self._failure is not None:
+        if self.over:
             return
         if self.flow is None:
             self._sit_down(desk)
+        elif self.flow.state is State.DONE:
+            # Others may wait to see for themselves that all is copied, also while other flows go on here.
+            self.over = True
+            self._clear(desk, self._leave)
         elif self.flow.state is State.FAILED:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
@@ -106,8 +115,17 @@ class Seat:
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
         elif election.standing is Standing.STANDBY and self._until:
-            self._withdraw(
-                f"{election.leadership} runs this flow already, so it cannot be said here when it has caught up"
+            self._wait_for_turn(election.leadership)
+
+    def _wait_for_turn(self, leadership: Leadership | None) -> None:
+        """Stand by for who ends once it has caught up, too: this process then looks itself. Nobody else ever ends."""
+        if leadership is None or not leadership.leader.until:
+            self._withdraw(f"{leadership} runs this flow already, so it cannot be said here when it has caught up")
+        elif leadership.term != self._awaited:
+            self._awaited = leadership.term
+            log.info(
+                "%s: %s catches up with this flow; once it has ended, this process copies what is left, if anything",
+                *(self.settings.name, leadership.leader.name),
             )
 
     def _withdraw(self, reason: str) -> None:
@@ -117,7 +135,7 @@ class Seat:
         threading.Thread(target=self._leave, name=f"leaving {self.settings.name}", daemon=True).start()
 
     def _fail(self, reason: str) -> None:
-        self._failure = reason
+        self._failure, self.over = reason, True
 
     def hand_over(self, heir: str) -> None:
         """End in order what runs here, and leave the flow to another process; this one stands by then."""
@@ -163,12 +181,15 @@ class Seat:
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
+        let_go = True
         if self._clearing is not None:
             self._clearing.join(COPIERS_STOP_S)
+            let_go = not self._clearing.is_alive()
         flow = self.seated
         if flow is not None:
-            flow.stop(COPIERS_STOP_S)
-        self._election.stop(LEAVE_S)
+            let_go = flow.stop(COPIERS_STOP_S)
+        # Who takes over at once must not meet a copier that still appends: the end of the session comes after it.
+        self._election.stop(LEAVE_S, leave=let_go)
 
     def close(self) -> None:
         """Close the connections to both clusters."""
@@ -180,6 +201,11 @@ class Seat:
         """Whether copiers hold the flow's lease."""
         flow = self.flow
         return flow is not None and flow.leases.lease > 0 and not flow.leases.unclaimed
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the flow runs here, or what is left of it is still being cleared away."""
+        return self.flow is not None and (self._clearing is not None or not self.over)
 
     @property
     def clearing(self) -> bool:

@@ -29,7 +29,7 @@ SETTINGS = FlowSettings(
 def test_a_target_that_is_down_is_said_once_in_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "SAY_AFTER_S", 0.05)
+    monkeypatch.setattr(module, "CONNECT_S", 0.05)
     member = Election(SETTINGS, lambda: None)
     tries: list[float] = []
     connect = ClusterClient.connect

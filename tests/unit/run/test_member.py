@@ -46,6 +46,11 @@ def test_a_new_term_has_the_number_of_its_generation() -> None:
     assert one.mates == {"id-b": Mate("b", True), "id-c": Mate("c", True)}
 
 
+def test_all_hear_whether_the_runner_ends_by_itself() -> None:
+    assert appoint(FLOW, 9, members("a", "b", until=True), {}).leader.until
+    assert not appoint(FLOW, 9, members("b", "a", until=True), {}).leader.until
+
+
 def test_the_heir_gets_it_if_it_is_ready() -> None:
     told = members("a", "b", "c", over=True, heir="b")
     assert runner(told, a=5, b=4, c=0) == "id-b"
@@ -69,9 +74,9 @@ def test_where_one_packs_all_do() -> None:
 
 
 def test_what_they_say_travels_and_what_cannot_be_read_is_unknown() -> None:
-    one = Member("a", {"topics": "0a"}, True, True, TERM, True, "b")
+    one = Member("a", {"topics": "0a"}, ready=True, packs=True, until=True, term=TERM, over=True, heir="b")
     assert Member.decode(one.encode()) == one
-    told = Leadership(Member("a", {"topics": "0a"}), TERM, {"id-b": Mate("b", False, ("topics",))})
+    told = Leadership(Member("a", {"topics": "0a"}, until=True), TERM, {"id-b": Mate("b", False, ("topics",))})
     heard = Leadership.decode(told.encode())
     assert (heard, heard.mates) == (told, told.mates)
     for data in (b"", b"[]", b"\xff", b'{"term":[1],"mates":[],"settings":3,"over":1,"heir":0}'):

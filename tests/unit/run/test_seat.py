@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ from harness.wait import wait_for
 from twinlog.run import seat as module
 from twinlog.run.election import Standing
 from twinlog.run.flow import State
+from twinlog.run.member import Leadership, Member, Term
 from twinlog.run.seat import Seat
 from twinlog.run.view import FlowView
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -44,6 +47,9 @@ class Election:
         self._done.append(f"leave to {heir}")
         self.standing = Standing.STANDBY
 
+    def stop(self, timeout_s: float, *, leave: bool = True) -> None:
+        self._done.append("leave" if leave else "fall silent")
+
 
 class Flow:
     """Runs at once; its copiers let go in time, or not."""
@@ -72,6 +78,20 @@ class Flow:
         self._done.append("close")
 
 
+def seat_of(done: list[str], *, lets_go: bool = True, until: bool = False) -> tuple[Seat, Any]:
+    """A seat that is about to be taken, and its desk."""
+
+    def build(proven_s: Any) -> Any:
+        return Flow(done, lets_go=lets_go)
+
+    def take_out(flow: Any) -> Any:
+        return lambda: done.append("end the query")
+
+    seat = Seat(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None)
+    seat._election = Election(done)  # type: ignore[assignment]
+    return seat, type("Desk", (), {"flows": {}})()
+
+
 @pytest.mark.parametrize(
     ("lets_go", "between"),
     [
@@ -83,18 +103,9 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     monkeypatch: pytest.MonkeyPatch, lets_go: bool, between: list[str]
 ) -> None:
     done: list[str] = []
-    desk: Any = type("Desk", (), {"flows": {}})()
-
-    def build(proven_s: Any) -> Any:
-        return Flow(done, lets_go=lets_go)
-
-    def take_out(flow: Any) -> Any:
-        return lambda: done.append("end the query")
-
     clock = SimpleNamespace(sleep=lambda seconds: done.append(f"wait {seconds:g}"))
     monkeypatch.setattr(module, "time", clock)
-    seat = Seat(SETTINGS, build, take_out, until_caught_up=False, wake=lambda: None)
-    seat._election = Election(done)  # type: ignore[assignment]
+    seat, desk = seat_of(done, lets_go=lets_go)
     seat.attend(desk)
     assert seat.can_hand_over
     seat.hand_over("b")
@@ -104,3 +115,65 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     assert done == ["start", *between, "leave to b", "end the query", "close"]
     wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")
     assert (seat.flow, seat.stands_by, desk.flows) == (None, True, {})
+
+
+@pytest.mark.parametrize(("lets_go", "end"), [(True, "leave"), (False, "fall silent")])
+def test_at_the_end_nobody_takes_over_at_once_from_a_copier_that_hangs(*, lets_go: bool, end: str) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done, lets_go=lets_go)
+    seat.attend(desk)
+    seat.stop()
+    assert done == ["start", "stop", end]
+
+
+def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    hangs = threading.Event()
+    monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
+    monkeypatch.setattr(module, "COPIERS_STOP_S", 0.1)
+    seat.attend(desk)
+    seat._election.term = 2
+    seat.attend(desk)
+    seat.stop()
+    assert done[-1] == "fall silent"
+    hangs.set()
+
+
+def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in (State.FAILED, State.DONE):
+        done: list[str] = []
+        seat, desk = seat_of(done, until=True)
+        seat.attend(desk)
+        assert seat.occupied
+        monkeypatch.setattr(Flow, "state", state)
+        seat.attend(desk)
+        assert seat.over
+        wait_for(lambda done=done: "close" in done, 10, "the seat is empty")  # type: ignore[misc]
+        wait_for(lambda seat=seat, desk=desk: seat.attend(desk) is None and not seat.clearing, 10, "it is cleared")  # type: ignore[misc]
+        assert done == ["start", "stop", "leave", "end the query", "close"]
+        assert (seat.state, seat.occupied, seat.seated) == (state, False, None)
+        monkeypatch.setattr(Flow, "state", State.RUNNING)
+
+
+@pytest.mark.parametrize("until", [True, False])
+def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
+    *, until: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done, until=True)
+    election: Any = seat._election
+    election.standing = Standing.STANDBY
+    election.leadership = Leadership(Member("other", until=until), Term(3, "id", 1.0))
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            seat.attend(desk)
+    assert seat.ended is not until
+    if until:
+        assert caplog.text.count("a->z: other catches up with this flow") == 1
+        election.standing = Standing.LEADING
+        seat.attend(desk)
+        assert done == ["start"]
+    else:
+        assert "runs this flow already" in (seat.status[1] or "")
+        wait_for(lambda: done == ["leave"], 10, "it leaves")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,15 @@ class Engine:
     def __init__(self, *, local: bool = False) -> None:
         self.local = local
         self.slots = 0
+
+
+@dataclass
+class Place:
+    """A flow's place in this process, see `Seat`."""
+
+    occupied: bool = False
+    stands_by: bool = False
+    over: bool = False
 
 
 class Flow:
@@ -107,7 +118,7 @@ def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: p
 
 def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
     engine, asked = Engine(), list[int]()
-    one, two = SimpleNamespace(flow=None, stands_by=False), SimpleNamespace(flow=None, stands_by=True)
+    one, two = Place(), Place(stands_by=True)
     seats: list[Any] = [one, two]
     runner.flows = seats
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
@@ -128,16 +139,51 @@ def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.Lo
     caplog.clear()
     hold()
     assert "no executor" not in caplog.text
-    two.flow = object()
+    two.occupied = True
     assert hold() == hold() == [0, 2]
-    two.flow = None
+    two.occupied = False
     assert hold() == [0, 2, 0]
     # Another one after that was lost, and a local Spark.
     runner._meet(engine)  # type: ignore[arg-type]
     assert hold() == [0, 2, 0, 0]
     engine.local = True
-    two.flow = object()
+    two.occupied = True
     assert hold() == [0, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "at_once"),
+    [
+        pytest.param(Place(over=True), True, id="a flow that failed"),
+        # Its target is away, or this process is cut off from it.
+        pytest.param(Place(), False, id="a flow of which nobody says who runs it"),
+    ],
+)
+def test_no_flow_keeps_executors_from_who_runs_the_others(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
+) -> None:
+    engine, asked = Engine(), list[int]()
+    seats: list[Any] = [place, Place(stands_by=True)]
+    runner.flows = seats
+    engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
+    runner._meet(engine)  # type: ignore[arg-type]
+    runner._rehearsed = engine  # type: ignore[assignment]
+    runner._hold_executors(engine)  # type: ignore[arg-type]
+    assert asked == ([0] if at_once else [])
+    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    runner._hold_executors(engine)  # type: ignore[arg-type]
+    assert asked == [0]
+
+
+def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, rehearsed = Engine(), threading.Event()
+    engine.slots = 2
+    seats: list[Any] = [Place(over=True), Place(stands_by=True)]
+    runner.flows = seats
+    monkeypatch.setattr(module, "rehearse", lambda *_: rehearsed.set())
+    runner._meet(engine)  # type: ignore[arg-type]
+    runner._rehearse(engine, None)  # type: ignore[arg-type]
+    assert rehearsed.wait(20)
 
 
 def test_slots_are_dealt_evenly_within_the_limits() -> None:
