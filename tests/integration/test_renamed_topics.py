@@ -86,6 +86,18 @@ def test_it_goes_on_as_it_is_told_and_is_not_asked_again(
         assert flow.runner.state is State.RUNNING
 
 
+def test_going_back_to_the_first_name_says_what_becomes_of_its_records(
+    clusters: Clusters, copied: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(clusters, copied, separator="--", renamed_topic_policy="restart"):
+        arrive(clusters, f"north--{copied}", 10)
+    assert "had records already" not in caplog.text
+    produce(clusters[0], copied, made(range(10, 12)))
+    with running(clusters, copied, renamed_topic_policy="restart"):
+        assert len(arrive(clusters, f"north.{copied}", 22)) == 22
+    assert f"north.{copied} had records already, which stand there a second time" in caplog.text
+
+
 def test_a_name_that_collides_with_another_is_shown(clusters: Clusters, new_name: Callable[[str], str]) -> None:
     """Kafka refuses a topic whose name differs from another's only in dots and underscores."""
     topic = new_name("c").replace("-", "")

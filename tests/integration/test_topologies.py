@@ -310,7 +310,38 @@ def test_both_active_with_two_separators(
         later = marked(three, topic_name, WEST)
         arrive(three, topic_name, expected(topic_name, later), check)
     if in_one_file:
+        assert "though" not in caplog.text
         assert f"as other flows of the file name their copies so: {WEST}.{topic_name}" in caplog.text
     else:
         assert f"not mirrored: {EAST}_{WEST}.{topic_name}" in caplog.text
         assert "brought back under another naming" in caplog.text
+
+
+def test_topics_of_ones_own_that_look_like_copies(
+    three: Clusters, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that `topics` names in full is copied; of the other it is said why it is not, and what helps."""
+    wanted, other = f"{EAST}_wanted-{topic_name}", f"{EAST}_other-{topic_name}"
+    alike: dict[str, Any] = {"heartbeats_replication_enabled": False}
+    there = between(three, f"{WEST}->{EAST}", topics=(wanted, f".*{topic_name}"), **alike)
+    back = between(
+        three, f"{EAST}->{WEST}", topics=(f".*{topic_name}",), separator="_", internal_separator_follows=False, **alike
+    )
+    for name in (wanted, other):
+        create_topic(three[WEST], name)
+        produce(three[WEST], name, made_in(WEST, name, range(10)))
+    made = {name: values(WEST, name, 10) for name in (wanted, other)}
+    with Together([there, back]) as running:
+        arrive(three, topic_name, {WEST: made, EAST: {f"{WEST}.{wanted}": made[wanted]}}, running.check)
+        # Also one that comes later.
+        later = f"{EAST}_later-{topic_name}"
+        create_topic(three[WEST], later)
+        wait_for(
+            lambda: "write their names in full in `topics`" in caplog.text and later in caplog.text,
+            ARRIVE_S,
+            "it is said",
+        )
+    said = [record for record in caplog.records if "though east-1 has no topic of which" in record.getMessage()]
+    assert [record.levelname for record in said] == ["WARNING", "WARNING"]
+    assert other in said[0].getMessage()
+    assert wanted not in caplog.text.replace(f"{WEST}.{wanted}", "")

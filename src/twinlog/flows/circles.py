@@ -38,17 +38,20 @@ def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Re
     """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
 
     Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a circle
-    that this does not open is left out as a whole, by each of its flows. `flows` are all flows that run.
+    that this does not open is left out as a whole, by each of its flows. What a flow insists on it does not take for a
+    copy. `flows` are all flows that run.
     """
     way = circle(flow, topic, flows)
     if not way:
         return None
-    brought_by = _brought_by(flow, topic, flows)
+    brought_by = None if flow.insists_on(topic) else _brought_by(flow, topic, flows)
     if brought_by is not None:
         return Return(way, brought_by)
 
     def mirrors(one: Topology, name: TopicName) -> bool:
-        return _mirrors(one, name) and not (_brought_by(one, name, flows) and circle(one, name, flows))
+        return _mirrors(one, name) and (
+            one.insists_on(name) or not (_brought_by(one, name, flows) and circle(one, name, flows))
+        )
 
     way = _search(flow, (topic,), flows, mirrors)
     return Return(way, None) if way else None

@@ -24,7 +24,7 @@ def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> 
     and a remote topic of this flow that is there on the target; or it begins with one way over this cluster twice. A
     topic that `topics` names in full is the user's own.
     """
-    if isinstance(topology.policy, IdentityPolicy) or topic in topology.topics.include:
+    if isinstance(topology.policy, IdentityPolicy) or topology.insists_on(topic):
         return None
     behind = topic.removeprefix(topology.target)
     remote = TopicName(behind.lstrip(_SEPARATORS))

@@ -43,6 +43,10 @@ class Topology:
             return filtered
         return self._cycle(topic)
 
+    def insists_on(self, topic: TopicName) -> bool:
+        """Whether `topics` names `topic` in full, and not by a pattern: whatever its name looks like, it is wanted."""
+        return topic in self.topics.include
+
     def remote_name(self, topic: TopicName) -> TopicName:
         """What `topic` of the source is called on the target."""
         return self.policy.remote_name(self.source, topic)

@@ -54,7 +54,7 @@ class MirroredTopics:
         self._topology = topology_of(settings)
         self._mirror = TopicMirror(settings, source, target)
         self._rivals = Rivals(settings, flows, target, positions)
-        self._renamed = RenamedTopics(settings, positions)
+        self._renamed = RenamedTopics(settings, positions, target)
         self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
@@ -63,7 +63,7 @@ class MirroredTopics:
         self._left_out: dict[TopicName, str] = {}
         self._target_topics: Mapping[TopicName, Topic] = {}
         self._brought_back: dict[TopicName, str] = {}
-        self._looked = False
+        self._seen: frozenset[TopicName] | None = None
         self._said_idle = False
 
     def create_own(self) -> None:
@@ -174,11 +174,19 @@ class MirroredTopics:
     def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
         brought_back = self._rivals.brought_back(changes.pairs)
         fresh = [topic for topic in brought_back if topic not in self._brought_back]
-        if fresh:
+        misread = [topic for topic in fresh if self._rivals.lacks_original(topic, target)]
+        copies = [topic for topic in fresh if topic not in misread]
+        if copies:
             log.info(
                 "%s: not mirrored, as other flows of the file name their copies so: %s",
                 self._settings.name,
-                listed(fresh),
+                listed(copies),
+            )
+        if misread:
+            log.warning(
+                "%s: not mirrored, as other flows of the file name their copies so, though %s has no topic of which "
+                "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
+                *(self._settings.name, self._settings.target, listed(misread)),
             )
         self._brought_back = brought_back
         changes = changes.without(brought_back)
@@ -197,9 +205,13 @@ class MirroredTopics:
     ) -> None:
         """A flow that copies nothing, or not everything, must not look like one that has nothing to do."""
         settings = self._settings
-        if not self._looked:
-            self._looked = True
-            say_misread_topics(settings, *misread_topics(self._topology, self._aliases, source, target))
+        # Of a copy that is here for long the original may have been deleted meanwhile.
+        fresh = source.keys() - (self._seen or frozenset())
+        if fresh:
+            seem_copies, mirrored = misread_topics(self._topology, self._aliases, source, target)
+            seem_copies = [topic for topic in seem_copies if topic in fresh]
+            say_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
+        self._seen = frozenset(source)
         gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
         if gone:
             log.warning(

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from twinlog.errors import RefusedError
 from twinlog.flows.naming import looks_like_heartbeats
+from twinlog.kafka.admin import ClusterAdmin
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Pair
@@ -25,17 +26,23 @@ log = logging.getLogger(__name__)
 class RenamedTopics:
     """Finds them for one flow, and decides by `twinlog.renamed.topic.policy` where their partitions go on."""
 
-    def __init__(self, settings: FlowSettings, positions: PositionStore) -> None:
+    def __init__(self, settings: FlowSettings, positions: PositionStore, target: ClusterAdmin) -> None:
         self._settings = settings
         self._positions = positions
+        self._target = target
         self._looked_at: set[tuple[TopicName, TopicName]] = set()
         self._earlier: dict[TopicPartition, TopicName] = {}
 
     def look(self, pairs: Sequence[Pair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
 
-        Raises RefusedError with both names when the policy is `stop`, and ClusterError.
+        What is known of topics that are not among `pairs` any more is forgotten. Raises RefusedError with both names
+        when the policy is `stop`, and ClusterError.
         """
+        self._looked_at &= {(pair.source.name, pair.remote) for pair in pairs}
+        if self._earlier:
+            mirrored = {pair.source.name for pair in pairs}
+            self._earlier = {part: earlier for part, earlier in self._earlier.items() if part.topic in mirrored}
         fresh = [pair for pair in pairs if (pair.source.name, pair.remote) not in self._looked_at]
         if not fresh:
             return
@@ -56,7 +63,7 @@ class RenamedTopics:
         # Nobody misses heartbeats of the past.
         moved = {one for one in moved if not looks_like_heartbeats(one[0])}
         if moved:
-            self._say(moved)
+            self._say(moved, self._filled({remote for _, _, remote in moved} & target.keys(), target))
         self._earlier.update(found)
         self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
 
@@ -70,7 +77,13 @@ class RenamedTopics:
         # What it says of the target is true of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
 
-    def _say(self, moved: set[tuple[TopicName, TopicName, TopicName]]) -> None:
+    def _filled(self, remotes: set[TopicName], target: Mapping[TopicName, Topic]) -> list[TopicName]:
+        """Remote topics of the new names that have records already, as when naming goes back to what it was once."""
+        parts = [TopicPartition(name, number) for name in remotes for number in range(target[name].partitions)]
+        first, following = (self._target.offsets(parts, latest=latest) for latest in (False, True))
+        return sorted({part.topic for part in parts if following.get(part, 0) > first.get(part, 0)})
+
+    def _say(self, moved: set[tuple[TopicName, TopicName, TopicName]], filled: Sequence[TopicName]) -> None:
         settings = self._settings
         policy = settings.renamed_topic_policy
         said = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
@@ -81,6 +94,7 @@ class RenamedTopics:
                 "the new names. Either go back to the earlier replication.policy.class and separator, or go on for one "
                 f"run with {key} = restart, which copies everything again to the new names, or = continue, which "
                 "copies only what follows; the topics of earlier names stay"
+                + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else "")
             )
         reset = settings.consumer.auto_offset_reset
         if policy == "restart" and reset != "earliest":
@@ -90,3 +104,11 @@ class RenamedTopics:
             )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
         log.warning("%s: naming was changed, and %s: %s", settings.name, kept, said)
+        if filled:
+            become = (
+                "stand there a second time once everything is copied again; delete these topics before a restart to "
+                "have everything once"
+                if policy == "restart"
+                else "are followed by what comes now, without what was copied to the other names meanwhile"
+            )
+            log.warning("%s: %s had records already, which %s", settings.name, listed(filled), become)

@@ -66,9 +66,14 @@ class Rivals:
         self._positions = positions
         self._rivals = [_Rival(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)]
         self._returns: dict[TopicName, Return | None] = {}
+        self._earlier: Mapping[TopicName, Return | None] = {}
 
     def brought_back(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
-        """Source topics that another flow's naming says to have come from the target, each with the reason."""
+        """Source topics that another flow's naming says to have come from the target, each with the reason.
+
+        Called at each look at the clusters: what nobody has asked for since the last one is forgotten.
+        """
+        self._earlier, self._returns = self._returns, {}
         found = {}
         for name in (pair.source.name for pair in pairs):
             back = self._returning(name)
@@ -76,6 +81,15 @@ class Rivals:
                 by = back.brought_by
                 found[name] = f"it came from the target cluster {self._flow.target}, as {by.name} names its copies"
         return found
+
+    def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether a topic that `brought_back` told of only looks like a copy: the target has no such original.
+
+        False as well where the copy would have come over a third cluster, which is not looked at.
+        """
+        back = self._returning(topic)
+        by = None if back is None else back.brought_by
+        return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
 
     def refusals(self, pairs: Sequence[Pair], remotes: Container[TopicName]) -> dict[TopicName, str]:
         """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
@@ -116,9 +130,10 @@ class Rivals:
         )
 
     def _returning(self, topic: TopicName) -> Return | None:
-        if topic not in self._returns:
-            self._returns[topic] = returning(self._topology, topic, self._all)
-        return self._returns[topic]
+        known = self._returns if topic in self._returns else self._earlier
+        found = known[topic] if topic in known else returning(self._topology, topic, self._all)
+        self._returns[topic] = found
+        return found
 
     def _lost_to(self, rival: _Rival, pairs: Sequence[Pair]) -> dict[TopicName, str]:
         theirs = rival.sources_of({pair.remote for pair in pairs})

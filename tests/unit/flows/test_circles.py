@@ -138,6 +138,20 @@ def test_a_name_that_grows_no_further_than_its_topics_is_no_circle() -> None:
     assert spread(flows, a="t") == {"a": {"t", "b_a.t"}, "b": {"a.t"}}
 
 
+def test_a_topic_that_is_named_in_full_is_no_copy() -> None:
+    back = flow("b->a", separator="_")
+    flows = [flow("a->b", "b_own", ".*"), back]
+    # Once in each direction, as any topic.
+    assert spread(flows, a="b_own") == {"a": {"b_own"}, "b": {"a.b_own"}}
+    assert spread([flow("a->b"), back], a="b_own") == {"a": {"b_own"}, "b": set()}
+    # Where it would never end its name does not help.
+    same = [flow("a->b", "t", identity=True), flow("b->a", "t", identity=True)]
+    assert spread(same, a="t") == {"a": {"t"}, "b": set()}
+    # Nor where what comes back is the topic itself.
+    ring = [flow("a->b", "b_t", ".*", identity=True), flow("b->a", "t", "b_t", separator="_")]
+    assert spread(ring, b="t")["a"] == {"b_t"}
+
+
 class Deaf(ReplicationPolicy):
     """A class of the user's that never tells where a topic came from."""
 

@@ -13,7 +13,7 @@ from twinlog.errors import RefusedError
 from twinlog.offsets.positions import Position, Writer
 from twinlog.plan.changes import Pair
 from twinlog.run.renamed import RenamedTopics
-from twinlog.settings import FlowSettings
+from twinlog.settings import FlowSettings, RenamedTopicPolicy
 from twinlog.topics import Topic
 from twinlog.types import TopicName, TopicPartition
 
@@ -34,8 +34,20 @@ class Positions:
         return {PART: self.stored} if PART in partitions else {}
 
 
-def looked(settings: FlowSettings, stored: Position, remote: TopicName = NEW, *there: Topic) -> RenamedTopics:
-    found = RenamedTopics(settings, Positions(stored))  # type: ignore[arg-type]
+class Target:
+    """Says how many records the topics of a cluster have."""
+
+    def __init__(self, **records: int) -> None:
+        self.records = records
+
+    def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+        return {part: 5 + (self.records.get(part.topic, 0) if latest else 0) for part in partitions}
+
+
+def looked(
+    settings: FlowSettings, stored: Position, remote: TopicName = NEW, *there: Topic, records: int = 0
+) -> RenamedTopics:
+    found = RenamedTopics(settings, Positions(stored), Target(**{remote: records}))  # type: ignore[arg-type]
     found.look([Pair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
     return found
 
@@ -70,9 +82,37 @@ def test_continue_and_restart_end_with_the_first_position_of_the_new_name() -> N
     assert again.position(PART, NEW, None) is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [("restart", "stand there a second time"), ("continue", "without what was copied to the other names meanwhile")],
+)
+def test_a_name_that_had_records_once_is_told(
+    caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, said: str
+) -> None:
+    settings, there = replace(STOP, renamed_topic_policy=policy), Topic(NEW, 1)
+    looked(settings, STORED, NEW, there)
+    assert said not in caplog.text
+    looked(settings, STORED, NEW, there, records=1)
+    assert "a->b: a_t had records already, which" in caplog.text
+    assert said in caplog.text
+    with pytest.raises(RefusedError, match="records already in a_t: restart would repeat them"):
+        looked(STOP, STORED, NEW, there, records=1)
+
+
+def test_topics_that_are_gone_are_forgotten() -> None:
+    settings = replace(STOP, renamed_topic_policy="continue")
+    found = looked(settings, STORED)
+    for number in range(100):
+        found.look([Pair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
+    assert (len(found._looked_at), len(found._earlier)) == (1, 0)
+    # What comes back is looked at again.
+    found.look([Pair(Topic(T, 1), NEW)], {})
+    assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
+
+
 def test_each_topic_is_looked_at_once() -> None:
     positions = Positions(replace(STORED, remote_topic=NEW))
-    found = RenamedTopics(STOP, positions)  # type: ignore[arg-type]
+    found = RenamedTopics(STOP, positions, Target())  # type: ignore[arg-type]
     for _ in range(3):
         found.look([Pair(Topic(T, 1), NEW)], {})
     assert positions.asked == 1
@@ -87,6 +127,6 @@ def test_heartbeats_of_the_past_are_not_missed() -> None:
 
     stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
     for policy in ("stop", "restart"):
-        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored))  # type: ignore[arg-type]
+        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored), Target())  # type: ignore[arg-type]
         found.look([Pair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)

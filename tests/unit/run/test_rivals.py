@@ -74,6 +74,37 @@ def test_two_separators_of_one_file() -> None:
     assert set(rivals(back, there, back).brought_back(pairs("t", "a.t"))) == {"a.t"}
 
 
+def test_a_topic_of_ones_own_that_looks_like_a_copy() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    own, copy = TopicName("b_own"), TopicName("b_t")
+    here = rivals(there, there, back)
+    assert here.brought_back(pairs(own, copy)).keys() == {own, copy}
+    assert here.lacks_original(own, {TopicName("t")})
+    assert not here.lacks_original(copy, {TopicName("t")})
+    # Nobody looks at a third cluster.
+    third = replace(flow("c", "a", "default"), separator="-")
+    over = rivals(there, there, replace(flow("b", "c", "default"), separator="_"), third)
+    assert over.brought_back(pairs("c-b_t")).keys() == {"c-b_t"}
+    assert not over.lacks_original(TopicName("c-b_t"), ())
+    insisting = replace(there, topics=(own, ".*"))
+    here = rivals(insisting, insisting, back)
+    assert here.brought_back(pairs(own, copy)).keys() == {copy}
+    assert not here.tells_a_circle(own, ())
+    assert here.tells_a_circle(copy, ())
+    assert here.refusals(pairs(own), ()) == {}
+
+
+def test_topics_that_are_gone_are_forgotten() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    here = rivals(there, there, back)
+    asked = TopicName("asked")
+    for number in range(100):
+        here.brought_back(pairs(f"t-{number}"))
+        here.tells_a_circle(asked, ())
+    assert len(here._returns) + len(here._earlier) <= 4
+    assert asked in here._returns
+
+
 def test_a_separator_of_another_file() -> None:
     alone = flow("a", "b", "default")
     here = rivals(alone, alone)
