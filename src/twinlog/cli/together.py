@@ -49,9 +49,15 @@ class Together(logging.Handler):
         held.flows[flow] = None
         held.topics.update(dict.fromkeys(topics))
         if self._timer is None:
-            self._timer = threading.Timer(self._hold_s, self.flush)
-            self._timer.daemon = True
-            self._timer.start()
+            timer = threading.Timer(self._hold_s, self.flush)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:
+                # There may be no more threads: then now.
+                self.flush()
+            else:
+                self._timer = timer
 
     def flush(self) -> None:
         """Say now what waits."""

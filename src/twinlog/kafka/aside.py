@@ -7,13 +7,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from kafka.errors import KafkaConnectionError
 from kafka.future import Future
 
 T = TypeVar("T")
 
 
 async def aside(net: Any, function: Callable[[], T]) -> T:
-    """What `function` returns or raises; it runs on a thread of its own, while kafka-python's loop `net` goes on."""
+    """What `function` returns or raises; it runs on a thread of its own, while kafka-python's loop `net` goes on.
+
+    Raises KafkaConnectionError when no thread can be started.
+    """
     done = Future()
     results: list[T] = []
     errors: list[Exception] = []
@@ -33,6 +37,9 @@ async def aside(net: Any, function: Callable[[], T]) -> T:
         with contextlib.suppress(Exception):
             net.call_soon_threadsafe(tell)
 
-    threading.Thread(target=run, name="aside", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="aside", daemon=True).start()
+    except RuntimeError as error:
+        raise KafkaConnectionError(str(error)) from error
     result: T = await done
     return result

@@ -88,7 +88,13 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             first = not self._waiting
             self._waiting.append((net, done))
         if first:
-            threading.Thread(target=self._fetch, name="token", daemon=True).start()
+            try:
+                threading.Thread(target=self._fetch, name="token", daemon=True).start()
+            except RuntimeError as error:
+                # Else everybody would wait for ever for one that does not fetch.
+                with self._lock:
+                    self._waiting = []
+                raise NoTokenError(f"no token can be fetched: {error}") from error
         now = time.monotonic()
         # A moment earlier than the connection gives up, which knows no reason.
         timeout_at = now + 0.8 * (timeout_at - now)

@@ -55,19 +55,18 @@ class Desk:
                     # As when this process has too many open files: that lasts.
                     time.sleep(PAUSE_S)
                 continue
-            threading.Thread(target=self._serve, args=(Line(connection),), name="line", daemon=True).start()
+            line = Line(connection)
+            try:
+                threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
+            except RuntimeError as error:
+                # As when this user may have no more threads. Its caller tries again.
+                log.warning("a line was not accepted: %r", error)
+                line.close()
+                time.sleep(PAUSE_S)
 
     def _serve(self, line: Line) -> None:
         try:
-            # On this thread, so that a caller who says nothing keeps nobody else waiting; and not for ever.
-            watch = threading.Timer(HANDSHAKE_S, line.shut)
-            watch.daemon = True
-            watch.start()
-            try:
-                line.challenge(self.address.secret)
-                first = line.receive()
-            finally:
-                watch.cancel()
+            first = self._greet(line)
             if first["type"] != "hello":
                 self._plan(line, first)
             elif first["flow"] in self.flows:
@@ -77,8 +76,23 @@ class Desk:
         except AuthenticationError:
             log.warning("a line was refused: its caller does not know the secret")
             line.close()
+        except RuntimeError as error:
+            # No more threads, again: whatever the other end held is dealt with as if it had gone.
+            log.warning("a line was closed: %r", error)
+            line.close()
         except (OSError, EOFError, ValueError, KeyError):
             line.close()
+
+    def _greet(self, line: Line) -> dict[str, Any]:
+        """Who calls and what for; on this thread, so that a caller who says nothing keeps nobody else waiting."""
+        watch = threading.Timer(HANDSHAKE_S, line.shut)
+        watch.daemon = True
+        watch.start()
+        try:
+            line.challenge(self.address.secret)
+            return line.receive()
+        finally:
+            watch.cancel()
 
     def _plan(self, line: Line, message: dict[str, Any]) -> None:
         """Answer a planner for as long as its query has something to do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,20 @@ def log(together: Together) -> Iterator[logging.Logger]:
     log.addHandler(together)
     yield log
     log.removeHandler(together)
+
+
+def test_where_no_thread_can_be_started_nothing_waits(
+    log: logging.Logger, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        log.warning("a->b: slow")
+        assert kept.said == ["WARNING a->b: slow"]
+    log.warning("a->b: slow")
+    assert len(kept.said) == 1
 
 
 def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: Together, kept: Kept) -> None:

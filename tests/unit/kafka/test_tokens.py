@@ -99,6 +99,28 @@ def test_a_token_server_that_hangs_holds_up_no_login_for_ever() -> None:
     loop.close()
 
 
+def test_logins_go_on_after_one_for_which_no_thread_could_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(token(60))
+    source, loop = TokenSource(TokenSettings(file=str(file))), Loop()
+
+    def fail(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def login() -> None:
+        await source.prepare(loop.net, time.monotonic() + 10)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(NoTokenError, match="can't start new thread"):
+            loop.run(login)
+    loop.run(login)
+    assert source.token()
+    loop.close()
+
+
 @pytest.mark.timeout(20)
 def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "OLD_TOKEN_S", 0.1)

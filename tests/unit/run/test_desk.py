@@ -47,6 +47,28 @@ def test_a_caller_that_says_nothing_is_cut_off(desk: Desk, monkeypatch: pytest.M
     wait_for(lambda: not set(lines()) - before, 20, "its thread has ended")
 
 
+def test_a_driver_that_may_have_no_more_threads_goes_on_once_it_may(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(desk_module, "PAUSE_S", 0.01)
+    really = threading.Thread.start
+    # The thread for the line, then the timer of the next line's.
+    for lacking in ("line", "Thread-"):
+
+        def start(thread: threading.Thread, lacking: str = lacking) -> None:
+            if thread.name.startswith(lacking):
+                raise RuntimeError("can't start new thread")
+            really(thread)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            with socket.create_connection((desk.address.host, desk.address.port)) as refused:
+                refused.settimeout(20)
+                assert refused.recv(4096) == b""
+    assert caplog.text.count("can't start new thread") == 2
+    Line.open(desk.address).close()
+
+
 def test_a_copier_that_takes_nothing_holds_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
     monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
