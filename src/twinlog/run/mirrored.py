@@ -79,14 +79,17 @@ class MirroredTopics:
         grow = self._due(changes.grow)
         wanted = {pair.remote for pair in changes.pairs}
         self._refused = {remote: text for remote, text in self._refused.items() if remote in wanted}
+        self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in wanted}
         self._note(create, self._mirror.create(create) if create else {})
         self._note(grow, self._mirror.grow(grow) if grow else {})
         self._say_what_is_missing(changes, source, target)
         if create or grow:
             target = self._target.topics()
         remote = copyable(changes, target)
-        fresh = {part.topic for part in remote.values()} - set(self._limits)
-        self._limits.update(self._read_limits(sorted(fresh)))
+        copied = {part.topic for part in remote.values()}
+        self._limits.update(self._read_limits(sorted(copied - set(self._limits))))
+        for gone in set(self._limits) - copied:
+            self._limits.pop(gone, None)
         self._topic_ids = {
             pair.source.name: None if pair.source.topic_id is None else str(pair.source.topic_id)
             for pair in changes.pairs

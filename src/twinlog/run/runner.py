@@ -203,7 +203,7 @@ class Runner:
         if self._rehearses:
             return
         self._rehearsed = engine
-        if self._slots and not any(seat.occupied for seat in self.flows):
+        if self._slots and self._holds is not False and not any(seat.occupied for seat in self.flows):
             self._rehearsal = threading.Thread(
                 target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True
             )

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
-from twinlog.run.flow import FlowRunner, State
+from twinlog.run.flow import JOBS_STOP_S, FlowRunner, State
 from twinlog.run.idle import IdleFlow
 from twinlog.run.member import Leadership, Term
 from twinlog.run.roster import Roster
@@ -183,7 +183,7 @@ class Seat:
         """End in order what runs here, then leave the flow to others."""
         let_go = True
         if self._clearing is not None:
-            self._clearing.join(COPIERS_STOP_S)
+            self._clearing.join(COPIERS_STOP_S + JOBS_STOP_S)
             let_go = not self._clearing.is_alive()
         flow = self.seated
         if flow is not None:
