@@ -128,6 +128,21 @@ def test_who_may_not_be_the_leader_any_more_commits_nothing(
     assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
 
 
+def test_a_commit_that_waits_for_its_connection_is_not_sent_any_more(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str
+) -> None:
+    groups = GroupAdmin(admin.client)
+    name = GroupId(topic)
+    commit_offsets(source_cluster, {topic: {(topic, 0): 1}})
+    assert admin.call(groups.offsets, [name])[0][name][TopicPartition(TopicName(topic), 0)].offset == 1
+    leading = iter([True])
+    # Once when it is asked for, and not any more when there is a connection for it.
+    admin.client.append_only_while(lambda: next(leading, False))
+    with pytest.raises(ClusterError):
+        admin.call(groups.commit, {name: some_offsets(topic, 3)})
+    assert admin.call(groups.offsets, [name])[0][name][TopicPartition(TopicName(topic), 0)].offset == 1
+
+
 def test_a_thousand_groups_take_seconds(
     source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str, new_name: Callable[[str], str]
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from twinlog.kafka.faults import Code
 from twinlog.kafka.frame_memory import FrameMemory
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
+from twinlog.kafka.metadata_rounds import MetadataRounds
 from twinlog.kafka.produce import Appended, ProduceAnswer, RawProduce
 from twinlog.kafka.reach import reason, unreachable
 from twinlog.kafka.security import connection_options, principal
@@ -47,7 +48,8 @@ _DEBUGGING_REPLICA = -2
 class ClusterClient:
     """One cluster, seen from one loop.
 
-    Long polls travel on connections of their own (`data`), so that a question never waits behind a fetch.
+    Long polls travel on connections of their own (`data`), so that a question never waits behind a fetch; so does what
+    changes something for others (`changes`), because a connection sends nothing any more once that is not allowed.
     """
 
     loop: Loop
@@ -55,12 +57,14 @@ class ClusterClient:
     settings: ClientSettings
     _control: Connections = field(init=False)
     _data: Connections = field(init=False)
+    _changes: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
     round_trip_s: float = field(init=False, default=float("inf"))
     """The shortest time that a question for metadata took: how far away the cluster is, and that at most."""
     contact: Contact = field(init=False)
+    _rounds: MetadataRounds = field(init=False)
 
     def __post_init__(self) -> None:
         options = connection_options(self.settings)
@@ -68,13 +72,16 @@ class ClusterClient:
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
         self._control = Connections(self.loop.net, self.settings, **limits, **options)
         self._data = Connections(self.loop.net, self.settings, **limits, **options)
-        self._data.share_metadata(self._control)
+        self._changes = Connections(self.loop.net, self.settings, **limits, **options)
+        for connections in (self._data, self._changes):
+            connections.share_metadata(self._control)
         self.contact = Contact(self._why_unreachable)
+        self._rounds = MetadataRounds(self.loop, self.refresh)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
         """Append nothing and `change` nothing while `allowed()` is false, whatever waits already to be sent."""
         self._allowed = allowed
-        self._data.may_send = allowed
+        self._data.may_send = self._changes.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
@@ -172,10 +179,10 @@ class ClusterClient:
     async def change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send what changes something for others, such as a commit: not while `append_only_while` says no.
 
-        It goes by the control connection, where it waits behind no long poll. Raises ClusterError.
+        Where it waits for a connection it is not sent either once that says no. Raises ClusterError.
         """
         self._require_allowed()
-        return await self.ask(request, node, timeout_s)
+        return await self._send(self._changes, request, node, timeout_s)
 
     def _require_allowed(self) -> None:
         if not self._allowed():
@@ -204,7 +211,7 @@ class ClusterClient:
 
     def _why_unreachable(self) -> str:
         """What became of the last connections, for people."""
-        failures = {**self._data.failures, **self._control.failures}
+        failures = {**self._data.failures, **self._changes.failures, **self._control.failures}
         protocol = self.settings.security_protocol
         told = []
         for address, error in sorted(failures.items()):
@@ -249,7 +256,7 @@ class ClusterClient:
         batches are part of."""
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
-        answer: ProduceAnswer = await (self.ask if control else self.send)(request, node, timeout_s + 5)
+        answer: ProduceAnswer = await (self.change if control else self.send)(request, node, timeout_s + 5)
         return answer.partitions
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
@@ -278,6 +285,10 @@ class ClusterClient:
             found[topic.name] = newest(self._topics.get(topic.name), topic)
         self._topics.update(found)
         return found
+
+    async def refresh_soon(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
+        """As `refresh`, together with others who ask within the next 50 ms."""
+        return await self._rounds.ask(topics)
 
     def topic(self, name: TopicName) -> TopicMetadata | None:
         """What the last `refresh` said of a topic."""
@@ -374,5 +385,5 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close every connection at once; what was not sent yet never will be."""
-        for manager in (self._control, self._data):
+        for manager in (self._control, self._data, self._changes):
             manager.abort()

@@ -137,6 +137,10 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         self._refresh_metadata = self.cluster.refresh_metadata
         self.cluster.refresh_metadata = self._note_refresh
 
+    def _may_send_now(self) -> bool:
+        # Connections may be there before it is known who is to be asked.
+        return self.may_send()
+
     async def _note_refresh(self, node_id: Any = None) -> Any:
         # A bootstrap drops this error and tries on.
         try:
@@ -181,7 +185,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             transport.address = f"{node.host}:{node.port}"
         else:
             transport = PlainTransport(self._net, sock, host=node.host)
-        transport._prepare_frames(self.config["receive_message_max_bytes"], self.may_send, self.frames)
+        transport._prepare_frames(self.config["receive_message_max_bytes"], self._may_send_now, self.frames)
         transport._net = _Impatient(self._net, timeout_at)
         try:
             await transport.handshake()

@@ -59,10 +59,10 @@ class Beginning:
         self.waiting.update({grant.source: grant for grant in accepted})
         return accepted
 
-    def withdraw(self, partition: TopicPartition) -> bool:
-        """A partition is not to begin any more; False when it does not wait."""
+    def withdraw(self, partition: TopicPartition) -> Grant | None:
+        """A partition is not to begin any more; returns its grant, None when it does not wait."""
         self._held_back.pop(partition, None)
-        return self.waiting.pop(partition, None) is not None
+        return self.waiting.pop(partition, None)
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
         """Begin with all of them; returns when none waits any more. Nobody waits for a broker that others need."""

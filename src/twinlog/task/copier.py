@@ -300,8 +300,12 @@ class Copier:
         """
         partitions = list(partitions)
         for partition in partitions:
-            if self._beginning.withdraw(partition):
+            withdrawn = self._beginning.withdraw(partition)
+            if withdrawn is not None:
                 self._storing.forget(partition)
+                # What its last copier left on its way nobody has waited for. Transactions keep that away by themselves.
+                if not withdrawn.settled and self.transactions is None:
+                    self.unsettled.add(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
@@ -326,12 +330,12 @@ class Copier:
         return {part.source: part.settled for part in leaving}
 
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
-        """Wait for appends in flight and store positions; returns the partitions with nothing left in flight."""
+        """Wait for appends in flight and store positions; returns those of which nobody has anything in flight."""
         deadline = time.monotonic() + DRAIN_S
         while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._storing.close(leaving)
-        return {part.source for part in leaving if part.queue.idle}
+        return {part.source for part in leaving if part.queue.idle and not part.queue.doubting}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""

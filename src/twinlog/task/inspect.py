@@ -29,7 +29,7 @@ class SourceInspector:
 
         Raises GapError when records are missing and the policy is `stop`, ClusterError while the source cannot say.
         """
-        found = await self._source.refresh([partition.topic])
+        found = await self._source.refresh_soon([partition.topic])
         topic = found.get(partition.topic)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             raise ClusterError(f"source topic {partition.topic} does not exist any more")

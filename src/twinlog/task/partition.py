@@ -86,6 +86,7 @@ class PartitionCopy:
         self._last_epoch = position.leader_epoch
         self._refusals = 0
         self.held_back = False
+        self._unstored = False
         self._read_ahead = 0
         self._aside_until = 0.0
         self._gave_way = 0
@@ -134,8 +135,8 @@ class PartitionCopy:
         self.trouble = None
 
     def go_on(self) -> None:
-        """Read again, unless this partition failed or was released."""
-        if not self.left and not self.failed:
+        """Read again, unless this partition failed, was released, or is about to be another writer's."""
+        if not self.left and not self.failed and not self._unstored:
             self.paused = False
             self._hooks.more(self.source)
 
@@ -150,18 +151,28 @@ class PartitionCopy:
         return replace(self.grant, position=self.acknowledged, settled=False)
 
     def become(self, writer: Writer, position: Position) -> None:
-        """Be about to append as `writer` from `position` on; what was queued is forgotten. Then `go_on`.
+        """Be about to append as `writer` from `position` on; what was queued is forgotten.
 
-        This writer, here or elsewhere, may have left appends on their way.
+        This writer, here or elsewhere, may have left appends on their way. Until `stored` nothing is read.
         """
-        self.paused = True
-        self.queue.clear(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence)
-        self.doubt(position)
+        self.paused = self._unstored = True
+        identity = ProducerIdentity(writer.producer_id, writer.epoch)
+        # What the target answered to all that was sent is in the log that was just read, and counts.
+        most_bytes = self.queue.doubt_left if identity == self.queue.identity else None
+        self.queue.clear(identity, writer.sequence)
+        self.doubt(position, most_bytes)
         self._move(replace(position, writer=writer))
 
-    def doubt(self, position: Position) -> None:
-        """Appends of this partition's writer from before `position` may still arrive."""
-        self.queue.doubt(position.next_source, MAX_WINDOW * self.rules.max_batch_bytes)
+    def stored(self) -> None:
+        """Whoever comes next knows what this partition became: go on."""
+        self._unstored = False
+        self.go_on()
+
+    def doubt(self, position: Position, most_bytes: int | None = None) -> None:
+        """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
+        if most_bytes is None:
+            most_bytes = MAX_WINDOW * self.rules.max_batch_bytes
+        self.queue.doubt(position.next_source, most_bytes)
 
     def deliver(self, asked: FetchPosition, fetched: PartitionAnswer) -> None:
         """Take one answer of the source."""

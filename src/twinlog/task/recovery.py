@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.backoff import pause_s
+from twinlog.kafka.backoff import Backoff, pause_s
 from twinlog.kafka.loop import Loop, Signal
 from twinlog.offsets.positions import Writer
 from twinlog.settings import FlowSettings
@@ -16,7 +16,9 @@ from twinlog.task.partition import PartitionCopy
 from twinlog.task.resolve import Resolver
 from twinlog.write.queue import ProducerIdentity
 
-RETRY_S = 0.2
+RETRY_MS = 200
+RETRY_MAX_MS = 5_000
+"""A topic may be gone for long, with each of its partitions asking for it."""
 
 
 class Recovery:
@@ -73,13 +75,14 @@ class Recovery:
             await self._moved.wait(0.05)
         # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
         part.paused = True
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while not part.left and not self._stopped():
             try:
                 diverging_end = -1 if end is None else end
                 position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
             except ClusterError as error:
                 part.trouble = str(error)
-                await self._loop.sleep(RETRY_S)
+                await self._loop.sleep(backoff.failed())
                 continue
             except TwinlogError as error:
                 part.fail(error)
@@ -87,7 +90,7 @@ class Recovery:
             if end is not None and position == part.acknowledged:
                 # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
                 position = replace(position, leader_epoch=-1)
-                await self._loop.sleep(RETRY_S)
+                await self._loop.sleep(RETRY_MS / 1000)
             part.restart(position)
             return
 
@@ -99,6 +102,7 @@ class Recovery:
         back because the target lost records.
         """
         moved = False
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while not part.left and not part.failed and not self._stopped():
             try:
                 moved = moved or await self._resolve(part)
@@ -111,9 +115,9 @@ class Recovery:
                 return
             else:
                 if moved:
-                    part.go_on()
+                    part.stored()
                     return
-            await self._loop.sleep(RETRY_S)
+            await self._loop.sleep(backoff.failed())
 
     async def _resolve(self, part: PartitionCopy) -> bool:
         """Move a partition behind what arrived; False when that is not known yet. Raises what keeps it from that."""

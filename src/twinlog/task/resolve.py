@@ -22,7 +22,7 @@ from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
 AT_ONCE = 4
-"""How many remote logs are read at a time; each may take two answers of `CHUNK_BYTES` in memory."""
+"""How many remote logs a copier reads at a time; each may take two answers of `CHUNK_BYTES` in memory."""
 
 SETTLE_S = 0.25
 SETTLE_AT_MOST_S = 5.0
@@ -54,6 +54,8 @@ class Resolver:
         self._rules = rules
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
+        self._reading = 0
+        self._read = source.loop.signal()
         self._moving: dict[TopicPartition, float] = {}
         self._unmarked: dict[TopicPartition, float] = {}
 
@@ -65,6 +67,11 @@ class Resolver:
         await known
         self._source.open_for_data(grant.source for grant in grants)
         self._target.open_for_data(grant.remote for grant in grants)
+
+    async def _refresh_soon(self, grants: Sequence[Grant]) -> None:
+        known = self._source.loop.spawn(self._source.refresh_soon, {grant.source.topic for grant in grants})
+        await self._target.refresh_soon({grant.remote.topic for grant in grants})
+        await known
 
     def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
         """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
@@ -82,7 +89,7 @@ class Resolver:
         Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
         """
         if not refreshed:
-            await self.refresh(grants)
+            await self._refresh_soon(grants)
         fresh = [grant.source for grant in grants if grant.position is None]
         first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
         ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
@@ -106,10 +113,16 @@ class Resolver:
         async def work() -> None:
             while behind:
                 grant, position, end = behind.popleft()
+                while self._reading >= AT_ONCE:
+                    await self._read.wait()
+                self._reading += 1
                 try:
                     resolved.positions[grant.source] = await self._again(grant, position, end)
                 except TwinlogError as error:
                     resolved.errors[grant.source] = error
+                finally:
+                    self._reading -= 1
+                    self._read.set()
 
         loop = self._target.loop
         await loop.gather([loop.spawn(work) for _ in range(min(AT_ONCE, len(behind)))])

@@ -162,6 +162,15 @@ class AppendQueue:
     def doubting(self) -> bool:
         return self._doubt_bytes > 0
 
+    @property
+    def doubt_left(self) -> int | None:
+        """How many bytes of doubt are left if the target said that it holds all that was sent; None if it did not."""
+        if not self._window or any(
+            sent.state is State.FLYING or sent.code not in (0, DOUBTED) for sent in self._window
+        ):
+            return None
+        return max(0, self._doubt_bytes)
+
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
         if self.idle:

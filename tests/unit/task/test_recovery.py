@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.errors import CopyError
+from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop, Signal
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import ClientSettings, ProducerSettings
@@ -22,7 +23,7 @@ from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.encode import encode_batch
 from twinlog.write.keyed import record_body
-from twinlog.write.queue import ProducerIdentity
+from twinlog.write.queue import MAX_WINDOW, ProducerIdentity, Sent
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 
@@ -122,14 +123,22 @@ class Resolver:
 
 
 def resolve_again(
-    loop: Loop, part: PartitionCopy, resolver: Resolver, stored: list[Writer | None] | None = None
+    loop: Loop,
+    part: PartitionCopy,
+    resolver: Resolver,
+    stored: list[Writer | None] | None = None,
+    storing: Callable[[], object] = lambda: None,
 ) -> list[tuple[int, int]]:
-    """Resolve a partition; returns the producers that the target made for it. `stored` gets the writers stored."""
+    """Resolve a partition; returns the producers that the target made for it.
+
+    `stored` gets the writers stored, and `storing` happens while each of them is.
+    """
     made: list[tuple[int, int]] = []
     writers = [] if stored is None else stored
 
     async def store(part: PartitionCopy) -> None:
         writers.append(part.acknowledged.writer)
+        storing()
 
     async def ask() -> tuple[int, int]:
         made.append((2, 0))
@@ -172,6 +181,48 @@ def test_behind_the_last_epoch_comes_another_producer(
     writer = Writer(identity.producer_id, identity.epoch, 0)
     assert stored == [None, None, writer]
     assert (part.acknowledged, part.paused) == (Position(7, 7, writer=writer), False)
+
+
+def sent_behind_a_hole(part: PartitionCopy) -> Sent:
+    """What a partition sends that goes on as another copier's writer did, behind a record that the source lost."""
+    data = encode_batch([(0, record_body(b"k", b"v", ()))])
+    part.queue.put([Append(data, 1, SourceOffset(9), SourceOffset(10), 0, ((SourceOffset(9), 1),))])
+    return part.queue.take()
+
+
+@pytest.mark.parametrize(
+    ("code", "writer", "halves"),
+    [
+        (0, Writer(1, 0, 6), 2),
+        (Code.NOT_LEADER_OR_FOLLOWER, Writer(1, 0, 6), 1),
+        (0, Writer(1, 1, 0), 1),
+    ],
+)
+def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> None:
+    """What the target answered is in the log that was looked at; what it did not answer may be on its way still."""
+    part = checked_part()
+    part.become(Writer(1, 0, 5), Position(3, 3))
+    part.queue.settle(sent_behind_a_hole(part), code, 3, there=True)
+    part.become(writer, Position(8, 4))
+    sent = sent_behind_a_hole(part)
+    part.queue.settle(sent, 0, 4, there=True)
+    assert part.queue.doubt_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
+
+
+@pytest.mark.timeout(20)
+def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> None:
+    part = checked_part()
+    read: list[bool] = []
+
+    def meanwhile() -> None:
+        part.go_on()
+        part.take_limit(1000)
+        read.append(not part.paused)
+
+    resolve_again(loop, part, Resolver(), storing=meanwhile)
+    # Twice where it stood, then with the writer that it became.
+    assert read == [True, True, False]
+    assert not part.paused
 
 
 @pytest.mark.timeout(20)
