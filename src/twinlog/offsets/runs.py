@@ -29,6 +29,14 @@ class CopiedRuns:
             self._next_source = source + count
             self._next_target = base_offset = base_offset + count
 
+    def extend(self, runs: Iterable[Run]) -> None:
+        """These runs, which follow each other, were found to have arrived."""
+        for run in runs:
+            if run.records:
+                self.add(((run.source, run.records),), run.target)
+            else:
+                self.jumped(run.source, run.target)
+
     def jumped(self, next_source: int, next_target: int) -> None:
         """Copying goes on here; what arrived in between was not noted. That is a run of no records."""
         self._flush()

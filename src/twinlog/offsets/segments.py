@@ -177,14 +177,16 @@ class SegmentWriter:
         tip: Tip | None,
         *,
         complete: bool,
+        found: Sequence[Run] = (),
         life: int = 0,
         segment_points: int = SEGMENT_POINTS,
     ) -> SegmentWriter:
         """The writer of a copier that goes on from `position`.
 
         `stored` is the position and `tip` the point that whoever copied before has left, None when there is none.
-        Behind them records may have arrived of which nothing was noted. `complete` is for a partition that was never
-        copied, `life` the least that the first segment's must be.
+        Behind them records may have arrived of which nothing was noted; `found` are those that were found behind
+        `stored` since. `complete` is for a partition that was never copied, `life` the least that the first segment's
+        must be.
         """
         assert position.next_target is not None
         now = position.next_source, position.next_target
@@ -196,6 +198,11 @@ class SegmentWriter:
             begin = (tip.source, tip.target) if tip.before(*now) else None
         life = life if tip is None else max(life, tip.life + 1)
         new = cls(partition, *(begin or now), life=life, complete=complete, segment_points=segment_points)
+        if found and stored is not None and stored.next_target is not None:
+            behind = stored.next_source, stored.next_target
+            if begin is not None and not new._map.goes_back(*behind):
+                new.jumped(*behind)
+                new.copied(found)
         new.jumped(*now)
         return new
 

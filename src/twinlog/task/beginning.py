@@ -12,7 +12,7 @@ from twinlog.kafka.loop import Loop
 from twinlog.offsets.positions import Position
 from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
-from twinlog.task.resolve import Resolver
+from twinlog.task.resolve import Resolved, Resolver
 from twinlog.types import TopicPartition
 
 PATIENCE_S = 5.0
@@ -22,9 +22,9 @@ PATIENCE_S = 5.0
 class Beginning:
     """The partitions of one copier that wait for a cluster.
 
-    `refresh(grants)` asks for their leaders, `store(positions by grant)` stores where they begin and returns that as it
-    was stored, `begun(positions by grant)` copies on from there. `failed(partition, error)` hears of what the flow
-    stops on, `event(kind, text)` of a partition that is held back.
+    `refresh(grants)` asks for their leaders, `store(positions by grant, resolved)` stores where they begin, with what
+    was found of them, and returns that as it was stored. `begun(positions by grant)` copies on from there.
+    `failed(partition, error)` hears of what the flow stops on, `event(kind, text)` of a partition that is held back.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Beginning:
         resolver: Resolver,
         *,
         refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
-        store: Callable[[Mapping[Grant, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
+        store: Callable[[Mapping[Grant, Position], Resolved], Coroutine[Any, Any, dict[TopicPartition, Position]]],
         begun: Callable[[Mapping[Grant, Position]], None],
         failed: Callable[[TopicPartition | None, TwinlogError], None],
         event: Callable[[str, str], None],
@@ -109,7 +109,7 @@ class Beginning:
                 self._failed(source, error)
                 self.withdraw(source)
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
-        stored = await self._store({grant: found[grant] for grant in self._still(found)})
+        stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
         begun = {grant: stored[grant.source] for grant in self._still(found)}
         for grant in begun:
             self.withdraw(grant.source)

@@ -32,7 +32,7 @@ from twinlog.task.limits import RemoteLimits
 from twinlog.task.memory import CopierMemory
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.recovery import Recovery
-from twinlog.task.resolve import Resolver
+from twinlog.task.resolve import Resolved, Resolver
 from twinlog.task.storing import Storing
 from twinlog.task.transactional import LentId, Transactions
 from twinlog.types import TopicName, TopicPartition
@@ -258,12 +258,12 @@ class Copier:
         identity = self._identities.first(grant.remote)
         return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
 
-    async def _store_first(self, found: Mapping[Grant, Position]) -> dict[TopicPartition, Position]:
+    async def _store_first(self, found: Mapping[Grant, Position], resolved: Resolved) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
         await self._identities.prepare()
         positions = {grant.source: self._who(grant, position) for grant, position in found.items()}
         for grant in found:
-            self._storing.begin(grant, positions[grant.source])
+            self._storing.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
         return positions if self.transactions is not None else await self._storing.first(positions)
 
     def _begin_all(self, stored: Mapping[Grant, Position]) -> None:

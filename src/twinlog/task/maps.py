@@ -34,8 +34,9 @@ class MapWriter:
         )
         self._writers: dict[TopicPartition, SegmentWriter] = {}
 
-    def begin(self, grant: Grant, position: Position) -> None:
-        """Take a partition over that will be copied on from `position`."""
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run] = ()) -> None:
+        """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
+        and that."""
         # Older records were never copied, or will be: an offset of theirs leads to the first copy.
         fresh = grant.position is None and (
             self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
@@ -47,6 +48,7 @@ class MapWriter:
             position,
             grant.position,
             grant.tip,
+            found=found,
             complete=fresh,
             life=0 if before is None else before.life + 1,
         )

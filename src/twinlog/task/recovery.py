@@ -136,5 +136,6 @@ class Recovery:
             writer = Writer(identity.producer_id, identity.epoch, 0)
         if part.failed or part.left:
             return False
+        part.runs.extend(resolved.runs.get(grant.source, ()))
         part.become(writer, found)
         return True

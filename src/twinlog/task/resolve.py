@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
@@ -31,10 +32,14 @@ SETTLE_AT_MOST_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """By source partition: where it goes on, or what keeps it from that."""
+    """By source partition: where it goes on, or what keeps it from that.
+
+    `runs` are the records that were found on the target behind the position that was granted.
+    """
 
     positions: dict[TopicPartition, Position]
     errors: dict[TopicPartition, TwinlogError]
+    runs: dict[TopicPartition, list[Run]] = field(default_factory=dict)
 
 
 class Resolver:
@@ -117,7 +122,9 @@ class Resolver:
                     await self._read.wait()
                 self._reading += 1
                 try:
-                    resolved.positions[grant.source] = await self._again(grant, position, end)
+                    runs: list[Run] = []
+                    resolved.positions[grant.source] = await self._again(grant, position, end, runs)
+                    resolved.runs[grant.source] = runs
                 except TwinlogError as error:
                     resolved.errors[grant.source] = error
                 finally:
@@ -177,7 +184,8 @@ class Resolver:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
-    async def _again(self, grant: Grant, position: Position, end: int) -> Position:
+    async def _again(self, grant: Grant, position: Position, end: int, runs: list[Run]) -> Position:
+        """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`."""
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
             starts = await self._source.list_offsets([grant.source], EARLIEST)
@@ -204,7 +212,7 @@ class Resolver:
         if end == expected:
             return now
         source_start, start = await self._starts(grant)
-        return await resume_behind_log_end(
+        resumed, found = await resume_behind_log_end(
             self._source,
             self._target,
             grant,
@@ -213,6 +221,8 @@ class Resolver:
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
         )
+        runs += found
+        return resumed
 
     async def _starts(self, grant: Grant) -> tuple[int, int]:
         """Where the logs of both partitions begin. Raises ClusterError."""

@@ -18,7 +18,9 @@ from twinlog.kafka.faults import Code, explain
 from twinlog.kafka.fetch import FetchSession
 from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.runs import CopiedRuns
 from twinlog.read.batches import HEADER_SIZE, Batch, scan
 from twinlog.read.records import record_bodies
 from twinlog.task.grant import Grant
@@ -148,7 +150,10 @@ class _Expected:
 
 
 class _Follower:
-    """Walks through what a copier would append: `next_source` is behind the last record that was met."""
+    """Walks through what a copier would append: `next_source` is behind the last record that was met.
+
+    `runs` are the records that were met, with their places on the target.
+    """
 
     def __init__(self, client: ClusterClient, grant: Grant, position: Position, start: int, rules: CopyRules) -> None:
         self._client = client
@@ -160,6 +165,7 @@ class _Follower:
         self._met = False
         self._epoch = position.leader_epoch
         self.next_source = position.next_source
+        self.runs = CopiedRuns()
 
     @property
     def leader_epoch(self) -> int:
@@ -171,7 +177,7 @@ class _Follower:
         left, begin = count, self.next_source
         while left and await self._fill():
             for _ in range(min(left, len(self._here))):
-                self._meet()
+                self._met_next()
                 left -= 1
         if not self._expected.whole:
             # Of the source, too, some are gone, and those that are left are others. So many offsets were copied at
@@ -186,23 +192,27 @@ class _Follower:
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
+                self.runs.add(append.spans, batch.base_offset)
                 self.next_source, self._met = append.next_source_offset, True
                 return append.count, 0
             if append is not None:
                 self._here.extend(_with_offsets(append))
         matched = strange = 0
-        for timestamp, body in _records(view):
+        for place, timestamp, body in _records(view):
             if await self._fill():
                 _, (sent_at, sent) = self._here[0]
                 if sent == body and (stamped or sent_at == timestamp):
-                    self._meet()
+                    self.runs.add(((self._met_next(), 1),), place)
                     matched += 1
                     continue
             strange += 1
         return matched, strange
 
-    def _meet(self) -> None:
-        self.next_source, self._met = self._here.popleft()[0] + 1, True
+    def _met_next(self) -> int:
+        """The next record is on the target; returns its source offset."""
+        offset = self._here.popleft()[0]
+        self.next_source, self._met = offset + 1, True
+        return offset
 
     async def _fill(self) -> bool:
         """Whether there is another record."""
@@ -223,14 +233,16 @@ def _same(arrived: memoryview, batch: Batch, append: Append) -> bool:
     )
 
 
-def _records(view: bytearray | memoryview) -> list[Body]:
+def _records(view: bytearray | memoryview) -> list[tuple[int, int, bytes]]:
+    """Offset, timestamp in ms and body of each record."""
     view = memoryview(view)
-    return [(timestamp, bytes(body)) for batch in scan(view) for _, timestamp, body in record_bodies(view, batch)]
+    return [(offset, sent_at, bytes(body)) for one in scan(view) for offset, sent_at, body in record_bodies(view, one)]
 
 
 def _with_offsets(append: Append) -> list[tuple[int, Body]]:
     offsets = (first + index for first, count in append.spans for index in range(count))
-    return list(zip(offsets, _records(append.data), strict=True))
+    bodies = ((timestamp, body) for _, timestamp, body in _records(append.data))
+    return list(zip(offsets, bodies, strict=True))
 
 
 def _later(writer: Writer | None, batch: Batch) -> Writer | None:
@@ -262,8 +274,9 @@ async def resume_behind_log_end(
     logs: Logs,
     rules: CopyRules,
     event: Callable[[str, str], None],
-) -> Position:
-    """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it.
+) -> tuple[Position, list[Run]]:
+    """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it, and
+    which records were found there between the given position and that.
 
     Reads the remote log from `position.next_target` and the source from `position.next_source`, or from their starts
     when these are behind it. Raises ClusterError.
@@ -278,6 +291,7 @@ async def resume_behind_log_end(
         await follower.pass_over(deleted)
         if writer is not None:
             writer = replace(writer, sequence=(writer.sequence + deleted) & SEQUENCE_MASK)
+        follower.runs.jumped(follower.next_source, logs.start)
     matched = strange = 0
     while (found := await arrived.next()) is not None:
         view, batch = found
@@ -293,10 +307,11 @@ async def resume_behind_log_end(
             f"{grant.remote}: of {matched + strange} records behind the stored position {strange} are not copies of "
             f"{grant.source} from offset {position.next_source} on: {reason}",
         )
-    return replace(
+    resumed = replace(
         position,
         next_source=follower.next_source,
         next_target=max(logs.end, arrived.position),
         leader_epoch=follower.leader_epoch,
         writer=writer,
     )
+    return resumed, follower.runs.take()

@@ -9,6 +9,7 @@ from functools import partial
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
+from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import PositionWriter
 from twinlog.settings import FlowSettings
@@ -65,9 +66,9 @@ class Storing:
         if self._syncs is not None:
             self._syncs.stop()
 
-    def begin(self, grant: Grant, position: Position) -> None:
-        """A partition is about to be copied from a position."""
-        self._maps.begin(grant, position)
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run] = ()) -> None:
+        """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
+        self._maps.begin(grant, position, found)
 
     async def first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""

@@ -12,6 +12,7 @@ from twinlog.offsets.segments import (
     SEGMENT_POINTS,
     Segment,
     SegmentWriter,
+    Tip,
     decode_segment,
     decode_segment_key,
     segments_topic,
@@ -115,6 +116,21 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
+
+
+def test_what_was_found_after_a_crash_is_known() -> None:
+    """Two holes in the source, and the newest segment was lost or not."""
+    for tip in (Tip(0, 0, 0), Tip(0, 5, 5)):
+        stored, now = Position(10, 10), Position(40, 30)
+        found = runs([(10, 5), (20, 5), (30, 10)], 10)
+        writer = SegmentWriter.take_over(PART, now, stored, tip, found=found, complete=False)
+        maps = ExactMaps()
+        maps.take(records(written(writer)))
+        maps.reach(PART, *writer.end, life=writer.life)
+        known = maps.map(PART)
+        assert known is not None
+        translated = [known.to_target(offset) for offset in (10, 14, 17, 20, 29, 30, 39, 40)]
+        assert translated == [Translated(at, True) for at in (10, 14, 15, 15, 20, 20, 29, 30)]
 
 
 def test_a_life_ends_with_what_went_back() -> None:

@@ -13,6 +13,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.client import EARLIEST
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader
+from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import resolve
 from twinlog.task.grant import Grant
@@ -114,14 +115,14 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     running: list[int] = []
     most: list[int] = []
 
-    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> Position:
+    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> tuple[Position, list[Run]]:
         running.append(grant.source.partition)
         most.append(len(running))
         await loop.sleep(0.01)
         running.remove(grant.source.partition)
         if grant.source.partition == BROKEN:
             raise ClusterError("it cannot be read")
-        return Position(20, 20)
+        return Position(20, 20), [Run(10, 10, 10)]
 
     monkeypatch.setattr(resolve, "resume_behind_log_end", resume)
     monkeypatch.setattr(Resolver, "_lacks_marker", lambda *_: False)
@@ -134,6 +135,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     groups = loop.run(begin)
     assert [source.partition for resolved in groups for source in resolved.errors] == [BROKEN]
     begun = sorted(source.partition for resolved in groups for source in resolved.positions)
+    assert all(list(resolved.runs) == list(resolved.positions) for resolved in groups)
     assert begun == [n for n in range(PARTITIONS) if n != BROKEN]
     assert max(most) == AT_ONCE
 
