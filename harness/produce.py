@@ -77,6 +77,9 @@ def produce(
         else:
             offsets[number] = int(message.offset() or 0)
 
+    if per_batch is not None:
+        # Records that come before the topic is known go into batches of their own.
+        producer.list_topics(topic, DEADLINE_S)
     if transactional_id is not None:
         producer.init_transactions(DEADLINE_S)
         producer.begin_transaction()

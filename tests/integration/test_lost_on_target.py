@@ -39,36 +39,40 @@ def in_transactions(cluster: KafkaCluster, topic: str, count: int) -> None:
 
 
 def cut_back(cluster: KafkaCluster, topic: str, end: int) -> None:
-    """Let a broker that is down have lost the last records of a topic."""
+    """Let a broker that is down have lost the last records of a topic, with all that it knew of their producer."""
     keep = sum(batch.size for batch in stored_batches(cluster, topic) if batch.last_offset < end)
     (segment,) = (cluster.brokers[1].data / f"{topic}-0").glob("*.log")
     with segment.open("r+b") as file:
         file.truncate(keep)
+    for snapshot in segment.parent.glob("*.snapshot"):
+        snapshot.unlink()
 
 
 def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frail: KafkaCluster) -> None:
     flow = CopyFlow(source_cluster, frail)
     with closing(flow):
-        plain, holes, live = names = [f"lost-{kind}" for kind in ("plain", "holes", "live")]
+        plain, holes, live, whole = names = [f"lost-{kind}" for kind in ("plain", "holes", "live", "whole")]
+        left = dict.fromkeys(names, LEFT) | {whole: 0}
         for name in names:
             flow.create(name)
         for start in range(0, COPIED, 10):
-            for name in (plain, live):
+            for name in (plain, live, whole):
                 produce(flow.source, name, numbered(10, start=start))
         in_transactions(flow.source, holes, COPIED)
         # Small batches, so that the log can be cut between them.
         small = {"producer": {"merge_batch_bytes": 1}}
         flow.copy(plain, holes, **small)
-        running = flow.start(live, **small)
-        running.wait_for_position(live, COPIED)
+        running = flow.start(live, whole, **small)
+        for name in (live, whole):
+            running.wait_for_position(name, COPIED)
         frail.kill()
         for name in names:
-            cut_back(frail, flow.remote(name), LEFT)
+            cut_back(frail, flow.remote(name), left[name])
         frail.restart()
 
         def lost() -> bool:
             try:
-                return all(offsets(frail, flow.remote(name))[1] == LEFT for name in names)
+                return all(offsets(frail, flow.remote(name))[1] == left[name] for name in names)
             except KafkaException:
                 # The broker has just come back and does not lead yet.
                 return False
@@ -78,16 +82,20 @@ def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frai
         for name in names:
             produce(flow.source, name, numbered(NEW, start=COPIED))
         again = flow.copy(plain, holes)
-        flow.wait_until_caught_up(running, live)
+        flow.wait_until_caught_up(running, live, whole)
         running.release()
 
         for name in names:
             values = [int(record.value or b"") for record in consume(frail, flow.remote(name))]
-            assert values == list(range(COPIED + NEW)), name
+            # Of the whole log nothing is left that would have kept the first new append away.
+            astray = values[: len(values) - COPIED - NEW] if name == whole else []
+            assert values == [*astray, *range(COPIED + NEW)], name
+            assert set(astray) <= set(range(COPIED, COPIED + NEW))
         said = {
             name: text for name in names for text in again.events("target") + running.events("target") if name in text
         }
         assert f"source offsets {LEFT} to {COPIED - 1} of {plain}-0 are copied again" in said[plain]
         assert f"source offsets {LEFT} to {COPIED - 1} of {live}-0 are copied again" in said[live]
+        assert f"source offsets 0 to {COPIED - 1} of {whole}-0 are copied again" in said[whole]
         assert "40 records were lost on the target; source offsets 71 to 119 of" in said[holes]
         assert not any("some may be missing" in text for text in said.values())

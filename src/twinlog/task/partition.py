@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
@@ -21,13 +21,22 @@ from twinlog.task.hooks import Hooks
 from twinlog.types import TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, ProducerIdentity
+from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, Gate, ProducerIdentity
 
 SURE_S = 5.0
 """How long an answer about the remote topic's limit counts."""
 
 ASIDE_S = (2.0, 32.0)
 """For how long a partition that gave way is not read, at first and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Astray:
+    """Where the target's log ended when it took an append that does not belong there, and the source offset behind
+    the last of such appends."""
+
+    end: int
+    next_source: int
 
 
 class PartitionCopy:
@@ -87,6 +96,8 @@ class PartitionCopy:
         self._refusals = 0
         self.held_back = False
         self._unstored = False
+        self.astray: Astray | None = None
+        """Set when the target took an append further in front than it may: what is lost is copied again first."""
         self._read_ahead = 0
         self._aside_until = 0.0
         self._gave_way = 0
@@ -156,6 +167,7 @@ class PartitionCopy:
         This writer, here or elsewhere, may have left appends on their way. Until `stored` nothing is read.
         """
         self.paused = self._unstored = True
+        self.astray = None
         identity = ProducerIdentity(writer.producer_id, writer.epoch)
         # What the target answered to all that was sent is in the log that was just read, and counts.
         most_bytes = self.queue.doubt_left if identity == self.queue.identity else None
@@ -278,6 +290,9 @@ class PartitionCopy:
 
     def _acknowledged(self, append: Append, base_offset: int) -> None:
         expected = self.acknowledged.next_target
+        if self.astray is not None or (expected is not None and base_offset < expected and not self.transactional):
+            self._went_astray(append, base_offset)
+            return
         # In front of a transactional producer's first record may be what other transactions left: markers, aborted
         # records.
         if expected is not None and base_offset > expected and not self._leeway:
@@ -309,6 +324,18 @@ class PartitionCopy:
         if self.held_back and self.queue.queued_bytes < self._read_ahead:
             self.held_back = False
             self._hooks.more(self.source)
+
+    def _went_astray(self, append: Append, base_offset: int) -> None:
+        """The target lost what it had acknowledged, and the sequence numbers with it: it took an append too early."""
+        if self.astray is None:
+            self.paused = True
+            self.queue.gate = Gate.SHUT
+            self.trouble = f"target: it appended at offset {base_offset} before what it had acknowledged"
+            self.astray = Astray(base_offset, append.next_source_offset)
+            self._hooks.resolve(self)
+        else:
+            self.astray = replace(self.astray, next_source=append.next_source_offset)
+        self._hooks.moved()
 
     def _copied(self, append: Append, size: int, base_offset: int) -> None:
         """An append is on the target for good: `size` bytes from `base_offset` on."""

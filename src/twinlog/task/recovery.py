@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.backoff import Backoff, pause_s
 from twinlog.kafka.loop import Loop, Signal
-from twinlog.offsets.positions import Writer
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import FlowSettings
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.partition import PartitionCopy
@@ -52,6 +53,7 @@ class Recovery:
         self._stopped = stopped
         self._checked: set[PartitionCopy] = set()
         """Partitions that are being checked."""
+        self._resolving: set[PartitionCopy] = set()
 
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
         """The source refused a fetch of a partition that paused: look for its leader, and ask again after a while."""
@@ -101,6 +103,15 @@ class Recovery:
         epoch (KIP-360). That is stored first, so that whoever comes next knows of it, and so is a position that went
         back because the target lost records.
         """
+        if part in self._resolving:
+            return
+        self._resolving.add(part)
+        try:
+            await self._resolve_until(part)
+        finally:
+            self._resolving.discard(part)
+
+    async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while not part.left and not part.failed and not self._stopped():
@@ -124,18 +135,25 @@ class Recovery:
         # What was lost on the target is looked up in the stored map.
         await self._store(part)
         grant = part.grant_again()
-        resolved = await self._resolver.resolve([grant])
-        if resolved.errors:
-            raise resolved.errors[grant.source]
-        found = resolved.positions.get(grant.source)
-        if found is None:
-            return False
+        runs: Sequence[Run] = ()
+        found: Position | None
+        if part.astray is None:
+            resolved = await self._resolver.resolve([grant])
+            if resolved.errors:
+                raise resolved.errors[grant.source]
+            found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())
+            if found is None:
+                return False
+        else:
+            while part.queue.flying:
+                await self._moved.wait(0.05)
+            found = await self._resolver.behind_what_is_left(grant, part.astray.end, part.astray.next_source)
         writer = found.writer
         if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
         if part.failed or part.left:
             return False
-        part.runs.extend(resolved.runs.get(grant.source, ()))
+        part.runs.extend(runs)
         part.become(writer, found)
         return True

@@ -135,6 +135,35 @@ class Resolver:
         await loop.gather([loop.spawn(work) for _ in range(min(AT_ONCE, len(behind)))])
         return resolved
 
+    async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
+        """Where a partition goes on whose remote log lost what was acknowledged, down to `end`, before it took others.
+
+        Of a remote topic that was made anew what it had is not copied again: behind the last append that it took, at
+        source offset `next_source`. Raises ClusterError.
+        """
+        await self._refresh_soon([grant])
+        position, remote_id = grant.position, self._ids(grant)[1]
+        ends = await self._target.list_offsets([grant.remote], LATEST)
+        if grant.remote not in ends:
+            raise ClusterError(f"{grant.remote} does not tell its offsets")
+        assert position is not None
+        assert position.next_target is not None
+        if self._made_anew(grant, position, remote_id):
+            found = replace(position, next_source=next_source, remote_topic_id=remote_id)
+        else:
+            found = await self._lost(grant, position, position.next_target, end)
+        return replace(found, next_target=ends[grant.remote])
+
+    def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
+        """Whether the remote topic is another one than the position is of; tells it, too."""
+        known = position.remote_topic_id
+        if known is None or remote_id is None or known == remote_id:
+            return False
+        self._event(
+            "target", f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again"
+        )
+        return True
+
     def _lacks_marker(self, grant: Grant, position: Position, end: int) -> bool:
         """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
         if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
@@ -201,11 +230,7 @@ class Resolver:
         if expected is None:
             # MirrorMaker 2 wrote this position: where it stood on the target is not known.
             return replace(now, next_target=end, writer=None)
-        if position.remote_topic_id is not None and remote_id is not None and position.remote_topic_id != remote_id:
-            self._event(
-                "target",
-                f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again",
-            )
+        if self._made_anew(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
         if end < expected:
             return await self._lost(grant, now, expected, end)
