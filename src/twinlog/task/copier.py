@@ -61,6 +61,10 @@ MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
 
 
+FLYING = 4
+"""What part of the budget of memory may be on its way to all brokers of the target, beside one request for each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who hears of a copier: `failed` once per error that stops the flow, `event(kind, text)` for what an operator
@@ -118,6 +122,7 @@ class Copier:
             self.target,
             max_in_flight=producer.max_in_flight,
             max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
+            max_flying_bytes=settings.copier_memory_bytes // FLYING,
             request_timeout_s=producer.client.request_timeout_ms / 1000,
             allowed=allowed,
             lost=self._lost,

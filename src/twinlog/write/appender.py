@@ -22,8 +22,10 @@ class TargetAppender:
     """All appends of one task to one cluster.
 
     `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
-    cluster refuses for good. `transactional_id` is set when all appends are part of transactions. A queue offered here
-    is looked at until it has nothing to send; it is offered again by whoever puts something into it.
+    cluster refuses for good. Once `max_flying_bytes` are on their way, each broker has one request at a time, because
+    the frame of a request is a copy of its batches for as long as the socket does not take it. `transactional_id` is
+    set when all appends are part of transactions. A queue offered here is looked at until it has nothing to send; it is
+    offered again by whoever puts something into it.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class TargetAppender:
         *,
         max_in_flight: int,
         max_request_bytes: int,
+        max_flying_bytes: int,
         request_timeout_s: float,
         allowed: Callable[[], bool],
         lost: Callable[[TwinlogError], None],
@@ -42,6 +45,8 @@ class TargetAppender:
         self._client = client
         self._max_in_flight = max_in_flight
         self._max_request_bytes = max_request_bytes
+        self._max_flying_bytes = max_flying_bytes
+        self._flying_bytes = 0
         self._timeout_s = request_timeout_s
         self._allowed = allowed
         self._lost = lost
@@ -78,6 +83,13 @@ class TargetAppender:
         self._stale.set()
         for broker in self._brokers.values():
             broker.wake.set()
+
+    def _arrived(self, size: int) -> None:
+        crowded = self._flying_bytes >= self._max_flying_bytes
+        self._flying_bytes -= size
+        if crowded:
+            for broker in self._brokers.values():
+                broker.wake.set()
 
     async def _keep_leaders(self) -> None:
         while True:
@@ -126,8 +138,10 @@ class _BrokerAppender:
         while not owner._stopped:
             entries, later = self._collect(time.monotonic())
             if entries:
+                size = sum(sent.append.bytes for _, sent in entries)
                 self._in_flight += 1
-                owner._loop.start(self._send, entries)
+                owner._flying_bytes += size
+                owner._loop.start(self._send, entries, size)
             else:
                 await self.wake.wait(later)
 
@@ -135,6 +149,8 @@ class _BrokerAppender:
         """Appends for one request, and how long to wait when there are none (seconds, None until woken)."""
         owner = self._appender
         if self._in_flight >= owner._max_in_flight:
+            return [], None
+        if self._in_flight and owner._flying_bytes >= owner._max_flying_bytes:
             return [], None
         if not owner._allowed():
             return [], 1.0
@@ -164,7 +180,7 @@ class _BrokerAppender:
             self._ready[queue] = None
         return entries, later
 
-    async def _send(self, entries: list[tuple[AppendQueue, Sent]]) -> None:
+    async def _send(self, entries: list[tuple[AppendQueue, Sent]], size: int) -> None:
         owner = self._appender
         topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]] = {}
         for queue, sent in entries:
@@ -184,6 +200,7 @@ class _BrokerAppender:
             owner.refresh()
         finally:
             self._in_flight -= 1
+            owner._arrived(size)
         for queue, sent in entries:
             answer = answers.get(queue.partition, _NOTHING)
             queue.settle(sent, answer.code, answer.base_offset, there=answer.at_ms >= 0)

@@ -75,6 +75,7 @@ def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(l
         client,
         max_in_flight=5,
         max_request_bytes=1 << 20,
+        max_flying_bytes=1 << 20,
         request_timeout_s=10,
         allowed=lambda: True,
         lost=lambda error: None,
@@ -101,3 +102,61 @@ def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(l
     assert troubles == []
     assert client.log == list(range(8))
     assert len(client.requests) == 12
+
+
+class Crowded:
+    """Two brokers, one for each of two partitions; notes how many requests each has at a time."""
+
+    alias = "south"
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._flying = [0, 0]
+        self.most = [0, 0]
+
+    def leader(self, partition: TopicPartition) -> Leader:
+        return Leader(partition.partition, 0)
+
+    async def append(self, node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
+        self._flying[node] += 1
+        self.most[node] = max(self.most[node], self._flying[node])
+        await self._loop.sleep(0.01)
+        self._flying[node] -= 1
+        return {(PART.topic, part): Appended(0, 0, -1) for part, _ in topics[PART.topic]}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(("limit", "most"), [(1, 1), (1 << 20, 5)])
+def test_when_many_bytes_are_on_their_way_each_broker_has_one_request(loop: Loop, limit: int, most: int) -> None:
+    client: Any = Crowded(loop)
+    appender = TargetAppender(
+        loop,
+        client,
+        max_in_flight=5,
+        max_request_bytes=1 << 20,
+        max_flying_bytes=limit,
+        request_timeout_s=10,
+        allowed=lambda: True,
+        lost=lambda error: None,
+    )
+    acknowledged: list[int] = []
+    queues = [
+        AppendQueue(
+            TopicPartition(PART.topic, number),
+            ProducerIdentity(7, 0),
+            lambda _append, base: acknowledged.append(base),
+            lambda sent: None,
+        )
+        for number in range(2)
+    ]
+
+    async def play() -> None:
+        for queue in queues:
+            queue.put([one_record() for _ in range(20)])
+            appender.offer(queue)
+        while len(acknowledged) < 40:
+            await loop.sleep(0.005)
+        appender.stop()
+
+    loop.run(play)
+    assert client.most == [most, most]
