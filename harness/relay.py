@@ -51,6 +51,8 @@ class Way:
         self._target = target
         self._delay_s = delay_s
         self._window = window
+        # Less room is left alone: filled as soon as it opens, it would let the pieces become smaller and smaller.
+        self._step = min(BUFFER, window)
         self._opens = opens
         self._changed = threading.Condition()
         self._queue: deque[tuple[float, bytes]] = deque()
@@ -64,7 +66,7 @@ class Way:
         data = b"-"
         while data != _CLOSED:
             with self._changed:
-                while (room := self._window - self._under_way) <= 0 and not self._broken:
+                while (room := self._window - self._under_way) < self._step and not self._broken:
                     self._changed.wait()
                 if self._broken:
                     return

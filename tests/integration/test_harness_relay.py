@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -16,7 +17,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
-from harness.relay import Distance, relay_command
+from harness.relay import BUFFER, Distance, Way, relay_command
 from harness.topics import create_topic
 from harness.wait import wait_for
 
@@ -125,6 +126,36 @@ def test_what_nobody_takes_holds_up_the_sender(line: Line) -> None:
     wait_for(lambda: accepted and accepted[-1] == -1, 30, "the sender has tried for a second")
     # The window and what lies in the buffers of sockets at both ends; a second would carry 10 MB.
     assert sum(accepted) < WINDOW + 8_000_000
+
+
+class Pieces:
+    """In place of a socket: notes how large the pieces are that it is given."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.ended = threading.Event()
+
+    def sendall(self, data: bytes) -> None:
+        self.sizes.append(len(data))
+
+    def shutdown(self, _: int) -> None:
+        self.ended.set()
+
+
+def test_a_window_that_is_always_full_is_not_cut_into_ever_smaller_pieces() -> None:
+    pieces, size = Pieces(), 50 * WINDOW
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        taker, _ = server.accept()
+        with taker:
+            taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+            way = Way(taker, cast(socket.socket, pieces), 0.01, 2 * WINDOW)
+            sender.sendall(bytes(size))
+            sender.shutdown(socket.SHUT_WR)
+            assert pieces.ended.wait(30)
+            for thread in way.threads:
+                thread.join()
+    assert sum(pieces.sizes) == size
+    assert len(pieces.sizes) < 2 * size / BUFFER
 
 
 def test_clients_stay_behind_the_relay(far_cluster: KafkaCluster, topic_name: str) -> None:
