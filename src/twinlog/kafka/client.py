@@ -62,7 +62,10 @@ class ClusterClient:
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
     round_trip_s: float = field(init=False, default=float("inf"))
-    """The shortest time that a question for metadata took: how far away the cluster is, and that at most."""
+    """The shortest time that a question took which waits behind none: how far away the cluster is, and that at most.
+
+    The first one alone would tell how quickly a connection is made, by a broker that may just be starting.
+    """
     contact: Contact = field(init=False)
     _rounds: MetadataRounds = field(init=False)
 
@@ -191,9 +194,12 @@ class ClusterClient:
     async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
         asked = self.contact.asked(node, getattr(request, "max_wait_ms", 0) / 1000)
+        asked_at = time.monotonic()
         try:
             answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
             self.contact.answered(asked, data=manager is self._data)
+            if manager is self._control:
+                self.round_trip_s = min(self.round_trip_s, time.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
             fault = faults.from_kafka(error, self.alias, principal(self.settings))
             if isinstance(fault, RefusedError):
@@ -272,9 +278,7 @@ class ClusterClient:
             include_topic_authorized_operations=False,
         )
         self._control.metadata_wanted()
-        asked_at = time.monotonic()
         response = await self.ask(request)
-        self.round_trip_s = min(self.round_trip_s, time.monotonic() - asked_at)
         if response.error_code == Code.REBOOTSTRAP_REQUIRED:
             self._control.rebootstrap()
         if not response.brokers:

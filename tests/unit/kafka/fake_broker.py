@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -18,7 +19,7 @@ class FakeBroker:
     """Listens on a port of its own. `brokers` are {node id: port} that it names, on 127.0.0.1.
 
     `silent` leaves questions for metadata without an answer, `mute` every question; `drop` closes the connection that
-    the next so many questions for metadata come by.
+    the next so many questions for metadata come by. `pause_s` is how long it thinks about each of them.
     """
 
     def __init__(self, brokers: Mapping[int, int] | None = None) -> None:
@@ -27,6 +28,7 @@ class FakeBroker:
         self.brokers = dict(brokers or {})
         self.silent = self.mute = False
         self.drop = 0
+        self.pause_s = 0.0
         self.asked = 0
         """Questions for metadata so far."""
         self.connections = 0
@@ -94,6 +96,7 @@ class FakeBroker:
             return struct.pack(">hb", 0, len(KNOWN) + 1) + entries + struct.pack(">ib", 0, 0)
         assert (key, version) == (METADATA, 8)
         self.asked += 1
+        time.sleep(self.pause_s)
         if self.drop:
             self.drop -= 1
             raise EOFError

@@ -1,0 +1,45 @@
+"""How far away a cluster is: the quickest of all answers says it, not the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from harness.wait import wait_for
+from tests.unit.kafka.fake_broker import FakeBroker
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.loop import Loop
+from twinlog.settings import ClientSettings
+
+PAUSE_S = 0.5
+ENOUGH_S = 20.0
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    loop.net.start()
+    yield loop
+    loop.net.stop(timeout_ms=2000)
+    loop.close()
+
+
+def test_a_near_cluster_that_was_slow_once_is_not_far(loop: Loop) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = ClusterClient(loop, "north", ClientSettings((broker.address,)))
+        assert not client.far
+        broker.pause_s = PAUSE_S
+        loop.run(client.connect)
+        loop.run(client.refresh, [])
+        assert client.round_trip_s >= PAUSE_S
+        assert client.far
+
+        def quick() -> bool:
+            loop.run(client.ask, ApiVersionsRequest())
+            return client.round_trip_s < PAUSE_S
+
+        wait_for(quick, ENOUGH_S, "an answer that is not about metadata is quick")
+        client.close()
