@@ -68,7 +68,9 @@ class Resolver:
         """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
         # At once, and meanwhile connections for records: each question to a far cluster is a wait of its own.
         known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
-        await self._target.refresh({grant.remote.topic for grant in grants})
+        # Maps and positions are stored next: asked for by themselves their leaders would each cost a wait.
+        own = (segments_topic(self._settings.source), TopicName(self._settings.positions_topic))
+        await self._target.refresh({*own, *(grant.remote.topic for grant in grants)})
         await known
         self._source.open_for_data(grant.source for grant in grants)
         self._target.open_for_data(grant.remote for grant in grants)

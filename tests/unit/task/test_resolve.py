@@ -71,7 +71,7 @@ class Slow(Cluster):
         self._waiting.remove(what)
 
     async def refresh(self, topics: Any) -> None:
-        await self._wait(f"leaders of {min(topics)}")
+        await self._wait(f"leaders of {max(topics)}")
 
     async def list_offsets(self, partitions: Sequence[TopicPartition], at: int, **_: Any) -> dict[TopicPartition, int]:
         await self._wait(f"offsets of {partitions[0].topic}")
@@ -87,8 +87,13 @@ def grants() -> list[Grant]:
     ]
 
 
-def resolver(loop: Loop, cluster: Any = None, settings: Any = None) -> Resolver:
+def resolver(loop: Loop, cluster: Any = None) -> Resolver:
     cluster = cluster or Cluster(loop)
+    settings: Any = SimpleNamespace(
+        source="north",
+        positions_topic="mm2-offsets.north.internal",
+        consumer=SimpleNamespace(auto_offset_reset="earliest"),
+    )
     return Resolver(cluster, cluster, settings, CopyRules(), lambda *_: None)
 
 
@@ -97,8 +102,7 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
     """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
     asked: list[set[str]] = []
     fresh = [replace(grant, position=None) for grant in grants()]
-    settings = SimpleNamespace(consumer=SimpleNamespace(auto_offset_reset="earliest"))
-    slow = resolver(loop, Slow(loop, [], asked), settings)
+    slow = resolver(loop, Slow(loop, [], asked))
 
     async def begin() -> Resolved:
         await slow.refresh(fresh)
