@@ -15,6 +15,8 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
@@ -100,3 +102,24 @@ def delete_records(cluster: KafkaCluster, topic: str, before: int, partition: in
     where = TopicPartition(topic, partition, before)
     admin = AdminClient(cluster.client_config())
     admin.delete_records([where])[where].result(DEADLINE_S)
+
+
+def move_replicas(cluster: KafkaCluster, topic: str, partition: int, nodes: list[int]) -> None:
+    """Reassign a partition to these nodes and wait until the first of them leads."""
+    # confluent_kafka cannot reassign.
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    watching = AdminClient(cluster.client_config())
+
+    def moved() -> bool:
+        found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition]
+        if sorted(found.replicas) != sorted(nodes) or sorted(found.isrs) != sorted(nodes):
+            return False
+        if found.leader != nodes[0]:
+            admin.elect_leaders(0, {topic: [partition]}, raise_errors=False)
+        return bool(found.leader == nodes[0])
+
+    try:
+        admin.alter_partition_reassignments({KafkaTopicPartition(topic, partition): nodes})
+        wait_for(moved, DEADLINE_S, f"{topic}-{partition} is led by node {nodes[0]}", every_s=0.2)
+    finally:
+        admin.close()

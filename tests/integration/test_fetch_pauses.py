@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
-from harness.topics import DEADLINE_S, create_topic, delete_topic, topics
+from harness.topics import DEADLINE_S, create_topic, delete_topic, move_replicas, topics
 from harness.wait import wait_for
 from tests.integration.copying import FOR_EVER, CopyFlow
 from tests.integration.records import seen
@@ -65,26 +63,6 @@ def create_on(cluster: KafkaCluster, topic: str, nodes: list[int]) -> None:
     wait_for(lambda: topics(cluster).get(topic) == len(nodes), DEADLINE_S, f"{topic} is there")
 
 
-def move(cluster: KafkaCluster, topic: str, partition: int, nodes: list[int]) -> None:
-    """Reassign a partition to these nodes and wait until the first of them leads."""
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    watching = AdminClient(cluster.client_config())
-
-    def moved() -> bool:
-        found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition]
-        if sorted(found.replicas) != sorted(nodes) or sorted(found.isrs) != sorted(nodes):
-            return False
-        if found.leader != nodes[0]:
-            admin.elect_leaders(0, {topic: [partition]}, raise_errors=False)
-        return bool(found.leader == nodes[0])
-
-    try:
-        admin.alter_partition_reassignments({KafkaTopicPartition(topic, partition): nodes})
-        wait_for(moved, DEADLINE_S, f"{topic}-{partition} is led by node {nodes[0]}", every_s=0.2)
-    finally:
-        admin.close()
-
-
 def assert_quiet(fetches: Counter[int]) -> None:
     """Nothing is written, so brokers are asked by long polls alone."""
     before = fetches.copy()
@@ -103,7 +81,7 @@ def test_a_partition_that_leaves_its_broker_is_forgotten_there(
     copier = flow.start(topic_name)
     flow.wait_until_caught_up(copier, topic_name)
 
-    move(flow.source, topic_name, 0, [2])
+    move_replicas(flow.source, topic_name, 0, [2])
     produce(flow.source, topic_name, numbered(20, start=20))
     flow.wait_until_caught_up(copier, topic_name)
 
@@ -143,13 +121,13 @@ def test_a_leader_that_was_replaced_is_not_read_as_if_it_led(
     flow: CopyFlow, topic_name: str, fetches: Counter[int]
 ) -> None:
     flow.create(topic_name)
-    move(flow.source, topic_name, 0, [1, 2])
+    move_replicas(flow.source, topic_name, 0, [1, 2])
     produce(flow.source, topic_name, numbered(20))
     copier = flow.start(topic_name)
     flow.wait_until_caught_up(copier, topic_name)
     assert set(fetches) == {1}
 
-    move(flow.source, topic_name, 0, [2, 1])
+    move_replicas(flow.source, topic_name, 0, [2, 1])
     written = 20
 
     def read_there() -> bool:
