@@ -10,7 +10,9 @@ from types import MappingProxyType
 
 from twinlog.config.key import Key, Level
 from twinlog.config.keys_client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
-from twinlog.config.keys_connector import CONNECTOR_KEYS, PROCESS_KEYS
+from twinlog.config.keys_connect import CONNECT_KEYS, ONE_FLOW_KEYS
+from twinlog.config.keys_connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
+from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_security import SECURITY_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 
@@ -35,6 +37,8 @@ class KeyTable:
             return found
         return next((key for key in self._below if name.startswith(key.name[:-1])), None)
 
+
+CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)
 
 SECURITY = KeyTable(SECURITY_KEYS)
 PROCESS = KeyTable(PROCESS_KEYS)

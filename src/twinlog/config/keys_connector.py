@@ -1,7 +1,7 @@
-"""Keys of the file itself, of the three connectors of a flow, and twinlog's own.
+"""Keys of a flow: those of MirrorMaker 2's connectors, and twinlog's own.
 
-Names, types and defaults are those of Kafka 4.3 (classes MirrorMakerConfig, MirrorConnectorConfig, MirrorSourceConfig,
-MirrorCheckpointConfig, MirrorHeartbeatConfig and Connect's ConnectorConfig), plus the names they had before.
+Names, types and defaults are those of Kafka 4.3 (classes MirrorConnectorConfig, MirrorSourceConfig,
+MirrorCheckpointConfig and MirrorHeartbeatConfig), plus the names they had before.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ OLD_NAMES = {
 }
 """Keys with the name they had before Kafka 2.7; it counts where the new name is not written."""
 
-_process = partial(Key, level=Level.PROCESS)
 _flow = partial(Key, level=Level.FLOW)
-_one_flow = partial(Key, level=Level.ONE_FLOW)
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
-LATER, JVM = Effect.LATER, Effect.JVM
+JVM = Effect.JVM
 
 _LONGEST_S = 2**31 - 1
 
@@ -56,60 +54,6 @@ def _replicas(name: str, topic: str) -> Key:
     doc = f"Replicas of the {topic} topic when it is created; -1 is the broker's default."
     return _flow(name, SHORT, "3", doc, minimum=-1, nonzero=True)
 
-
-PROCESS_KEYS = (
-    _process("clusters", LIST, None, "The aliases of all clusters the file speaks of.", form=Form.ALIASES),
-    _process("config.providers", LIST, "", "Names of the sources of ${name:path:key} references in values."),
-    _process(
-        "config.providers.*",
-        STRING,
-        None,
-        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`.",
-    ),
-    _process(
-        "twinlog.unknown.keys",
-        ENUM,
-        "fail",
-        "Whether a key nobody knows stops the start or is only reported.",
-        choices=("fail", "warn"),
-    ),
-    _process(
-        "twinlog.warm.up.enabled",
-        BOOL,
-        "true",
-        "Prepare later starts of Spark in the background, as `twinlog warm-up` does, where that was never done.",
-    ),
-    _process(
-        "dedicated.mode.enable.internal.rest",
-        BOOL,
-        "false",
-        "Processes that share a flow meet on its target and need no listener.",
-        effect=JVM,
-    ),
-    _process("listeners", LIST, "http://:8083", "Addresses the REST listener binds to.", effect=LATER),
-    _process("admin.listeners", LIST, None, "Addresses of the REST listener for log levels.", effect=LATER),
-    _process("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by.", effect=LATER),
-    _process("rest.advertised.port", INT, None, "Port other nodes call this one at.", effect=LATER),
-    _process("rest.advertised.listener", STRING, None, "Which listener other nodes call, http or https.", effect=LATER),
-    _process(
-        "rest.extension.classes",
-        LIST,
-        "",
-        "Classes that extend the REST listener, such as basic authentication.",
-        effect=LATER,
-    ),
-    _process(
-        "access.control.allow.origin",
-        STRING,
-        "",
-        "Origin allowed to call the REST listener from a browser.",
-        effect=LATER,
-    ),
-    _process("access.control.allow.methods", STRING, "", "Methods allowed from a browser.", effect=LATER),
-    _process("response.http.headers.config", STRING, "", "Headers added to every REST answer.", effect=LATER),
-    _process("listeners.https.*", STRING, None, "TLS settings of the REST listener.", effect=LATER),
-    _process("admin.listeners.https.*", STRING, None, "TLS settings of the listener for log levels.", effect=LATER),
-)
 
 SOURCE_KEYS = (
     _flow("topics", LIST, ".*", "Topics to mirror; whole names must match one of the expressions.", form=Form.PATTERNS),
@@ -275,108 +219,6 @@ CHECKPOINT_KEYS = (
     _replicas("heartbeats.topic.replication.factor", "heartbeats"),
 )
 
-CONNECT_KEYS = (
-    _flow("name", STRING, None, "Name of a connector; the three of a flow are named by what they do.", effect=JVM),
-    _flow("connector.class", CLASS, None, "Java class of a connector.", effect=JVM),
-    _flow("connector.plugin.version", STRING, None, "Version of the connector's Java plugin.", effect=JVM),
-    _flow("source.cluster.alias", STRING, None, "The source; must equal the flow's own.", form=Form.TOPIC_PART),
-    _flow("target.cluster.alias", STRING, None, "The target; must equal the flow's own.", form=Form.TOPIC_PART),
-    _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
-    _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
-    _flow(
-        "forwarding.admin.class",
-        CLASS,
-        "org.apache.kafka.clients.admin.ForwardingAdmin",
-        "How topics are created and changed.",
-        accepted_classes=("org.apache.kafka.clients.admin.ForwardingAdmin",),
-    ),
-    _flow(
-        "metric.reporters",
-        LIST,
-        "org.apache.kafka.common.metrics.JmxReporter",
-        "Java classes that report metrics.",
-        effect=JVM,
-    ),
-    _flow("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0.", effect=JVM),
-    _flow("metric.names.formats", LIST, "legacy", "Which names metrics have.", effect=LATER, choices=("legacy", "new")),
-    _flow(
-        "config.action.reload", ENUM, "restart", "What a changed secret does.", effect=JVM, choices=("none", "restart")
-    ),
-    _flow("errors.retry.timeout", LONG, "0", "Milliseconds a failed Connect operation is tried again.", effect=JVM),
-    _flow("errors.retry.delay.max.ms", LONG, "60000", "Longest pause between such tries, in milliseconds.", effect=JVM),
-    _flow(
-        "errors.tolerance",
-        ENUM,
-        "none",
-        "Whether Connect skips records it cannot send.",
-        effect=JVM,
-        choices=("none", "all"),
-    ),
-    _flow("errors.log.enable", BOOL, "false", "Whether Connect logs each such record.", effect=JVM),
-    _flow("errors.log.include.messages", BOOL, "false", "Whether that log shows the record.", effect=JVM),
-    _flow("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys.", effect=JVM),
-    _flow("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values.", effect=JVM),
-    _flow("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers.", effect=JVM),
-    _flow("key.converter.*", STRING, None, "Settings of the key converter.", effect=JVM),
-    _flow("value.converter.*", STRING, None, "Settings of the value converter.", effect=JVM),
-    _flow("header.converter.*", STRING, None, "Settings of the header converter.", effect=JVM),
-    _flow(
-        "transforms",
-        LIST,
-        "",
-        "Transforms of each record; must be empty, this version copies records unchanged.",
-        form=Form.EMPTY,
-    ),
-    _flow("predicates", LIST, "", "Conditions of transforms; must be empty.", form=Form.EMPTY),
-)
-
-ONE_FLOW_KEYS = (
-    _one_flow("enabled", BOOL, "false", "Whether the flow runs."),
-    _one_flow(
-        "use.defaults.from",
-        ENUM,
-        "target",
-        "Whose default counts for topic settings the source does not set.",
-        choices=("target", "source"),
-    ),
-    _one_flow(
-        "offsets.storage.topic",
-        STRING,
-        None,
-        "Topic for this flow's positions; those it lacks are taken from `offset.storage.topic` of the target.",
-        form=Form.TOPIC,
-    ),
-    _one_flow(
-        "exactly.once.support",
-        ENUM,
-        "requested",
-        "`required` refuses a flow that `exactly.once.source.support` and `isolation.level` do not make exactly-once.",
-        choices=("requested", "required"),
-        any_case=True,
-    ),
-    _one_flow(
-        "transaction.boundary",
-        ENUM,
-        "poll",
-        "What one transaction holds: what was read at once, or all of an interval.",
-        choices=("poll", "interval", "connector"),
-        any_case=True,
-    ),
-    _one_flow(
-        "transaction.boundary.interval.ms",
-        LONG,
-        "100",
-        "Milliseconds one transaction lasts (`offset.flush.interval.ms` in Connect).",
-        minimum=1,
-        maximum=_LONGEST_S,
-    ),
-    _one_flow(
-        "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM
-    ),
-    _one_flow("transforms.*", STRING, None, "Settings of a transform.", effect=JVM),
-    _one_flow("predicates.*", STRING, None, "Settings of a predicate.", effect=JVM),
-)
-
 TWINLOG_KEYS = (
     _flow(
         "twinlog.gap.policy",
@@ -424,5 +266,3 @@ TWINLOG_KEYS = (
         minimum=16_000_000,
     ),
 )
-
-CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)

@@ -7,14 +7,9 @@ from collections.abc import Iterable
 
 from twinlog.config.key import Effect, Key
 from twinlog.config.keys_client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
-from twinlog.config.keys_connector import (
-    CHECKPOINT_KEYS,
-    CONNECT_KEYS,
-    ONE_FLOW_KEYS,
-    PROCESS_KEYS,
-    SOURCE_KEYS,
-    TWINLOG_KEYS,
-)
+from twinlog.config.keys_connect import CONNECT_KEYS, ONE_FLOW_KEYS
+from twinlog.config.keys_connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
+from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_security import SECURITY_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 

@@ -10,8 +10,8 @@ import pytest
 
 from twinlog.config import load
 from twinlog.config.key import Key
-from twinlog.config.keys import ALL_KEYS, CLIENTS, CONNECTOR, PROCESS, RESERVED_ALIASES, WORKER
-from twinlog.config.keys_connector import CONNECTOR_KEYS, PROCESS_KEYS
+from twinlog.config.keys import ALL_KEYS, CLIENTS, CONNECTOR, CONNECTOR_KEYS, PROCESS, RESERVED_ALIASES, WORKER
+from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 from twinlog.config.reference import render
 from twinlog.config.values import parse_value

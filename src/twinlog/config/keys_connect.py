@@ -1,0 +1,119 @@
+"""Keys that Connect itself reads of a connector, and those that may be written for one flow only.
+
+Names, types and defaults are those of Kafka 4.3 (Connect's classes ConnectorConfig and SourceConnectorConfig).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twinlog.config.key import Effect, Form, Key, KeyType, Level
+
+BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
+LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
+LATER, JVM = Effect.LATER, Effect.JVM
+
+_flow = partial(Key, level=Level.FLOW)
+_one_flow = partial(Key, level=Level.ONE_FLOW)
+
+CONNECT_KEYS = (
+    _flow("name", STRING, None, "Name of a connector; the three of a flow are named by what they do.", effect=JVM),
+    _flow("connector.class", CLASS, None, "Java class of a connector.", effect=JVM),
+    _flow("connector.plugin.version", STRING, None, "Version of the connector's Java plugin.", effect=JVM),
+    _flow("source.cluster.alias", STRING, None, "The source; must equal the flow's own.", form=Form.TOPIC_PART),
+    _flow("target.cluster.alias", STRING, None, "The target; must equal the flow's own.", form=Form.TOPIC_PART),
+    _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
+    _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
+    _flow(
+        "forwarding.admin.class",
+        CLASS,
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+        "How topics are created and changed.",
+        accepted_classes=("org.apache.kafka.clients.admin.ForwardingAdmin",),
+    ),
+    _flow(
+        "metric.reporters",
+        LIST,
+        "org.apache.kafka.common.metrics.JmxReporter",
+        "Java classes that report metrics.",
+        effect=JVM,
+    ),
+    _flow("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0.", effect=JVM),
+    _flow("metric.names.formats", LIST, "legacy", "Which names metrics have.", effect=LATER, choices=("legacy", "new")),
+    _flow(
+        "config.action.reload", ENUM, "restart", "What a changed secret does.", effect=JVM, choices=("none", "restart")
+    ),
+    _flow("errors.retry.timeout", LONG, "0", "Milliseconds a failed Connect operation is tried again.", effect=JVM),
+    _flow("errors.retry.delay.max.ms", LONG, "60000", "Longest pause between such tries, in milliseconds.", effect=JVM),
+    _flow(
+        "errors.tolerance",
+        ENUM,
+        "none",
+        "Whether Connect skips records it cannot send.",
+        effect=JVM,
+        choices=("none", "all"),
+    ),
+    _flow("errors.log.enable", BOOL, "false", "Whether Connect logs each such record.", effect=JVM),
+    _flow("errors.log.include.messages", BOOL, "false", "Whether that log shows the record.", effect=JVM),
+    _flow("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys.", effect=JVM),
+    _flow("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values.", effect=JVM),
+    _flow("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers.", effect=JVM),
+    _flow("key.converter.*", STRING, None, "Settings of the key converter.", effect=JVM),
+    _flow("value.converter.*", STRING, None, "Settings of the value converter.", effect=JVM),
+    _flow("header.converter.*", STRING, None, "Settings of the header converter.", effect=JVM),
+    _flow(
+        "transforms",
+        LIST,
+        "",
+        "Transforms of each record; must be empty, this version copies records unchanged.",
+        form=Form.EMPTY,
+    ),
+    _flow("predicates", LIST, "", "Conditions of transforms; must be empty.", form=Form.EMPTY),
+)
+
+ONE_FLOW_KEYS = (
+    _one_flow("enabled", BOOL, "false", "Whether the flow runs."),
+    _one_flow(
+        "use.defaults.from",
+        ENUM,
+        "target",
+        "Whose default counts for topic settings the source does not set.",
+        choices=("target", "source"),
+    ),
+    _one_flow(
+        "offsets.storage.topic",
+        STRING,
+        None,
+        "Topic for this flow's positions; those it lacks are taken from `offset.storage.topic` of the target.",
+        form=Form.TOPIC,
+    ),
+    _one_flow(
+        "exactly.once.support",
+        ENUM,
+        "requested",
+        "`required` refuses a flow that `exactly.once.source.support` and `isolation.level` do not make exactly-once.",
+        choices=("requested", "required"),
+        any_case=True,
+    ),
+    _one_flow(
+        "transaction.boundary",
+        ENUM,
+        "poll",
+        "What one transaction holds: what was read at once, or all of an interval.",
+        choices=("poll", "interval", "connector"),
+        any_case=True,
+    ),
+    _one_flow(
+        "transaction.boundary.interval.ms",
+        LONG,
+        "100",
+        "Milliseconds one transaction lasts (`offset.flush.interval.ms` in Connect).",
+        minimum=1,
+        maximum=2**31 - 1,
+    ),
+    _one_flow(
+        "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM
+    ),
+    _one_flow("transforms.*", STRING, None, "Settings of a transform.", effect=JVM),
+    _one_flow("predicates.*", STRING, None, "Settings of a predicate.", effect=JVM),
+)
