@@ -309,14 +309,21 @@ class ClusterClient:
         return topic is not None and node in topic.replicas.get(partition.partition, ())
 
     async def list_offsets(
-        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False, log_end: bool = False
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        *,
+        read_committed: bool = False,
+        log_end: bool = False,
+        errors: dict[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
         """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
 
         LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
         leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
         that no longer leads, or does not know yet that it does, says so (KIP-320). Partitions whose leader is unknown
-        or answers with a passing error are missing from the result. Raises RefusedError for a missing permission.
+        or answers with a passing error are missing from the result; `errors` gets their codes, where it is given.
+        Raises RefusedError for a missing permission.
         """
         by_node: dict[int, dict[TopicName, list[tuple[int, int]]]] = {}
         for partition in partitions:
@@ -352,6 +359,8 @@ class ClusterClient:
                         found[TopicPartition(TopicName(topic.name), part.partition_index)] = part.offset
                     elif faults.refused(part.error_code):
                         raise self.lacks("DESCRIBE", f"topic {topic.name}", "reading its offsets")
+                    elif errors is not None:
+                        errors[TopicPartition(TopicName(topic.name), part.partition_index)] = part.error_code
         return found
 
     async def init_producer(self) -> tuple[int, int]:

@@ -23,7 +23,8 @@ class TopicMetadata:
     """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
 
     `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
-    partition and are online; `epochs` are those of the last leaders, also where there is none now.
+    partition and are online; `epochs` are those of the last leaders, also where there is none now; `errors` say why
+    partitions have none.
     """
 
     name: TopicName
@@ -33,6 +34,7 @@ class TopicMetadata:
     partitions: int = 0
     replicas: Mapping[int, Collection[int]] = field(default_factory=dict)
     epochs: Mapping[int, int] = field(default_factory=dict)
+    errors: Mapping[int, int] = field(default_factory=dict)
 
 
 def described(topic: Any) -> TopicMetadata:
@@ -52,6 +54,7 @@ def described(topic: Any) -> TopicMetadata:
             for part in topic.partitions
         },
         epochs={part.partition_index: part.leader_epoch for part in topic.partitions},
+        errors={part.partition_index: part.error_code for part in topic.partitions if part.leader_id < 0},
     )
 
 

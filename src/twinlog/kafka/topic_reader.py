@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -193,15 +193,19 @@ class TopicReader:
             self._places.clear()
             return _Aim(None, {}, {})
         if topic is None or topic.error:
-            raise ClusterError(f"cluster {client.alias}: topic {self._topic} does not exist")
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+            gone = code == Code.UNKNOWN_TOPIC_OR_PARTITION
+            what = "does not exist" if gone else f"cannot be read: {faults.explain(code)}"
+            raise ClusterError(f"cluster {client.alias}: topic {self._topic} {what}")
         if topic.topic_id != self._topic_id:
             # Created anew, so it begins anew.
             self._topic_id = topic.topic_id
             self._places.clear()
         leaders = {TopicPartition(self._topic, number): leader.node for number, leader in topic.leaders.items()}
-        ends = await client.list_offsets(leaders, LATEST)
-        if len(ends) < topic.partitions:
-            raise ClusterError(f"cluster {client.alias}: topic {self._topic} cannot be read as a whole now")
+        errors = {TopicPartition(self._topic, number): code for number, code in topic.errors.items()}
+        ends = await client.list_offsets(leaders, LATEST, errors=errors)
+        everything = [TopicPartition(self._topic, number) for number in range(topic.partitions)]
+        self._require_all("where it ends", everything, ends, errors)
         # A log that lost its end is read anew: what it has got since may lie before the old place.
         unknown = [
             part
@@ -209,10 +213,9 @@ class TopicReader:
             if part not in self._places or part in self._astray or self._places[part].offset > end
         ]
         if unknown:
-            starts = await client.list_offsets(unknown, EARLIEST)
+            starts = await client.list_offsets(unknown, EARLIEST, errors=errors)
+            self._require_all("where it begins", unknown, starts, errors)
             for part in unknown:
-                if part not in starts:
-                    raise ClusterError(f"cluster {client.alias}: {part} does not tell where it begins")
                 place = self._places.get(part)
                 if place is None or not starts[part] <= place.offset <= ends[part]:
                     place = _Place(starts[part])
@@ -250,6 +253,20 @@ class TopicReader:
             raise
         except ClusterError as error:
             return [], str(error)
+
+    def _require_all(
+        self,
+        what: str,
+        wanted: Sequence[TopicPartition],
+        told: Container[TopicPartition],
+        errors: Mapping[TopicPartition, int],
+    ) -> None:
+        """Raise ClusterError for partitions that did not tell something, with the first of them and why."""
+        missing = [part for part in wanted if part not in told]
+        if missing:
+            more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
+            why = faults.explain(errors.get(missing[0], Code.LEADER_NOT_AVAILABLE))
+            raise ClusterError(f"cluster {self._admin.alias}: {missing[0]} does not tell {what}{more}: {why}")
 
     def _lacks_read(self) -> RefusedError:
         return self._admin.client.lacks("READ", f"topic {self._topic}", "reading it")

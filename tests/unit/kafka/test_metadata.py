@@ -18,6 +18,7 @@ def said(*partitions: tuple[int, int], topic_id: uuid.UUID | None = SHOP, error:
             partition_index=number,
             leader_id=node,
             leader_epoch=epoch,
+            error_code=5 if node < 0 else 0,
             replica_nodes=[node, 9],
             offline_replicas=[9] if epoch % 2 else [],
         )
@@ -32,6 +33,7 @@ def test_a_topic_is_as_the_broker_describes_it() -> None:
     assert topic.leaders == {0: Leader(3, 7)}
     assert topic.epochs == {0: 7, 1: 4}
     assert topic.replicas == {0: {3}, 1: {-1, 9}}
+    assert topic.errors == {1: 5}
 
 
 def test_what_is_newer_counts_partition_by_partition() -> None:
