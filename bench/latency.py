@@ -20,7 +20,8 @@ from bench.items import LatencyItem
 from bench.load import documents
 from bench.meter import MB, wait_calm
 from bench.systems import Setup, System
-from harness.cluster import ClientConfig, KafkaCluster
+from harness.clients import ClientConfig
+from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic, topics
 from harness.wait import wait_for

@@ -12,7 +12,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -41,7 +40,7 @@ class Acl:
 
 def create_acls(cluster: KafkaCluster, wanted: Iterable[Acl]) -> None:
     """Create them; raises KafkaException."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     bindings = [
         AclBinding(
             ResourceType[acl.resource],
@@ -60,7 +59,7 @@ def create_acls(cluster: KafkaCluster, wanted: Iterable[Acl]) -> None:
 
 def acls(cluster: KafkaCluster) -> set[Acl]:
     """All of them; none on a cluster without an authorizer."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     anything: Any = None
     everything = AclBindingFilter(
         ResourceType.ANY,

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
 from harness.child import Child
+from harness.clients import ClientConfig, Clients
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 from harness.relay import Distance, relay_command
@@ -31,9 +32,6 @@ PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 START_DEADLINE_S = 60.0
 FAR, RELAY = "FAR", "RELAY"
 """Names of ports: where a broker listens for the relay, and where the relay listens for clients."""
-
-ClientConfig = dict[str, str | int | float | bool]
-"""Settings of a librdkafka client."""
 
 
 class KafkaCluster:
@@ -104,6 +102,7 @@ class KafkaCluster:
             more = [broker.ports.more for broker in self.brokers.values()]
             command = relay_command(distance, [(ports[RELAY], ports[FAR]) for ports in more])
             self.relay = Child(f"{name}-relay", command, self.work_dir / "relay.log")
+        self.clients = Clients(self.client_config(), keep=nodes == 1)
         for broker in self.brokers.values():
             broker.format(self.cluster_id, {**self._settings(broker), **(config or {})})
 
@@ -111,6 +110,7 @@ class KafkaCluster:
 
     def start_async(self) -> KafkaCluster:
         """Start every node and return at once; `wait_ready` follows. Lets two clusters start side by side."""
+        self.clients.drop()
         for broker in self.brokers.values():
             broker.process.start()
         if self.relay is not None and not self.relay.alive:
@@ -150,11 +150,13 @@ class KafkaCluster:
 
     def stop(self, deadline_s: float = 20.0) -> None:
         """SIGTERM every node (SIGKILL after the deadline); the data stays, `start` continues with it."""
+        self.clients.drop()
         for broker in self.brokers.values():
             broker.process.terminate(deadline_s)
 
     def close(self) -> None:
         """Kill every node, give the ports back, and remove the temporary data."""
+        self.clients.drop()
         for broker in self.brokers.values():
             broker.process.kill()
             broker.ports.release()
@@ -179,24 +181,29 @@ class KafkaCluster:
 
     def kill(self, node: int = 1) -> None:
         """SIGKILL: what a crashed machine looks like to its clients."""
+        self.clients.drop()
         self.brokers[node].process.kill()
 
     def terminate(self, node: int = 1, deadline_s: float = 20.0) -> None:
         """SIGTERM: an orderly shutdown, leaders move away first where there are other replicas."""
+        self.clients.drop()
         self.brokers[node].process.terminate(deadline_s)
 
     def suspend(self, node: int = 1) -> None:
         """SIGSTOP: connections stay open and nothing answers, as behind a hanging network."""
+        self.clients.drop()
         self.brokers[node].process.suspend()
 
     def resume(self, node: int = 1) -> None:
         """SIGCONT after `suspend`."""
+        self.clients.drop()
         self.brokers[node].process.resume()
 
     def restart(self, node: int = 1, *, wait: bool = True) -> None:
         """Start a killed or terminated node on its old ports and data; a running one is terminated first."""
         self.brokers[node].process.terminate()
         self.brokers[node].process.start()
+        self.clients.drop()
         if wait:
             self.wait_ready()
 

@@ -43,7 +43,7 @@ def commit_offsets(cluster: KafkaCluster, offsets: Mapping[str, Mapping[Place, C
 
     While the coordinator of a group is about to be found or to load, it is tried again.
     """
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     left = set(offsets)
 
     def done() -> bool:
@@ -77,14 +77,14 @@ def _commit(admin: AdminClient, offsets: Mapping[str, Mapping[Place, Committed |
 
 def groups(cluster: KafkaCluster) -> list[str]:
     """Names of all groups, sorted."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     listed = admin.list_consumer_groups(request_timeout=DEADLINE_S).result(DEADLINE_S)
     return sorted(group.group_id for group in listed.valid)
 
 
 def group_offsets(cluster: KafkaCluster, names: Iterable[str] | None = None) -> dict[str, Offsets]:
     """What each group (default: all) has committed; a group without offsets has an empty mapping."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     found: dict[str, Offsets] = {}
     for some in _portions(groups(cluster) if names is None else names):
         futures = {

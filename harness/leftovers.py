@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from harness.acls import Acl, acls
 from harness.cluster import KafkaCluster
@@ -107,7 +107,7 @@ def leftovers(cluster: KafkaCluster) -> Leftovers:
 
 
 def _topics(cluster: KafkaCluster, names: list[str]) -> dict[str, TopicLeft]:
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     listed = admin.list_topics(timeout=DEADLINE_S).topics
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     configs = {

@@ -9,7 +9,8 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from harness.cluster import ClientConfig, KafkaCluster
+from harness.clients import ClientConfig
+from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -34,7 +33,7 @@ def create_topic(
 ) -> str:
     """Create a topic, wait until every partition has a leader, return its name."""
     copies = replication_factor or min(len(cluster.brokers), 3)
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     topic = NewTopic(name, partitions, copies, config=dict(config or {}))
     admin.create_topics([topic], operation_timeout=DEADLINE_S)[name].result(DEADLINE_S)
 
@@ -48,21 +47,21 @@ def create_topic(
 
 def delete_topic(cluster: KafkaCluster, name: str) -> None:
     """Delete a topic and wait until metadata no longer lists it."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     admin.delete_topics([name], operation_timeout=DEADLINE_S)[name].result(DEADLINE_S)
     wait_for(lambda: name not in topics(cluster), DEADLINE_S, f"{name} is gone")
 
 
 def add_partitions(cluster: KafkaCluster, topic: str, count: int) -> None:
     """Raise a topic's partition count and wait until metadata shows it."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(DEADLINE_S)
     wait_for(lambda: topics(cluster)[topic] == count, DEADLINE_S, f"{topic} has {count} partitions")
 
 
 def topics(cluster: KafkaCluster) -> dict[str, int]:
     """Partition count of every topic, internal ones included."""
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     listed = admin.list_topics(timeout=DEADLINE_S).topics
     return {name: len(topic.partitions) for name, topic in listed.items()}
 
@@ -70,7 +69,7 @@ def topics(cluster: KafkaCluster) -> dict[str, int]:
 def topic_config(cluster: KafkaCluster, name: str) -> dict[str, str]:
     """Settings that were set on the topic itself, without defaults."""
     resource = ConfigResource(ResourceType.TOPIC, name)
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     entries = admin.describe_configs([resource])[resource].result(DEADLINE_S)
     return {
         key: str(entry.value)
@@ -83,24 +82,21 @@ def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]
     """Set some settings of a topic, leave its others alone."""
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
 
 
 def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
     """Log start offset and high watermark (the offset the next record will get)."""
-    consumer = Consumer({**cluster.client_config(), "group.id": "harness", "enable.auto.commit": False})
-    try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)
-    finally:
-        consumer.close()
+    where = TopicPartition(topic, partition)
+    low, high = cluster.clients.consumer().get_watermark_offsets(where, timeout=DEADLINE_S)
     return int(low), int(high)
 
 
 def delete_records(cluster: KafkaCluster, topic: str, before: int, partition: int = 0) -> None:
     """Move the log start offset to `before`, as retention would."""
     where = TopicPartition(topic, partition, before)
-    admin = AdminClient(cluster.client_config())
+    admin = cluster.clients.admin()
     admin.delete_records([where])[where].result(DEADLINE_S)
 
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from harness.cluster import ClientConfig, KafkaCluster
+from harness.clients import ClientConfig
+from harness.cluster import KafkaCluster
 
 Protocol = Literal["classic", "consumer"]
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")

@@ -26,7 +26,7 @@ from twinlog.types import Alias
 log = logging.getLogger(__name__)
 
 PARTITIONS = 4
-RATE = 3000
+RATE = 1000
 CATCH_UP_S = 60.0
 CLEAN_STOP_S = 5.0
 LEASE_S = 5

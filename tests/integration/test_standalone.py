@@ -25,7 +25,7 @@ from twinlog.spark.session import SparkEngine
 log = logging.getLogger(__name__)
 
 PARTITIONS = 4
-RATE = 3000
+RATE = 1000
 SLOW_RATE = 300
 
 pytestmark = pytest.mark.timeout(500)

@@ -28,10 +28,12 @@ from tests.integration.running import RunTwinlog
 log = logging.getLogger(__name__)
 
 PARTITIONS = 3
-RATE = 1500
-MORE = 2000
+RATE = 500
+MORE = 900
 """Records that each of the three copies at least."""
 DEADLINE_S = 180.0
+LAST = 2
+"""The turn in which the load ends, and everything is copied."""
 AT_REST_S = 2.5
 """Group offsets are synced every second."""
 CLUSTERS = "over, under"
@@ -85,6 +87,8 @@ class HandOver:
     turns: list[Turn] = field(default_factory=list)
     first: dict[tuple[int, Identity], list[int]] = field(default_factory=dict)
     """Target offsets of each source record's copies."""
+    written: dict[int, list[tuple[int, Identity]]] = field(default_factory=dict)
+    """Of each partition the records with their source offsets."""
 
     def finish(self, source: KafkaCluster, target: KafkaCluster) -> None:
         self.source, self.target = consume(source, TOPIC), consume(target, REMOTE)
@@ -94,6 +98,12 @@ class HandOver:
             assert identity is not None
             copies[record.partition, identity].append(record.offset)
         self.first = dict(copies)
+        written = defaultdict(list)
+        for record in self.source:
+            identity = identify(record)
+            assert identity is not None
+            written[record.partition].append((record.offset, identity))
+        self.written = dict(written)
 
     def verdict(self) -> Verdict:
         return sum(check(self.source, self.target).values(), Verdict())
@@ -110,21 +120,19 @@ class HandOver:
     def skipped(self, committed: dict[int, int], translated: dict[int, int]) -> int:
         """Records that a group at these source offsets wanted, and does not get from these target offsets on."""
         return sum(
-            max(self.first[record.partition, identity]) < translated[record.partition]
-            for record in self.source
-            if (identity := identify(record))
-            and record.partition in translated
-            and record.offset >= committed[record.partition]
+            max(self.first[part, identity]) < downstream
+            for part, downstream in translated.items()
+            for offset, identity in self.written[part]
+            if offset >= committed[part]
         )
 
     def repeated(self, committed: dict[int, int], translated: dict[int, int]) -> int:
         """Records that the group gets again."""
         return sum(
-            self.first[record.partition, identity][0] >= translated[record.partition]
-            for record in self.source
-            if (identity := identify(record))
-            and record.partition in translated
-            and record.offset < committed[record.partition]
+            self.first[part, identity][0] >= downstream
+            for part, downstream in translated.items()
+            for offset, identity in self.written[part]
+            if offset < committed[part]
         )
 
 
@@ -157,14 +165,14 @@ def handed(
         assert process.terminate() == 0, process.log
 
     try:
-        with Load(source, TOPIC, PARTITIONS, rate=RATE):
+        with Load(source, TOPIC, PARTITIONS, rate=RATE) as load:
             for number, system in enumerate((mm2, twinlog, mm2)):
                 with system() as alive:
                     marks = _turn(source, target, alive, number, result.turns[-1].committed if number else {})
-                stored, ends = _stored(target), _ends(target)
-                result.turns.append(Turn(ends, stored, *marks))
-        with mm2() as alive:
-            _wait_until_copied(target, alive, _ends(source))
+                    if number == LAST:
+                        load.stop()
+                        _wait_until_copied(target, alive, _ends(source))
+                result.turns.append(Turn(_ends(target), _stored(target), *marks))
         result.finish(source, target)
         yield result
     finally:
@@ -263,11 +271,10 @@ def test_mirrormaker_2_takes_back(handed: HandOver) -> None:
     assert handed.again(twinlog.ends, {}) == 0
     # What twinlog stored when it was stopped is all that it had copied.
     copied = dict.fromkeys(range(PARTITIONS), 0)
-    for record in handed.source:
-        identity = identify(record)
-        assert identity is not None
-        if handed.first[record.partition, identity][0] < twinlog.ends[record.partition]:
-            copied[record.partition] = record.offset + 1
+    for part, records in handed.written.items():
+        for offset, identity in records:
+            if handed.first[part, identity][0] < twinlog.ends[part]:
+                copied[part] = offset + 1
     assert twinlog.stored == copied
 
 

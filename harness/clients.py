@@ -1,0 +1,44 @@
+"""Clients that a test looks at a cluster with, again and again, while it waits for something.
+
+A new client costs a broker ten times as much as the question that it is made for: a connection, what both sides know,
+metadata. While nothing happens to the only broker of a cluster, what a client knows of it stays true, so one of each
+kind is kept; among several brokers leaders move, and each question has a client of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+ClientConfig = dict[str, str | int | float | bool]
+"""Settings of a librdkafka client."""
+
+
+class Clients:
+    """Of one cluster; `keep` says whether a client may serve more than once. Any thread may use them."""
+
+    def __init__(self, config: Mapping[str, str | int | float | bool], *, keep: bool) -> None:
+        self._config: ClientConfig = {**config, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+        self._keep = keep
+        self._admin: AdminClient | None = None
+        self._consumer: Consumer | None = None
+
+    def admin(self) -> AdminClient:
+        """Makes and describes topics, groups, ACLs."""
+        admin = self._admin or AdminClient(self._config)
+        if self._keep:
+            self._admin = admin
+        return admin
+
+    def consumer(self) -> Consumer:
+        """Asks for offsets, in the name of no group that commits; it may be somebody else's at the same time."""
+        consumer = self._consumer or Consumer({**self._config, "group.id": "harness", "enable.auto.commit": False})
+        if self._keep:
+            self._consumer = consumer
+        return consumer
+
+    def drop(self) -> None:
+        """Begin with new ones: something happened to a node, and its leaders count their epochs on."""
+        self._admin = self._consumer = None
