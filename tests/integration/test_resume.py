@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 RATE = 1000
-CATCH_UP_S = 60.0
+CATCH_UP_S = 120.0
 CLEAN_STOP_S = 5.0
 LEASE_S = 5
 

@@ -17,6 +17,7 @@ from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
+from tests.integration.arriving import end_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.records import lively, seen
 from tests.integration.running import RunTwinlog, sasl_properties, wait_until_gone
@@ -51,7 +52,7 @@ def wait_until_copied(
 
     def copied() -> bool:
         assert process.alive, process.log
-        return remote in topics(target) and offsets(target, remote, partition)[1] >= count
+        return end_of(target, remote, partition) >= count
 
     try:
         wait_for(copied, COPY_S, f"{remote}-{partition} has {count} records")

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import KafkaException
 
-from harness.checker import Load, require_clean
+from harness.checker import Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.spark_cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
+from tests.integration.arriving import LoadedFlow, both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.spark.session import SparkEngine
@@ -29,13 +29,6 @@ RATE = 1000
 SLOW_RATE = 300
 
 pytestmark = pytest.mark.timeout(500)
-
-
-def copied(cluster: KafkaCluster, remote: str) -> int:
-    try:
-        return sum(offsets(cluster, remote, number)[1] for number in range(PARTITIONS))
-    except KafkaException:
-        return 0
 
 
 def test_executors_are_given_back_while_a_process_stands_by() -> None:
@@ -114,13 +107,8 @@ def test_executors_and_workers_die(
     log.warning("seed %d", seed)
     chance = random.Random(seed)
     topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
-    remote = f"lone.{topic}"
-
-    def wait_until_copied(count: int, deadline_s: float = 150) -> None:
-        try:
-            wait_for(lambda: copied(target_cluster, remote) >= count, deadline_s, f"{count} records are copied")
-        except TimeoutError as late:
-            raise AssertionError(f"{late}, {copied(target_cluster, remote)} are\n{twinlog.log}") from late
+    load = Load(source_cluster, topic, PARTITIONS, rate=RATE)
+    flows = (LoadedFlow(source_cluster, target_cluster, f"lone.{topic}", load),)
 
     settings = {"topics": topic, "tasks.max": "2"}
     properties = flow_properties("lone->near", source_cluster, target_cluster, settings)
@@ -130,32 +118,32 @@ def test_executors_and_workers_die(
         twinlog = MirrorProcess(tmp_path, "lone, near", properties, "--master", spark.master, *loopback)
         twinlog.start()
         try:
-            with Load(source_cluster, topic, PARTITIONS, rate=RATE) as load:
+            with load:
                 twinlog.wait_for_line(r"4 partitions in 2 tasks", 150)
-                wait_until_copied(load.total)
+                wait_until_copied(twinlog, flows)
 
                 chance.choice(spark.workers).executors[0].kill()
                 twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 60)
-                wait_until_copied(load.total)
+                wait_until_copied(twinlog, flows)
                 # Its worker starts another.
                 twinlog.wait_for_line(r"lease \d+: 4 partitions in 2 tasks", 120, times=2)
-                wait_until_copied(load.total + RATE)
+                wait_until_copied(twinlog, flows, RATE)
 
                 chance.choice(spark.workers).kill()
                 twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 60, times=2)
-                wait_until_copied(load.total + 2 * RATE)
+                wait_until_copied(twinlog, flows, 2 * RATE)
 
                 # The driver's own; its application is gone for the master, and comes back as another one.
                 (jvm,) = (one for one in twinlog.descendants() if one.name() == "java")
                 jvm.kill()
                 twinlog.wait_for_line(r"Spark's JVM was killed by SIGKILL", 30)
-                wait_until_copied(load.total + RATE)
-            wait_until_copied(load.total)
+                wait_until_copied(twinlog, flows, RATE)
+            wait_until_copied(twinlog, flows)
             assert twinlog.terminate() == 0
         finally:
             if twinlog.alive:
                 twinlog.kill()
-    assert require_clean(source_cluster, topic, target_cluster, remote) == load.total
+    require_true_copies(flows)
     assert "the query is started again" not in twinlog.log
 
 
@@ -163,8 +151,8 @@ def test_flows_share_the_slot_that_is_left(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
     left, right = clusters
-    there, back = (create_topic(cluster, new_name("t"), PARTITIONS) for cluster in clusters)
-    ways = ((left, there, right, f"left.{there}"), (right, back, left, f"right.{back}"))
+    flows = both_ways(clusters, new_name, PARTITIONS, SLOW_RATE)
+    there, back = (flow.load.topic for flow in flows)
     loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
     with SparkCluster(2) as spark:
         process = run_twinlog(
@@ -174,34 +162,16 @@ def test_flows_share_the_slot_that_is_left(
             *("--master", spark.master, *loopback),
         )
 
-        def wait_until_copied(more: int = 0) -> None:
-            for (_, _, target, remote), load in zip(ways, loads, strict=True):
-                count = load.total + more
-
-                def arrived(target: KafkaCluster = target, remote: str = remote, count: int = count) -> bool:
-                    assert process.alive, process.log
-                    return copied(target, remote) >= count
-
-                try:
-                    wait_for(arrived, 150, f"{count} records are in {remote}")
-                except TimeoutError as late:
-                    raise AssertionError(f"{late}\n{process.log}") from late
-
-        with (
-            Load(left, there, PARTITIONS, rate=SLOW_RATE) as first,
-            Load(right, back, PARTITIONS, rate=SLOW_RATE) as second,
-        ):
-            loads = (first, second)
+        with flows[0].load, flows[1].load:
             process.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 200, times=2)
-            wait_until_copied(SLOW_RATE)
+            wait_until_copied(process, flows, SLOW_RATE)
             shared = process.log.count("share one")
             # Its machine does not come back.
             spark.workers[0].kill()
             process.wait_for_line(r"Spark runs 1 task at once for 2 flows: left->right, right->left share one", 60)
             assert process.log.count("share one") == shared + 1
-            wait_until_copied(SLOW_RATE)
-        wait_until_copied()
+            wait_until_copied(process, flows, SLOW_RATE)
+        wait_until_copied(process, flows)
         assert process.terminate() == 0
-    for (source, topic, target, remote), load in zip(ways, loads, strict=True):
-        assert require_clean(source, topic, target, remote) == load.total
+    require_true_copies(flows)
     assert "Traceback" not in process.log

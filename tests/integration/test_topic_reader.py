@@ -28,6 +28,7 @@ from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
 from twinlog.read.last import LastRecords
+from twinlog.read.records import Record
 from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.write.keyed import own_batch, record_body
 
@@ -199,14 +200,21 @@ def test_who_holds_a_transaction_open_is_named(
     assert values(reader) == [b"5", b"6", b"7", b"8", b"9"]
 
 
-def test_a_log_that_loses_its_begin_is_read_on_behind_that(
+@pytest.fixture
+def reading(
     target_cluster: KafkaCluster, here: ClusterAdmin, topic_name: str, small_answers: None
-) -> None:
+) -> Iterator[tuple[TopicPartition, Record]]:
+    """The rest of a hundred records, of which the first was read."""
     create_topic(target_cluster, topic_name)
     produce(target_cluster, topic_name, numbered(100, size=1000), per_batch=2)
-    reader = TopicReader(here, TopicName(topic_name))
-    reading = reader.read()
+    reading = TopicReader(here, TopicName(topic_name)).read()
     assert next(reading)[1].offset == 0
+    return reading
+
+
+def test_a_log_that_loses_its_begin_is_read_on_behind_that(
+    target_cluster: KafkaCluster, topic_name: str, reading: Iterator[tuple[TopicPartition, Record]]
+) -> None:
     delete_records(target_cluster, topic_name, 60)
     rest = [record.offset for _, record in reading]
     assert rest[-40:] == list(range(60, 100))
@@ -214,13 +222,8 @@ def test_a_log_that_loses_its_begin_is_read_on_behind_that(
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning(
-    target_cluster: KafkaCluster, here: ClusterAdmin, topic_name: str, small_answers: None
+    target_cluster: KafkaCluster, topic_name: str, reading: Iterator[tuple[TopicPartition, Record]]
 ) -> None:
-    create_topic(target_cluster, topic_name)
-    produce(target_cluster, topic_name, numbered(100, size=1000), per_batch=2)
-    reader = TopicReader(here, TopicName(topic_name))
-    reading = reader.read()
-    assert next(reading)[1].offset == 0
     delete_topic(target_cluster, topic_name)
     create_topic(target_cluster, topic_name, 2)
     produce(target_cluster, topic_name, numbered(3, start=1000))
