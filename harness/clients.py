@@ -9,11 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 ClientConfig = dict[str, str | int | float | bool]
 """Settings of a librdkafka client."""
+
+_PERHAPS_NEWER = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""What a client says of a partition that came, or was made anew, after it asked for metadata."""
 
 
 class Clients:
@@ -32,12 +44,23 @@ class Clients:
             self._admin = admin
         return admin
 
-    def consumer(self) -> Consumer:
-        """Asks for offsets, in the name of no group that commits; it may be somebody else's at the same time."""
-        consumer = self._consumer or Consumer({**self._config, "group.id": "harness", "enable.auto.commit": False})
+    def watermarks(self, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
+        """Log start offset and high watermark of a partition. Raises KafkaException."""
+        if self._consumer is not None:
+            try:
+                return self._ask(self._consumer, where, timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() not in _PERHAPS_NEWER:
+                    raise
+        consumer = Consumer({**self._config, "group.id": "harness", "enable.auto.commit": False})
         if self._keep:
             self._consumer = consumer
-        return consumer
+        return self._ask(consumer, where, timeout_s)
+
+    @staticmethod
+    def _ask(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
+        low, high = consumer.get_watermark_offsets(where, timeout=timeout_s)
+        return int(low), int(high)
 
     def drop(self) -> None:
         """Begin with new ones: something happened to a node, and its leaders count their epochs on."""

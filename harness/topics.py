@@ -88,9 +88,7 @@ def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]
 
 def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
     """Log start offset and high watermark (the offset the next record will get)."""
-    where = TopicPartition(topic, partition)
-    low, high = cluster.clients.consumer().get_watermark_offsets(where, timeout=DEADLINE_S)
-    return int(low), int(high)
+    return cluster.clients.watermarks(TopicPartition(topic, partition), DEADLINE_S)
 
 
 def delete_records(cluster: KafkaCluster, topic: str, before: int, partition: int = 0) -> None:
