@@ -15,7 +15,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 
 test: check ## check, then every test: unit, property, integration on real brokers
 	@$(PYTHON) -m harness.prepare
-	@$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs
 	@.venv/bin/ruff check

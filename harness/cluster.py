@@ -29,7 +29,7 @@ USERS: Mapping[str, str] = {
     "mirrormaker": "mirrormaker1-secret",
 }
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-START_DEADLINE_S = 60.0
+START_DEADLINE_S = 120.0
 FAR, RELAY = "FAR", "RELAY"
 """Names of ports: where a broker listens for the relay, and where the relay listens for clients."""
 

@@ -84,7 +84,9 @@ def groups(cluster: KafkaCluster) -> list[str]:
 
 def group_offsets(cluster: KafkaCluster, names: Iterable[str] | None = None) -> dict[str, Offsets]:
     """What each group (default: all) has committed; a group without offsets has an empty mapping."""
-    admin = cluster.clients.admin()
+    # A client of its own: librdkafka copies metadata without its end (rd_kafka_topic_partition_copy), and memory that
+    # served another answer before shows behind it.
+    admin = AdminClient(cluster.client_config())
     found: dict[str, Offsets] = {}
     for some in _portions(groups(cluster) if names is None else names):
         futures = {

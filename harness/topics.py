@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -21,6 +22,16 @@ from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 
 DEADLINE_S = 30.0
+PAUSE_S = 0.02
+
+_BEGINS_TO_LEAD = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
 
 
 def create_topic(
@@ -87,8 +98,18 @@ def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]
 
 
 def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
-    """Log start offset and high watermark (the offset the next record will get)."""
-    return cluster.clients.watermarks(TopicPartition(topic, partition), DEADLINE_S)
+    """Log start offset and high watermark (the offset the next record will get).
+
+    Waits for a broker that was told to lead the partition, and does not do so yet. Raises KafkaException.
+    """
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return cluster.clients.watermarks(TopicPartition(topic, partition), DEADLINE_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _BEGINS_TO_LEAD or time.monotonic() > end:
+                raise
+        time.sleep(PAUSE_S)
 
 
 def delete_records(cluster: KafkaCluster, topic: str, before: int, partition: int = 0) -> None:

@@ -21,8 +21,12 @@ QUICK_QUOTAS = {"quota.window.num": "3"}
 QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
-LONGEST = ("standalone", "engine", "exactly_once_run", "take_over", "standby", "parity", "failover")
-"""Files that take about a minute: begun first, so that no worker is left with one of them alone at the end."""
+LONGEST = (
+    *("resume", "take_over", "standby", "standalone", "parity", "run"),
+    *("topologies", "engine", "exactly_once_run", "failover", "status", "few_slots"),
+)
+"""Files that take about a minute or more, the longest first: begun in this order, so that no worker is left with one of
+them alone at the end. `make test` tells pytest-xdist to keep it, which begins with the files of most tests otherwise."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -33,10 +37,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+
     def turn(item: pytest.Item) -> int:
         if HERE not in item.path.parents:
-            return 2
-        return 0 if item.path.stem.removeprefix("test_") in LONGEST else 1
+            return len(LONGEST) + 1
+        return places.get(item.path.stem.removeprefix("test_"), len(LONGEST))
 
     items.sort(key=turn)
 

@@ -13,7 +13,7 @@ from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 
-START_DEADLINE_S = 60.0
+START_DEADLINE_S = 120.0
 COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
 
 

@@ -37,8 +37,10 @@ from tests.integration.parity import (
 from tests.integration.records import seen
 from tests.integration.running import RunTwinlog
 
-MM2_S = 90.0
-TWINLOG_S = 60.0
+MM2_S = 180.0
+TWINLOG_S = 120.0
+
+pytestmark = pytest.mark.timeout(600)
 
 KNOWN = (
     Known(
