@@ -26,7 +26,7 @@ LONGEST = (
     *("topologies", "engine", "exactly_once_run", "failover", "status", "few_slots"),
 )
 """Files that take about a minute or more, the longest first: begun in this order, so that no worker is left with one of
-them alone at the end. `make test` tells pytest-xdist to keep it, which begins with the files of most tests otherwise."""
+them alone at the end. `make test` tells pytest-xdist to keep it, which else begins with the files of most tests."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
