@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.produce import Codec, NewRecord
 
 CRC_HEADER = "crc"
-TICK_S = 0.01
+TICK_S = 0.02
 FLUSH_S = 90.0
 
 

@@ -66,7 +66,7 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 
-LATE_S = 20.0
+LATE_S = 8.0
 """How long a group that is behind waits to be translated before it comes forward."""
 
 

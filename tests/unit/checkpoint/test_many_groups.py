@@ -28,6 +28,11 @@ SETTINGS = FlowSettings(
     AdminSettings(NOBODY),
     AdminSettings(NOBODY),
 )
+LISTED = {
+    name: Group(name, "consumer", "Stable" if number % 2 else "Empty", "classic")
+    for number in range(3000)
+    for name in [GroupId(f"g-{number}")]
+}
 
 
 class Groups:
@@ -40,10 +45,7 @@ class Groups:
         return {group: {} for group in groups}, {}
 
     async def listed(self) -> dict[GroupId, Group]:
-        names = [GroupId(f"g-{number}") for number in range(3000)]
-        return {
-            name: Group(name, "consumer", "Stable" if at % 2 else "Empty", "classic") for at, name in enumerate(names)
-        }
+        return LISTED
 
     async def commit(self, commits: dict[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
         return {group: dict.fromkeys(offsets, 3) for group, offsets in commits.items() if int(group[2:]) % 3 == 0}
