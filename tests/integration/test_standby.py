@@ -30,7 +30,7 @@ HAND_OVER_S = 3.0
 BUSY_S = 5.0
 START_S = 240.0
 STILL_S = 0.5
-"""So long nothing has arrived when a process has stopped; under steady load something arrives every few ms."""
+"""So long nothing has arrived when a process has stopped; under steady load something arrives many times a second."""
 
 PARTITIONS = 2
 
