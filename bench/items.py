@@ -42,10 +42,10 @@ class CopyItem:
     title: str
     records: int
     record_bytes: int
-    partitions: int
-    codec: Codec
-    batch_bytes: int
     wanted: Mapping[str, Wanted]
+    partitions: int = 4
+    codec: Codec = "none"
+    batch_bytes: int = 65_536
     far: Side | None = None
 
     def scaled(self, scale: float) -> CopyItem:
@@ -121,9 +121,6 @@ COPIES = (
         title="1 KB JSON, uncompressed, 64 KB batches, 4 partitions",
         records=1_000_000,
         record_bytes=1_000,
-        partitions=4,
-        codec="none",
-        batch_bytes=65_536,
         wanted={
             "records_per_s": Wanted(at_least=5),
             "cpu_s_per_million": Wanted(at_most=0.2),
@@ -135,9 +132,7 @@ COPIES = (
         title="100 B JSON, lz4, 64 KB batches, 4 partitions",
         records=5_000_000,
         record_bytes=100,
-        partitions=4,
         codec="lz4",
-        batch_bytes=65_536,
         wanted={"records_per_s": Wanted(at_least=8), **_ALWAYS},
     ),
     CopyItem(
@@ -145,8 +140,6 @@ COPIES = (
         title="100 B JSON, uncompressed, 1 record per batch, 4 partitions",
         records=1_000_000,
         record_bytes=100,
-        partitions=4,
-        codec="none",
         batch_bytes=1,
         wanted={"records_per_s": Wanted(at_least=3), **_ALWAYS},
     ),
@@ -157,7 +150,6 @@ COPIES = (
         record_bytes=1_000,
         partitions=1,
         codec="zstd",
-        batch_bytes=65_536,
         wanted={"records_per_s": Wanted(at_least=4), **_ALWAYS},
     ),
 )
@@ -169,8 +161,6 @@ DISTANCE = tuple(
         records=1_000_000,
         record_bytes=1_000,
         partitions=1,
-        codec="none",
-        batch_bytes=65_536,
         # 50 MB/s, where MirrorMaker 2 makes 15.
         wanted={"records_per_s": Wanted(at_least=3)},
         far=side,
@@ -183,9 +173,6 @@ START = CopyItem(
     title="from starting the process to the first record, 1,000 records of 100 B, 4 partitions",
     records=1_000,
     record_bytes=100,
-    partitions=4,
-    codec="none",
-    batch_bytes=65_536,
     wanted={"start_s": Wanted(at_most=1.0)},
 )
 START_ROUNDS = 3
