@@ -98,6 +98,8 @@ def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> N
         translator.read_maps()
         untidy = translator.untidy()
         if untidy:
-            translator.tidy(source.offsets(untidy, latest=False))
+            starts = source.offsets(untidy, latest=False)
+            # A topic that is gone from the source has no start; its map takes room all the same.
+            translator.tidy({partition: starts.get(partition, 0) for partition in untidy})
 
     jobs.begin("join maps of old offsets", tidy, TIDY_S)

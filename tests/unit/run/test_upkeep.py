@@ -1,0 +1,29 @@
+"""Periodic jobs of a flow on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.offsets.translator import Translator
+from twinlog.run.jobs import Jobs
+from twinlog.run.upkeep import begin_tidying
+from twinlog.types import TopicName, TopicPartition
+
+LIVING, GONE = (TopicPartition(TopicName(name), 0) for name in ("living", "gone"))
+
+
+def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
+    begun: list[Callable[[], None]] = []
+    tidied: list[Mapping[TopicPartition, int]] = []
+
+    def begin(what: str, step: Callable[[], None], interval_s: float, **_: Any) -> None:
+        begun.append(step)
+
+    translator = SimpleNamespace(read_maps=lambda: None, untidy=lambda: [LIVING, GONE], tidy=tidied.append)
+    source = SimpleNamespace(offsets=lambda partitions, latest: {LIVING: 7})
+    begin_tidying(cast(Jobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(Translator, translator))
+    begun[0]()
+    assert tidied == [{LIVING: 7, GONE: 0}]
