@@ -25,7 +25,16 @@ from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, numbered, produce
 from harness.requests import LoopWatch, requests
 from harness.tools import dump_log
-from harness.topics import create_topic, delete_records, delete_topic, offsets, set_topic_config, topic_config, topics
+from harness.topics import (
+    add_partitions,
+    create_topic,
+    delete_records,
+    delete_topic,
+    offsets,
+    set_topic_config,
+    topic_config,
+    topics,
+)
 from harness.wait import wait_for
 
 INTERNAL_TOPICS = (
@@ -103,6 +112,21 @@ def test_topics_can_be_changed_and_read_back(source_cluster: KafkaCluster, topic
     assert [one.offset for one in consume(source_cluster, topic_name)] == [4, 5, 6, 7, 8, 9]
     delete_topic(source_cluster, topic_name)
     assert topic_name not in topics(source_cluster)
+
+
+def test_what_came_after_a_client_was_made_is_seen(source_cluster: KafkaCluster, topic_name: str) -> None:
+    with pytest.raises(KafkaException):
+        offsets(source_cluster, topic_name)
+    create_topic(source_cluster, topic_name)
+    produce(source_cluster, topic_name, numbered(3))
+    assert offsets(source_cluster, topic_name) == (0, 3)
+    with pytest.raises(KafkaException):
+        offsets(source_cluster, topic_name, 1)
+    add_partitions(source_cluster, topic_name, 2)
+    assert offsets(source_cluster, topic_name, 1) == (0, 0)
+    delete_topic(source_cluster, topic_name)
+    create_topic(source_cluster, topic_name)
+    assert offsets(source_cluster, topic_name) == (0, 0)
 
 
 def test_compaction_happens_within_a_test(source_cluster: KafkaCluster, topic_name: str) -> None:
