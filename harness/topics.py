@@ -123,7 +123,7 @@ def move_replicas(cluster: KafkaCluster, topic: str, partition: int, nodes: list
     """Reassign a partition to these nodes and wait until the first of them leads."""
     # confluent_kafka cannot reassign.
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    watching = AdminClient(cluster.client_config())
+    watching = cluster.clients.admin()
 
     def moved() -> bool:
         found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition]
