@@ -10,7 +10,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import Codec, numbered, produce
 from harness.relay import Distance
-from harness.topics import create_topic
+from harness.topics import create_topic, move_replicas
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, FOR_EVER, CopyFlow
 from tests.integration.records import seen
@@ -29,7 +29,7 @@ class FarCluster(KafkaCluster):
 
 @pytest.fixture(scope="module")
 def far_cluster() -> Iterator[KafkaCluster]:
-    with FarCluster("distant", sasl=False, heap="256m", distance=Distance(20, 8_000_000)) as cluster:
+    with FarCluster("distant", 2, sasl=False, heap="256m", distance=Distance(20, 8_000_000)) as cluster:
         yield cluster
 
 
@@ -66,6 +66,37 @@ def test_a_far_target_gets_large_batches(
         flow.wait_until_caught_up(copier, topic_name)
         copied, source = consume(far_cluster, flow.remote(topic_name)), consume(source_cluster, topic_name)
         assert seen(copied) == seen(source)
+        assert copier.events("gap") == []
+    finally:
+        flow.close()
+
+
+def test_a_far_partition_with_holes_whose_leader_moves_is_copied_once_and_in_order(
+    far_cluster: KafkaCluster, target_cluster: KafkaCluster, topic_name: str
+) -> None:
+    flow = CopyFlow(far_cluster, target_cluster)
+    try:
+        flow.create(topic_name)
+        move_replicas(far_cluster, topic_name, 0, [1, 2])
+        for turn in range(6):
+            produce(
+                far_cluster,
+                topic_name,
+                numbered(200, start=200 * turn, size=10_000),
+                transactional_id=topic_name,
+                abort=turn % 3 == 1,
+                settings={"batch.num.messages": 10},
+            )
+        copier = flow.start(
+            topic_name, consumer={"max_partition_fetch_bytes": STEP, "isolation_level": "read_committed"}
+        )
+        move_replicas(far_cluster, topic_name, 0, [2, 1])
+        produce(far_cluster, topic_name, numbered(200, start=1200, size=10_000), per_batch=10)
+        flow.wait_until_caught_up(copier, topic_name)
+        assert set(copier.copier._reader._polls) == {1, 2}
+        copied = consume(target_cluster, flow.remote(topic_name))
+        assert len(copied) == 1000
+        assert seen(copied) == seen(consume(far_cluster, topic_name))
         assert copier.events("gap") == []
     finally:
         flow.close()
