@@ -140,7 +140,7 @@ def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], 
 def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], Scene]) -> None:
     here = scene(2)
     here.flow.runner.use_slots(2)
-    here.flow.runner._tasks = 2
+    here.flow.runner._tasks.count = 2
     lease = here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
     hosts = [worker.host for worker in here.flow.workers]
     new = create_topic(here.source, f"{here.topic}-new", 2)
@@ -193,7 +193,7 @@ def test_load_that_stays_uneven_moves_a_partition(
         monkeypatch.setattr(load_module, name, value)
     here = scene(2)
     here.flow.runner.use_slots(2)
-    here.flow.runner._tasks = 2
+    here.flow.runner._tasks.count = 2
     lease = here.flow.renew((frozenset(here.parts[:3]), frozenset(here.parts[3:])))
 
     def shares() -> list[int]:

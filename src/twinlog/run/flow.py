@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
-from twinlog.plan.assignment import assign
 from twinlog.plan.sharing import Demand
 from twinlog.run.fencing import TransactionalIds
+from twinlog.run.insistence import Insistence
 from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
-from twinlog.run.load import Load
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.run.outage import Waiting
+from twinlog.run.tasks import Tasks
 from twinlog.run.upkeep import (
     begin_bounding,
     begin_following_groups,
@@ -39,12 +39,7 @@ from twinlog.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
-SAY_AGAIN_S = 60.0
-SAY_AFTER_S = 2.0
 TICK_S = 0.1
-LOOK_S = 1.0
-GROW_AFTER_S = 5.0
 JOBS_STOP_S = 1.0
 THREAD_STOP_S = 3.0
 
@@ -84,15 +79,23 @@ class FlowRunner:
         self.ready = threading.Event()
         """Set when the first plan stands, so that the query may start."""
         self._wake = wake
-        self._slots = max(1, min(slots, settings.tasks_max))
-        self._grows = tasks is not None
-        self._tasks = self._slots if tasks is None else max(1, min(tasks, self._slots))
         self._until = until_caught_up
         self._catching_up = False
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: proven_s() > 0)
+        self._stopping = threading.Event()
+        self._jobs = Jobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
+        self._waiting = Waiting(
+            settings,
+            self.view,
+            source=self._source.reach,
+            target=self._target.reach,
+            proven=lambda: proven_s() > 0,
+            over=self._jobs.hurry,
+        )
+        self._insist = Insistence(settings.name, self.view, self._waiting, self._stopping)
         self._positions = PositionStore(settings, self._target)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
@@ -107,24 +110,12 @@ class FlowRunner:
             reported=self._reported,
             gone=self.view.gone,
         )
+        self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
         self.translator = Translator(settings, self._source, self._target, self._positions)
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
         self._remote: dict[TopicPartition, TopicPartition] = {}
-        self._load = Load()
-        self._hungry = False
-        self._stopping = threading.Event()
-        self._replan = threading.Event()
-        self._jobs = Jobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
-        self._waiting = Waiting(
-            settings,
-            self.view,
-            source=self._source.reach,
-            target=self._target.reach,
-            proven=lambda: proven_s() > 0,
-            over=self._jobs.hurry,
-        )
         self._keeps_settings: Job | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
 
@@ -134,17 +125,12 @@ class FlowRunner:
 
     def use_slots(self, slots: int) -> None:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
-        slots = max(1, min(slots, self.settings.tasks_max))
-        if slots != self._slots:
-            self._slots = slots
-            self._tasks = min(self._tasks, slots) if self._grows else slots
-            self._replan.set()
+        self._tasks.use_slots(slots)
 
     @property
     def demand(self) -> Demand:
         """What the flow could do with slots."""
-        limit = max(1, min(self.settings.tasks_max, len(self._remote) or self.settings.tasks_max))
-        return Demand(limit, self._hungry and self._slots < limit, self._load.quiet)
+        return self._tasks.demand
 
     def fail(self, reason: str) -> None:
         """The flow ends with a reason; others go on."""
@@ -257,73 +243,23 @@ class FlowRunner:
             # Whoever needs them says what is wrong.
             log.debug("%s: maps are read later: %r", self.settings.name, error)
 
-    def _insist(self, step: Callable[[], None], what: str) -> bool:
-        """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
-        say_at = time.monotonic() + SAY_AFTER_S
-        while not self._stopping.is_set():
-            try:
-                step()
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                if self._waiting.outage is None and time.monotonic() > say_at:
-                    log.warning("%s: cannot %s yet, trying again: %s", self.settings.name, what, error)
-                    say_at = time.monotonic() + SAY_AGAIN_S
-                self.view.note(what, str(error))
-                self._stopping.wait(RETRY_S)
-            else:
-                self.view.note(what, None)
-                return True
-        return False
-
     def _take_over(self) -> bool:
         """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
         ids = self._ids
-        return ids is None or self._insist(lambda: ids.take_over(self._slots), "fence earlier copiers")
+        return ids is None or self._insist(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
         interval = self.settings.refresh_topics_interval_s
         refresh_at = time.monotonic() + interval if interval else float("inf")
-        renew_at = time.monotonic() + self.settings.lease_seconds
-        lease = self.leases.lease
-        calm_since = look_at = time.monotonic()
         while not self._stopping.wait(TICK_S):
-            now = time.monotonic()
             if self._catching_up and self.view.reached:
                 log.info("%s: caught up", self.settings.name)
                 self._end(State.DONE)
                 return
-            if now >= refresh_at:
+            if time.monotonic() >= refresh_at:
                 self._insist(self._refresh, "look for new topics")
                 refresh_at = time.monotonic() + (interval or 0)
-            if self._replan.is_set():
-                self._replan.clear()
-                self._plan()
-            if now >= look_at:
-                look_at = now + LOOK_S
-                calm_since = self._look(now, calm_since)
-            if self._load.turn(self.leases.slots()):
-                self._plan(level=True)
-            if self.leases.lease != lease or self.leases.unclaimed:
-                # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks.
-                lease, renew_at = self.leases.lease, now + self.settings.lease_seconds
-            elif now >= renew_at:
-                self.leases.renew()
-
-    def _look(self, now: float, calm_since: float) -> float:
-        """Take one more task when the copiers have been at their limit for long; since when they have not been so."""
-        if not self.view.overloaded():
-            self._hungry = False
-            return now
-        if now - calm_since <= GROW_AFTER_S:
-            return calm_since
-        self._hungry = self._tasks >= self._slots
-        if self._hungry or self._tasks >= len(self._remote):
-            return calm_since
-        self._tasks += 1
-        log.info("%s: one more task, %d now: the copiers are at their limit", self.settings.name, self._tasks)
-        self._plan()
-        return now
+            self._tasks.attend()
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)
@@ -337,25 +273,7 @@ class FlowRunner:
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
             self.view.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
-            self._load.keep(remote.keys())
-            self._plan()
-
-    def _plan(self, *, level: bool = False) -> None:
-        before = self.leases.slots()
-        slots = assign(self._remote.keys(), self._tasks, weights=self._load.weights(), before=before, level=level)
-        if slots != before or not self.leases.lease:
-            lease = self.leases.plan(slots)
-            if level:
-                moved = sum(len(slot - old) for slot, old in zip(slots, before, strict=False))
-                log.info("%s: %d partitions move: what tasks carry was uneven", self.settings.name, moved)
-            log.info(
-                "%s: lease %d: %d partitions in %d task%s",
-                self.settings.name,
-                lease,
-                len(self._remote),
-                len(slots),
-                "" if len(slots) == 1 else "s",
-            )
+            self._tasks.plan(remote.keys())
 
     def _note_ends(self) -> None:
         self._topics.require_all()
@@ -399,4 +317,4 @@ class FlowRunner:
 
     def _reported(self, report: Report) -> None:
         self.view.take(report)
-        self._load.take(report)
+        self._tasks.take(report)
