@@ -71,6 +71,11 @@ class Roster:
             if self._crews == crews:
                 self._rest_until = float("inf")
 
+    def stir(self) -> None:
+        """Something is just changing, of which is heard later."""
+        with self._lock:
+            self._since = time.monotonic()
+
     def rest(self, seconds: float) -> None:
         """Nothing is to move for so long, unless something changes."""
         with self._lock:

@@ -40,7 +40,10 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
 
     Where processes pack, the other way round: to the one that runs the most.
     """
-    if not roster.unsettled or roster.calm_s < CALM_S or any(place.clearing for place in places):
+    if any(place.clearing for place in places):
+        roster.stir()
+        return
+    if not roster.unsettled or roster.calm_s < CALM_S:
         return
     crews = roster.crews()
     able = {place.settings.name: place for place in places if place.can_hand_over}
@@ -53,6 +56,8 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
             *(flow, heir, counts[heir], counts[roster.name]),
         )
         able[flow].hand_over(heir)
+        # Who runs it now this process hears later; until then another one would seem to be needed, too.
+        roster.stir()
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
         roster.settle(crews)
     else:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.wait import wait_for
 from twinlog.plan.spread import Crew
+from twinlog.run import roster as roster_module
 from twinlog.run import spreading
 from twinlog.run.roster import Roster
 from twinlog.run.spreading import spread
@@ -83,6 +84,25 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
         # Nothing came of it.
         for place in moved:
             place.can_hand_over = False
+
+
+def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+    roster.stir()
+    now = spreading.CALM_S
+    spread(roster, places)
+    (moved,) = [place for place in places if place.heirs]
+    # It is being ended, and then nobody has heard yet of who runs it.
+    moved.can_hand_over, moved.clearing = False, True
+    now += 10
+    spread(roster, places)
+    moved.clearing = False
+    now += spreading.CALM_S - 0.1
+    spread(roster, places)
+    assert handed_over(places) == 1
 
 
 def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
