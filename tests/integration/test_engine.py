@@ -16,7 +16,7 @@ from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
 
 PARTITIONS = 2
-RATE = 1000
+RATE = 300
 CLEAN_STOP_S = 6.0
 """Five seconds are promised; one more for a busy machine."""
 

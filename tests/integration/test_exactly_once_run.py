@@ -22,7 +22,7 @@ from tests.integration.running import RunTwinlog
 log = logging.getLogger(__name__)
 
 PARTITIONS = 3
-RATE = 1000
+RATE = 500
 COPY_S = 120.0
 
 

@@ -80,7 +80,7 @@ def test_another_process_takes_over_at_every_end(
     remote = f"left.{topic_name}"
     create_topic(left, topic_name, PARTITIONS)
     file = flow_properties("left->right", left, right, {"topics": topic_name})
-    with Load(left, topic_name, PARTITIONS, rate=1000, size=500) as load:
+    with Load(left, topic_name, PARTITIONS, rate=500, size=500) as load:
         first = run_twinlog("left, right", file)
         leads(first)
         second = run_twinlog("left, right", f"{file}left->right.tasks.max = 2\nleft.consumer.fetch.min.bytes = 2\n")
