@@ -7,8 +7,12 @@ import logging
 _NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
 _DEEP = ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
 
-_CANCELLED = "ERROR WriteToDataSourceV2Exec: Data source write support"
-"""A query was ended while its tasks ran; whoever ended it has said why."""
+_CANCELLED = (
+    "ERROR WriteToDataSourceV2Exec: Data source write support",
+    "ERROR Utils: Aborting task",
+    "ERROR DataWritingSparkTask: Abort",
+)
+"""A query was ended while its tasks ran; whoever ended it has said why. An error of a task is a line of its own."""
 
 
 class Complaints:

@@ -53,6 +53,9 @@ def test_java_says_what_is_wrong_in_its_first_line() -> None:
 
 def test_a_query_that_is_ended_is_nothing_to_say() -> None:
     assert said("ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] is aborting.") == []
+    assert said("ERROR Utils: Aborting task\norg.apache.spark.TaskKilledException\n\tat org.apache.spark") == []
+    assert said("ERROR DataWritingSparkTask: Aborting commit for partition 0 (task 0, attempt 0, stage 0.0)") == []
+    assert len(said("ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)")) == 1
 
 
 def test_greetings_are_nothing_at_all() -> None:
