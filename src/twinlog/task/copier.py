@@ -143,6 +143,7 @@ class Copier:
             refresh_source=self._reader.refresh,
             moved=self._moved,
             stopped=lambda: self.stopped,
+            held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
         )
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
@@ -179,6 +180,7 @@ class Copier:
             pause=lambda part, refusals: loop.start(self._recovery.pause, part, refusals),
             check=lambda part, end: loop.start(self._recovery.check, part, end),
             resolve=self._resolve_again,
+            lost=lambda part: loop.start(self._recovery.copy_again, part),
             limit=lambda part: loop.start(self._limits.look, part),
             failed=listener.failed,
             foreign=self._foreign.seen,
@@ -337,10 +339,10 @@ class Copier:
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Wait for appends in flight and store positions; returns those of which nobody has anything in flight."""
         deadline = time.monotonic() + DRAIN_S
-        while any(not part.queue.idle for part in leaving) and time.monotonic() < deadline:
+        while any(not part.settles for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._storing.close(leaving)
-        return {part.source for part in leaving if part.queue.idle and not part.queue.doubting}
+        return {part.source for part in leaving if part.settles and not part.queue.doubting}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""

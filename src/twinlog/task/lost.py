@@ -46,22 +46,35 @@ async def find_place(
     known = await _map(target, segments, grant.source, position)
     if known is None:
         return None
-    last = known.to_source(end - 1) if end > start else None
-    if (
-        last is not None
-        and last.exact
-        and await _same(source, grant.source, last.offset, target, grant.remote, end - 1)
-    ):
-        return Place(last.offset + 1, True)
-    found = known.to_source(end)
-    return None if found is None else Place(found.offset, found.exact and end == start)
+
+    async def original(at: int) -> int | None:
+        """The source offset that the map names for the record at a target offset, if the two are the same."""
+        there = known.to_source(at)
+        if there is None or not there.exact:
+            return None
+        same = await _same(source, grant.source, there.offset, target, grant.remote, at)
+        return there.offset if same else None
+
+    last = await original(end - 1) if end > start else None
+    newest = known.to_source(end - 1)
+    if last is None and end > start and newest is not None and newest.exact:
+        # Behind what is left there may be appends that came before the loss was seen.
+        low, high = start, end - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = await original(middle)
+            low, high, last = (middle + 1, high, found) if found is not None else (low, middle, last)
+    if last is not None:
+        return Place(last + 1, True)
+    begin = known.to_source(end)
+    return None if begin is None else Place(begin.offset, begin.exact and end == start)
 
 
 async def _map(
     target: ClusterClient, segments: TopicName, partition: TopicPartition, position: Position
 ) -> ExactMap | None:
     """The stored map of a partition, up to its position."""
-    await target.refresh([segments])
+    await target.refresh_soon([segments])
     where = TopicPartition(segments, 0)
     start = (await target.list_offsets([where], EARLIEST)).get(where)
     end = (await target.list_offsets([where], LATEST)).get(where)

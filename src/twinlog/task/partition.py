@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
@@ -30,13 +30,21 @@ ASIDE_S = (2.0, 32.0)
 """For how long a partition that gave way is not read, at first and at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Astray:
-    """Where the target's log ended when it took an append that does not belong there, and the source offset behind
-    the last of such appends."""
+    """Appends that the target took further in front than it may, as its log had become shorter.
+
+    `end` is where its log ended before them, `next_source` the source offset behind them, `runs` where they are.
+    """
 
     end: int
     next_source: int
+    runs: CopiedRuns = field(default_factory=CopiedRuns)
+
+    def add(self, append: Append, base_offset: int) -> None:
+        """One more of them."""
+        self.next_source = append.next_source_offset
+        self.runs.add(append.spans, base_offset)
 
 
 class PartitionCopy:
@@ -146,8 +154,8 @@ class PartitionCopy:
         self.trouble = None
 
     def go_on(self) -> None:
-        """Read again, unless this partition failed, was released, or is about to be another writer's."""
-        if not self.left and not self.failed and not self._unstored:
+        """Read again, unless this partition failed, was released, or is not known to be right on the target."""
+        if not self.left and not self.failed and not self._unstored and self.astray is None:
             self.paused = False
             self._hooks.more(self.source)
 
@@ -290,19 +298,13 @@ class PartitionCopy:
 
     def _acknowledged(self, append: Append, base_offset: int) -> None:
         expected = self.acknowledged.next_target
-        if self.astray is not None or (expected is not None and base_offset < expected and not self.transactional):
+        if self.astray is not None or (expected is not None and base_offset < expected):
             self._went_astray(append, base_offset)
             return
         # In front of a transactional producer's first record may be what other transactions left: markers, aborted
         # records.
         if expected is not None and base_offset > expected and not self._leeway:
             self._hooks.foreign(self.remote, expected, base_offset)
-        elif expected is not None and base_offset < expected:
-            self._hooks.event(
-                "target",
-                f"{self.remote}: the target appended at offset {base_offset}, although it had acknowledged "
-                f"everything up to {expected}: its log was cut back or created anew",
-            )
         self.trouble = None
         self._leeway = False
         self.runs.add(append.spans, base_offset)
@@ -327,14 +329,15 @@ class PartitionCopy:
 
     def _went_astray(self, append: Append, base_offset: int) -> None:
         """The target lost what it had acknowledged, and the sequence numbers with it: it took an append too early."""
+        first = self.astray is None
         if self.astray is None:
             self.paused = True
             self.queue.gate = Gate.SHUT
             self.trouble = f"target: it appended at offset {base_offset} before what it had acknowledged"
             self.astray = Astray(base_offset, append.next_source_offset)
+        self.astray.add(append, base_offset)
+        if first:
             self._hooks.resolve(self)
-        else:
-            self.astray = replace(self.astray, next_source=append.next_source_offset)
         self._hooks.moved()
 
     def _copied(self, append: Append, size: int, base_offset: int) -> None:
@@ -375,13 +378,27 @@ class PartitionCopy:
         self.queue.clear(identity)
         self._uncommitted.clear()
         self._leeway = True
-        if not rested:
+        if self.astray is not None:
+            self._move(self.committed)
+            self._hooks.lost(self)
+        elif not rested:
             self.restart(self.committed)
+
+    def copy_again(self, position: Position) -> None:
+        """What the target lost of committed transactions lies behind `position`: go on there."""
+        self.astray = None
+        self.committed = position
+        self.restart(position)
 
     @property
     def at_rest(self) -> bool:
-        """Nothing is on its way, and no transaction that holds something of this partition is open."""
-        return self.queue.idle and not self._uncommitted
+        """Nothing is on its way or being looked at, and no transaction with something of this partition is open."""
+        return self.queue.idle and not self._uncommitted and self.astray is None and not self._unstored
+
+    @property
+    def settles(self) -> bool:
+        """What is acknowledged is all that was sent, and all of it is where it belongs."""
+        return self.queue.idle and self.astray is None
 
     def catch_up(self) -> None:
         """Nothing is on its way: what was skipped since the last append is behind us too."""

@@ -25,9 +25,9 @@ RETRY_MAX_MS = 5_000
 class Recovery:
     """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
 
-    `identity_after(identity)` says under which identity a partition goes on that appended under `identity`, and
-    `store(partition)` stores what is acknowledged of it with its writer. `moved` is set when something was
-    acknowledged, `stopped()` is True once the copier has stopped.
+    `held(partition)` is True as long as the copier has it. `identity_after(identity)` says under which identity a
+    partition goes on that appended under `identity`, and `store(partition)` stores what is acknowledged of it with
+    its writer. `moved` is set when something was acknowledged, `stopped()` is True once the copier has stopped.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Recovery:
         refresh_source: Callable[[], None],
         moved: Signal,
         stopped: Callable[[], bool],
+        held: Callable[[PartitionCopy], bool],
     ) -> None:
         self._loop = loop
         self._settings = settings
@@ -51,6 +52,7 @@ class Recovery:
         self._refresh_source = refresh_source
         self._moved = moved
         self._stopped = stopped
+        self._held = held
         self._checked: set[PartitionCopy] = set()
         """Partitions that are being checked."""
         self._resolving: set[PartitionCopy] = set()
@@ -73,12 +75,14 @@ class Recovery:
             self._checked.discard(part)
 
     async def _check(self, part: PartitionCopy, end: int | None) -> None:
-        while not part.at_rest and not part.left:
-            await self._moved.wait(0.05)
-        # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
-        part.paused = True
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while not part.left and not self._stopped():
+            if not part.at_rest:
+                await self._moved.wait(0.05)
+                continue
+            # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
+            part.paused = True
+            before = part.acknowledged
             try:
                 diverging_end = -1 if end is None else end
                 position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
@@ -93,8 +97,10 @@ class Recovery:
                 # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
                 position = replace(position, leader_epoch=-1)
                 await self._loop.sleep(RETRY_MS / 1000)
-            part.restart(position)
-            return
+            if part.acknowledged is before and part.at_rest:
+                part.restart(position)
+                return
+            # The target lost track of it meanwhile, and it was moved for that.
 
     async def resolve_again(self, part: PartitionCopy) -> None:
         """The target lost track of this producer: look at what arrived, and go on behind it.
@@ -114,7 +120,8 @@ class Recovery:
     async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        while not part.left and not part.failed and not self._stopped():
+        # One that is let go would leave the loss to somebody who does not know of it.
+        while (not part.left or part.astray is not None) and not part.failed and self._held(part):
             try:
                 moved = moved or await self._resolve(part)
                 if moved:
@@ -129,6 +136,29 @@ class Recovery:
                     part.stored()
                     return
             await self._loop.sleep(backoff.failed())
+
+    async def copy_again(self, part: PartitionCopy) -> None:
+        """The target lost what it had committed: find out how much, and copy it again. Nothing of a transaction is
+        open."""
+        if part in self._resolving:
+            return
+        self._resolving.add(part)
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        try:
+            while part.astray is not None and not part.failed and self._held(part):
+                before = part.committed
+                grant = replace(part.grant, position=before, settled=False)
+                try:
+                    found = await self._resolver.behind_what_is_left(grant, part.astray.end, before.next_source)
+                except ClusterError as error:
+                    part.trouble = str(error)
+                    await self._loop.sleep(backoff.failed())
+                except TwinlogError as error:
+                    part.fail(error)
+                else:
+                    part.copy_again(replace(found, writer=None))
+        finally:
+            self._resolving.discard(part)
 
     async def _resolve(self, part: PartitionCopy) -> bool:
         """Move a partition behind what arrived; False when that is not known yet. Raises what keeps it from that."""
@@ -148,11 +178,13 @@ class Recovery:
             while part.queue.flying:
                 await self._moved.wait(0.05)
             found = await self._resolver.behind_what_is_left(grant, part.astray.end, part.astray.next_source)
+            if found.remote_topic_id != part.acknowledged.remote_topic_id:
+                runs = part.astray.runs.take()
         writer = found.writer
         if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
-        if part.failed or part.left:
+        if part.failed or (part.left and part.astray is None):
             return False
         part.runs.extend(runs)
         part.become(writer, found)

@@ -18,12 +18,14 @@ from twinlog.task.grant import Grant
 from twinlog.task.identities import fencing
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.lost import find_place
+from twinlog.task.places import Places
 from twinlog.task.resume import Logs, resume_behind_log_end
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
-AT_ONCE = 4
-"""How many remote logs a copier reads at a time; each may take two answers of `CHUNK_BYTES` in memory."""
+AT_ONCE, OF_ONE_PAIR = 8, 3
+"""How many remote logs a copier reads at a time, in all and of one pair of leaders; each may take two answers of
+`CHUNK_BYTES` in memory."""
 
 SETTLE_S = 0.25
 SETTLE_AT_MOST_S = 5.0
@@ -59,8 +61,7 @@ class Resolver:
         self._rules = rules
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
-        self._reading = 0
-        self._read = source.loop.signal()
+        self._places = Places(source.loop, AT_ONCE, OF_ONE_PAIR)
         self._moving: dict[TopicPartition, float] = {}
         self._unmarked: dict[TopicPartition, float] = {}
 
@@ -84,10 +85,13 @@ class Resolver:
         """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
         groups: dict[tuple[int | None, int | None], list[Grant]] = {}
         for grant in grants:
-            leaders = self._source.leader(grant.source), self._target.leader(grant.remote)
-            there, here = (None if leader is None else leader.node for leader in leaders)
-            groups.setdefault((there, here), []).append(grant)
+            groups.setdefault(self._leaders(grant), []).append(grant)
         return list(groups.values())
+
+    def _leaders(self, grant: Grant) -> tuple[int | None, int | None]:
+        leaders = self._source.leader(grant.source), self._target.leader(grant.remote)
+        there, here = (None if leader is None else leader.node for leader in leaders)
+        return there, here
 
     async def resolve(self, grants: Sequence[Grant], *, refreshed: bool = False) -> Resolved:
         """Where the grants go on that could be resolved now; the others are to be asked again.
@@ -120,9 +124,8 @@ class Resolver:
         async def work() -> None:
             while behind:
                 grant, position, end = behind.popleft()
-                while self._reading >= AT_ONCE:
-                    await self._read.wait()
-                self._reading += 1
+                leaders = self._leaders(grant)
+                await self._places.take(leaders)
                 try:
                     runs: list[Run] = []
                     resolved.positions[grant.source] = await self._again(grant, position, end, runs)
@@ -130,11 +133,10 @@ class Resolver:
                 except TwinlogError as error:
                     resolved.errors[grant.source] = error
                 finally:
-                    self._reading -= 1
-                    self._read.set()
+                    self._places.leave(leaders)
 
         loop = self._target.loop
-        await loop.gather([loop.spawn(work) for _ in range(min(AT_ONCE, len(behind)))])
+        await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
         return resolved
 
     async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
@@ -153,7 +155,12 @@ class Resolver:
         if self._made_anew(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
-            found = await self._lost(grant, position, position.next_target, end)
+            leaders = self._leaders(grant)
+            await self._places.take(leaders)
+            try:
+                found = await self._lost(grant, position, position.next_target, end)
+            finally:
+                self._places.leave(leaders)
         return replace(found, next_target=ends[grant.remote])
 
     def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:

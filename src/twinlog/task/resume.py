@@ -9,7 +9,7 @@ the target has deleted by now is counted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ClusterError
@@ -29,7 +29,7 @@ from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import SEQUENCE_MASK
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 4 << 20
 PATIENCE_MS = 500
 """How long one answer may wait for records that must be there."""
 
@@ -166,6 +166,7 @@ class _Follower:
         self._epoch = position.leader_epoch
         self.next_source = position.next_source
         self.runs = CopiedRuns()
+        self._strange = False
 
     @property
     def leader_epoch(self) -> int:
@@ -192,7 +193,7 @@ class _Follower:
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
-                self.runs.add(append.spans, batch.base_offset)
+                self._note(append.spans, batch.base_offset)
                 self.next_source, self._met = append.next_source_offset, True
                 return append.count, 0
             if append is not None:
@@ -202,11 +203,19 @@ class _Follower:
             if await self._fill():
                 _, (sent_at, sent) = self._here[0]
                 if sent == body and (stamped or sent_at == timestamp):
-                    self.runs.add(((self._met_next(), 1),), place)
+                    self._note(((self._met_next(), 1),), place)
                     matched += 1
                     continue
             strange += 1
+            self._strange = True
         return matched, strange
+
+    def _note(self, spans: Sequence[tuple[int, int]], place: int) -> None:
+        if self._strange:
+            # Those before this one may be copies of what the source has not got any more.
+            self.runs.jumped(spans[0][0], place)
+            self._strange = False
+        self.runs.add(spans, place)
 
     def _met_next(self) -> int:
         """The next record is on the target; returns its source offset."""

@@ -11,6 +11,7 @@ import pytest
 from twinlog.errors import CopyError
 from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop, Signal
+from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import ClientSettings, ProducerSettings
 from twinlog.task.grant import Grant
@@ -23,7 +24,7 @@ from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.encode import encode_batch
 from twinlog.write.keyed import record_body
-from twinlog.write.queue import MAX_WINDOW, ProducerIdentity, Sent
+from twinlog.write.queue import MAX_WINDOW, Gate, ProducerIdentity, Sent
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 
@@ -51,14 +52,14 @@ def loop() -> Iterator[Loop]:
     loop.close()
 
 
-def checked_part() -> PartitionCopy:
+def checked_part(*, transactional: bool = False) -> PartitionCopy:
     """A partition that does not read any more, with one batch on its way."""
     hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks)}
     part = PartitionCopy(
         Grant(SOURCE, REMOTE, None, 1 << 20, None),
         Position(0, 0),
         CopyRules(max_batch_bytes=1 << 20),
-        ProducerIdentity(1, 0),
+        ProducerIdentity(1, 0, transactional),
         producer=ProducerSettings(ClientSettings(())),
         hooks=Hooks(**hooks),
     )
@@ -81,6 +82,7 @@ def recovery(loop: Loop, inspector: Inspector, moved: Signal) -> Recovery:
         refresh_source=lambda: None,
         moved=moved,
         stopped=lambda: inspector.part.left,
+        held=lambda part: not part.left,
     )
 
 
@@ -156,6 +158,7 @@ def resolve_again(
         refresh_source=lambda: None,
         moved=loop.signal(),
         stopped=lambda: False,
+        held=lambda part: True,
     )
     loop.run(recovery.resolve_again, part)
     return made
@@ -223,6 +226,101 @@ def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> Non
     # Twice where it stood, then with the writer that it became.
     assert read == [True, True, False]
     assert not part.paused
+
+
+@pytest.mark.timeout(20)
+def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
+    part, inspector = checked_part(), Inspector(loop)
+    part.queue.clear(ProducerIdentity(1, 0))
+    inspector.part = part
+    checks = recovery(loop, inspector, loop.signal())
+
+    async def play() -> None:
+        check = loop.spawn(checks.check, part, -1)
+        while not inspector.asked:
+            await loop.sleep(0.001)
+        part.become(Writer(1, 1, 0), Position(3, 3))
+        await loop.sleep(0.1)
+        assert part.paused
+        part.stored()
+        await check
+
+    loop.run(play)
+    # It looked again, from there.
+    assert [position.next_source for position in inspector.asked] == [0, 3]
+    assert part.acknowledged.next_target == 3
+
+
+class Shortened:
+    """A target whose log was cut back to offset 2; says what was asked about it."""
+
+    def __init__(self, *, anew: bool = False) -> None:
+        self._anew = anew
+        self.asked: list[tuple[int, int]] = []
+
+    async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
+        self.asked.append((end, next_source))
+        assert grant.position is not None
+        if self._anew:
+            return replace(grant.position, next_source=next_source, next_target=3, remote_topic_id="another")
+        return replace(grant.position, next_source=SourceOffset(2), next_target=3)
+
+
+def astray_part(*, transactional: bool = False) -> PartitionCopy:
+    """What it sent as record 5 the target has appended at offset 2, though it had acknowledged everything up to 5."""
+    part = checked_part(transactional=transactional)
+    part.queue.clear(ProducerIdentity(1, 0, transactional))
+    part.queue.gate = Gate.OPEN
+    part.commit(Position(5, 5, remote_topic_id="one"))
+    part.restart(part.committed)
+    data = encode_batch([(0, record_body(b"k", b"v", ()))])
+    part.queue.put([Append(data, 1, SourceOffset(5), SourceOffset(6), 0, ((SourceOffset(5), 1),))])
+    part.queue.settle(part.queue.take(), 0, 2)
+    return part
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
+    part = astray_part()
+    part.runs.take()
+    assert (part.acknowledged.next_source, part.settles, part.paused) == (5, False, True)
+    if leaves:
+        part.leave()
+    target: Any = Shortened(anew=anew)
+    resolve_again(loop, part, target)
+    assert target.asked == [(2, 6)]
+    assert (part.acknowledged.next_source, part.settles) == (6 if anew else 2, True)
+    assert part.paused == leaves
+    # Of a topic that was made anew it is known where the append is.
+    jump = Run(part.acknowledged.next_source, 3, 0)
+    assert part.runs.take() == ([Run(5, 2, 1), jump] if anew else [jump])
+
+
+@pytest.mark.timeout(20)
+def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> None:
+    part = astray_part(transactional=True)
+    assert (part.committed.next_source, part.paused) == (5, True)
+    part.roll_back(ProducerIdentity(1, 1, transactional=True))
+    assert part.paused
+    target: Any = Shortened()
+    unused: Any = None
+    copies = Recovery(
+        loop,
+        unused,
+        unused,
+        target,
+        unused,
+        store=unused,
+        refresh_source=lambda: None,
+        moved=loop.signal(),
+        stopped=lambda: False,
+        held=lambda part: True,
+    )
+    loop.run(copies.copy_again, part)
+    assert target.asked == [(2, 5)]
+    assert (part.committed.next_source, part.acknowledged.next_source, part.paused) == (2, 2, False)
 
 
 @pytest.mark.timeout(20)

@@ -17,7 +17,7 @@ from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import resolve
 from twinlog.task.grant import Grant
-from twinlog.task.resolve import AT_ONCE, Resolved, Resolver
+from twinlog.task.resolve import OF_ONE_PAIR, Resolved, Resolver
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
@@ -141,7 +141,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     begun = sorted(source.partition for resolved in groups for source in resolved.positions)
     assert all(list(resolved.runs) == list(resolved.positions) for resolved in groups)
     assert begun == [n for n in range(PARTITIONS) if n != BROKEN]
-    assert max(most) == AT_ONCE
+    assert max(most) == 2 * OF_ONE_PAIR
 
 
 def test_grants_are_told_apart_by_the_brokers_that_they_need(loop: Loop) -> None:
