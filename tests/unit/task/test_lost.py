@@ -41,8 +41,10 @@ def place(
     *,
     start: int = 0,
     shift: int = 0,
+    shifted_from: int = 0,
 ) -> Place | None:
-    """The place found for a log from `start` to `end`; with a `shift` the map names the wrong records."""
+    """The place found for a log from `start` to `end`; with a `shift` the map names the wrong records, from target
+    offset `shifted_from` on."""
     truth = with_a_hole()
 
     async def stored(*_: Any) -> ExactMap | None:
@@ -52,7 +54,7 @@ def place(
         if client == "target":
             translated = truth.to_source(offset)
             assert translated is not None
-            offset = translated.offset + shift
+            offset = translated.offset + shift * (offset >= shifted_from)
         return False, 0, b"%d" % offset
 
     monkeypatch.setattr(lost, "_map", stored)
@@ -77,6 +79,16 @@ def test_of_an_empty_log_the_map_alone_says_it(loop: Loop, monkeypatch: pytest.M
 
 def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False)
+
+
+@pytest.mark.parametrize("left", [1, 19, 20, 33, 39])
+def test_what_came_before_the_loss_was_seen_is_passed_over(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    last = with_a_hole().to_source(left - 1)
+    assert last is not None
+    found = place(loop, monkeypatch, with_a_hole(), 40, shift=15, shifted_from=left)
+    assert found == Place(last.offset + 1, True)
 
 
 def test_without_a_map_nothing_is_known(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,96 @@
+"""What is found behind a stored position after a crash, and what of it goes into the exact map."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.source_log import New, SourceLog
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.exact import ExactMap, Run, Translated
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import SegmentWriter
+from twinlog.read.batches import scan
+from twinlog.task.grant import Grant
+from twinlog.task.resume import _Follower
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+
+SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
+STORED = Position(100, 100)
+
+
+class Expected:
+    """What the source still has."""
+
+    whole = False
+    leader_epoch = 0
+
+    def __init__(self, log: SourceLog) -> None:
+        self._appends: deque[Append] = deque(prepare(log.fetch(), 0, CopyRules()).appends)
+
+    async def next(self) -> Append | None:
+        return self._appends.popleft() if self._appends else None
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def log_of(*batches: tuple[int, int]) -> SourceLog:
+    """Batches of (first offset, count); the record at each offset is the same in every log."""
+    log = SourceLog()
+    for first, count in batches:
+        log.next_offset = first
+        log._numbers = first
+        log.batch([New(1000 + first + number) for number in range(count)])
+    return log
+
+
+def found(loop: Loop, source: SourceLog, target: SourceLog) -> list[Run]:
+    """The runs that are met in a target's log."""
+    nobody: Any = None
+    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, STORED), STORED, 0, CopyRules())
+    expected: Any = Expected(source)
+    follower._expected = expected
+
+    async def follow() -> None:
+        log = memoryview(target.fetch())
+        for batch in scan(log):
+            await follower.follow(log[batch.start : batch.end], batch)
+
+    loop.run(follow)
+    return follower.runs.take()
+
+
+def known_of(runs: list[Run]) -> ExactMap:
+    writer = SegmentWriter.take_over(
+        SOURCE, Position(150, 150), STORED, None, found=runs, complete=False, segment_points=1000
+    )
+    return writer._map
+
+
+@pytest.mark.timeout(20)
+def test_records_are_where_they_were_found(loop: Loop) -> None:
+    runs = found(loop, log_of((100, 20), (130, 30)), log_of((100, 20), (130, 30)))
+    assert runs == [Run(100, 100, 20), Run(130, 130, 30)]
+
+
+@pytest.mark.timeout(20)
+def test_a_copy_of_what_the_source_lost_since_is_not_passed_over(loop: Loop) -> None:
+    runs = found(loop, log_of((125, 25)), log_of((100, 25), (125, 25)))
+    assert [run for run in runs if run.records] == [Run(125, 125, 25)]
+    known = known_of(runs)
+    for offset in (100, 110, 124):
+        translated = known.to_target(offset)
+        assert translated is not None
+        assert translated.offset <= offset
+    assert known.to_target(110) != Translated(125, True)
+    assert known.to_target(130) == Translated(130, True)
