@@ -21,6 +21,9 @@ from twinlog.settings import ClientSettings
 IDLE_LOOK_S = 0.1
 """Shortest pause between two looks for idle connections."""
 
+LOGIN_AGAIN_S = 5.0
+"""Before that a login that a broker refused is not tried again there."""
+
 
 class Connections(FrameManager):
     """Connections to the brokers of one cluster. Two of these may share what is known of it (`share_metadata`)."""
@@ -37,6 +40,7 @@ class Connections(FrameManager):
         self._addresses: dict[Any, tuple[str, int]] = {}
         self._asked_since: float | None = None
         self._bootstrapping = False
+        self._refused_at: dict[Any, float] = {}
         self.rebootstraps = 0
         """How often the bootstrap servers were asked again."""
         super().__init__(net, **options)
@@ -144,9 +148,19 @@ class Connections(FrameManager):
             node_id, timeout_ms=most_ms if timeout_ms is None else min(timeout_ms, most_ms), **options
         )
 
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        # The library keeps a refused login for good, but a token or a password may be right by now.
+        refused_at = self._refused_at.get(node_id)
+        if refused_at is not None and time.monotonic() - refused_at > LOGIN_AGAIN_S:
+            del self._refused_at[node_id]
+            self._auth_failures.pop(node_id, None)
+        super().maybe_raise_auth_failure(node_id)
+
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         before = self._backoff.get(node.node_id)
         await super()._connect(node, conn, **options)
+        if node.node_id in self._auth_failures:
+            self._refused_at[node.node_id] = time.monotonic()
         failed = conn.init_future.exception is not None
         if failed and node.node_id not in self._backoff and options.get("reset_backoff_on_connect", True):
             # The library counts a connection as made whose first questions were not answered.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 from kafka.net.inet import KafkaNetSocket
 
 from harness.wait import wait_for
@@ -19,6 +19,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.addresses import canonical
 from twinlog.kafka.aside import aside
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.connections import LOGIN_AGAIN_S
 from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
 
@@ -342,3 +343,15 @@ def test_a_connection_that_waits_for_an_answer_is_not_idle(loop: Loop, clients: 
         with pytest.raises(ClusterError):
             loop.run(client.ask, client._control.cluster.metadata_request(), None, 0.5)
         assert time.monotonic() - begun >= 0.4
+
+
+def test_a_login_that_was_refused_is_tried_again_after_a_while(loop: Loop, clients: Connect) -> None:
+    client = clients(QUICK)
+    for connections in (client._control, client._data, client._changes):
+        connections._auth_failures[1] = SaslAuthenticationFailedError("no")
+        connections._refused_at[1] = time.monotonic()
+        with pytest.raises(SaslAuthenticationFailedError):
+            connections.maybe_raise_auth_failure(1)
+        connections._refused_at[1] -= LOGIN_AGAIN_S + 1
+        connections.maybe_raise_auth_failure(1)
+        connections.maybe_raise_auth_failure(1)
