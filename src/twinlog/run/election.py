@@ -133,6 +133,7 @@ class Election:
         def end() -> None:
             if self.standing is Standing.LEADING and self._heard is not None:
                 self._given_up = (self._heard, heir)
+                self._roster.leave(self.settings.name, heir)
                 self._proof.gone()
                 self._become(Standing.JOINING)
                 self._rejoin = True
@@ -273,7 +274,8 @@ class Election:
         self._synced = generation.number
         leadership = Leadership.decode(given)
         self._heard = leadership.term
-        self._note(leadership)
+        if self._given_up is None or self._given_up[0] != leadership.term:
+            self._note(leadership)
         if leadership.term.runner != generation.member_id:
             self._lost()
             self._stand_by(leadership, generation.member_id)

@@ -27,6 +27,7 @@ class Roster:
         self._hear: list[Callable[[], None]] = []
         self._since = time.monotonic()
         self._rest_until = 0.0
+        self._waits_since: float | None = None
 
     @property
     def ready(self) -> bool:
@@ -51,10 +52,16 @@ class Roster:
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
-            self._since, self._rest_until = time.monotonic(), 0.0
+            self._since, self._rest_until, self._waits_since = time.monotonic(), 0.0, None
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew
+
+    def leave(self, flow: FlowName, heir: ProcessName | None) -> None:
+        """This process left a flow to another one: it counts as that one's until its group says who runs it."""
+        with self._lock:
+            crew = self._crews.get(flow)
+        self.note(flow, None if crew is None or heir is None else Crew(heir, crew.ready))
 
     def loads(self, besides: FlowName) -> dict[ProcessName, int]:
         """How many flows each process runs, `besides` left out."""
@@ -74,7 +81,20 @@ class Roster:
     def stir(self) -> None:
         """Something is just changing, of which is heard later."""
         with self._lock:
-            self._since = time.monotonic()
+            self._since, self._waits_since = time.monotonic(), None
+
+    def wait(self, waits: bool) -> float:
+        """Say whether this process could give a flow and only waits for another one to give first.
+
+        Returns for how many seconds that has been so, without anything else that changed.
+        """
+        with self._lock:
+            if not waits:
+                self._waits_since = None
+                return 0.0
+            now = time.monotonic()
+            self._waits_since = now if self._waits_since is None else self._waits_since
+            return now - self._waits_since
 
     def rest(self, seconds: float) -> None:
         """Nothing is to move for so long, unless something changes."""

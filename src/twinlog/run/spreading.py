@@ -16,7 +16,8 @@ CALM_S = 3.0
 """Nothing is handed over before everything has been as it is for so long."""
 
 PATIENCE_S = 15.0
-"""A process that has more to give and gives nothing for so long cannot: the next one waits no longer, one by one."""
+"""A process that has more to give and gives nothing while another could, for so long, cannot: that one waits no longer,
+and for each one more that comes before it as long again."""
 
 LOOK_S = 1.0
 
@@ -47,7 +48,10 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
         return
     crews = roster.crews()
     able = {place.settings.name: place for place in places if place.can_hand_over}
-    move = _next(roster, crews, able, overlook=roster.calm_s // PATIENCE_S)
+    move = _next(roster, crews, able, overlook=float("inf"))
+    waits_s = roster.wait(move is not None)
+    if move is not None:
+        move = _next(roster, crews, able, overlook=waits_s // PATIENCE_S)
     if move is not None:
         flow, heir = move
         counts = loads(crews)
@@ -56,8 +60,8 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
             *(flow, heir, counts[heir], counts[roster.name]),
         )
         able[flow].hand_over(heir)
-        # Who runs it now this process hears later; until then another one would seem to be needed, too.
-        roster.stir()
+        # Who runs it now this process hears only once the group has come to it; until then it would give another one.
+        roster.leave(flow, heir)
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
         roster.settle(crews)
     else:

@@ -84,6 +84,7 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
         # Nothing came of it.
         for place in moved:
             place.can_hand_over = False
+            roster.note(place.settings.name, Crew("me", BOTH))
 
 
 def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(
@@ -101,6 +102,44 @@ def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(
     spread(roster, places)
     moved.clearing = False
     now += spreading.CALM_S - 0.1
+    spread(roster, places)
+    assert handed_over(places) == 1
+
+
+def test_no_more_is_given_than_its_share_though_the_group_says_nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance may take longer than the calm."""
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    places = [Place(str(number)) for number in range(4)]
+    roster = Roster(name="me")
+    for place in places:
+        roster.note(place.settings.name, Crew("me", BOTH))
+    for _ in range(10):
+        spread(roster, places)
+        for place in places:
+            place.can_hand_over = not place.heirs
+    assert handed_over(places) == 2
+
+
+def test_patience_begins_once_this_process_could_give_one_itself(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two that could give nothing for long would give one in the same moment once they can."""
+    now = 0.0
+    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+    everybody = {**BOTH, "busier": True}
+    for place in places:
+        roster.note(place.settings.name, Crew("me", everybody))
+        place.can_hand_over = False
+    for number in range(4):
+        roster.note(f"theirs {number}", Crew("busier", everybody))
+    for _ in range(10):
+        now += spreading.PATIENCE_S
+        spread(roster, places)
+    places[0].can_hand_over = True
+    now += spreading.LOOK_S
+    spread(roster, places)
+    assert handed_over(places) == 0
+    now += spreading.PATIENCE_S
     spread(roster, places)
     assert handed_over(places) == 1
 
@@ -166,4 +205,4 @@ def test_what_was_found_counts_until_something_changes(
     assert roster.unsettled
     roster.note("1", Crew("me", BOTH))
     spread(roster, places)
-    assert (len(asked), handed_over(places)) == (3, 1)
+    assert (len(asked), handed_over(places)) == (4, 1)
