@@ -92,9 +92,11 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
                 threading.Thread(target=self._fetch, name="token", daemon=True).start()
             except RuntimeError as error:
                 # Else everybody would wait for ever for one that does not fetch.
-                with self._lock:
-                    self._waiting = []
-                raise NoTokenError(f"no token can be fetched: {error}") from error
+                failure = None if self._good() else NoTokenError(f"no token can be fetched: {error}")
+                self._tell(failure, besides=done)
+                if failure is not None:
+                    raise failure from error
+                return
         now = time.monotonic()
         # A moment earlier than the connection gives up, which knows no reason.
         timeout_at = now + 0.8 * (timeout_at - now)
@@ -127,10 +129,16 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             self.renew()
         except Exception as error:
             failure = error
+        self._tell(failure)
+
+    def _tell(self, failure: Exception | None, besides: Future | None = None) -> None:
+        """All logins that wait go on, or end with this failure."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._trouble = ""
         for net, done in waiting:
+            if done is besides:
+                continue
             # A loop may have ended meanwhile, and with it the login.
             with contextlib.suppress(RuntimeError):
                 net.call_soon_threadsafe(_telling(done, failure))

@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from kafka.future import Future
 
 from twinlog.kafka import tokens
 from twinlog.kafka.assertions import assertion
@@ -118,6 +119,48 @@ def test_logins_go_on_after_one_for_which_no_thread_could_be_started(
             loop.run(login)
     loop.run(login)
     assert source.token()
+    loop.close()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("good", [True, False])
+def test_without_a_thread_an_old_token_that_is_good_still_counts_and_nobody_else_waits(
+    monkeypatch: pytest.MonkeyPatch, *, good: bool
+) -> None:
+    source, loop = TokenSource(TokenSettings(file="/nowhere")), Loop()
+    now = time.time()
+    source._token = tokens.Token("old", now - 2, now + 60 if good else now - 1)
+    others: list[Any] = []
+
+    async def login(what: str) -> str:
+        try:
+            await source.prepare(loop.net, time.monotonic() + 50)
+        except NoTokenError as error:
+            return f"{what}: {error.sentence}"
+        return f"{what}: {source.token()}"
+
+    def fail(_: object) -> None:
+        # Another login comes just now.
+        other = Future()
+        with source._lock:
+            source._waiting.append((loop.net, other))
+        others.append(other)
+        raise RuntimeError("can't start new thread")
+
+    async def both() -> list[str]:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fail)
+            said = [await login("one")]
+        try:
+            await others[0]
+            said.append(f"other: {source.token()}")
+        except NoTokenError as error:
+            said.append(f"other: {error.sentence}")
+        return said
+
+    told = "old" if good else "no token can be fetched: can't start new thread"
+    assert loop.run(both) == [f"one: {told}", f"other: {told}"]
+    assert not source._waiting
     loop.close()
 
 
