@@ -15,6 +15,7 @@ from typing import Any
 
 from twinlog.run.bundle import Bundle
 from twinlog.run.leases import Leases
+from twinlog.run.news import News
 from twinlog.task.wire import DriverAddress, Line
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ HANDSHAKE_S = 30.0
 """Who has not proved the secret and said what it wants by then is cut off."""
 
 PAUSE_S = 1.0
+SAY_AGAIN_S = 60.0
 
 
 class Desk:
@@ -42,6 +44,8 @@ class Desk:
         port = self._listener.address[1]
         self.address = DriverAddress(host, int(port), secret)
         self._closed = False
+        self._news = News()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, name="desk", daemon=True)
         self._thread.start()
 
@@ -51,7 +55,7 @@ class Desk:
                 connection = self._listener.accept()
             except (OSError, EOFError) as error:
                 if not self._closed:
-                    log.warning("a line was not accepted: %r", error)
+                    self._say("a line was not accepted", error)
                     # As when this process has too many open files: that lasts.
                     time.sleep(PAUSE_S)
                 continue
@@ -60,9 +64,16 @@ class Desk:
                 threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
             except RuntimeError as error:
                 # As when this user may have no more threads. Its caller tries again.
-                log.warning("a line was not accepted: %r", error)
+                self._say("a line was not accepted", error)
                 line.close()
                 time.sleep(PAUSE_S)
+
+    def _say(self, what: str, error: Exception) -> None:
+        """Callers try again each second, for as long as it takes."""
+        with self._lock:
+            new = self._news.is_new((what, repr(error)), SAY_AGAIN_S)
+        if new:
+            log.warning("%s: %r", what, error)
 
     def _serve(self, line: Line) -> None:
         try:
@@ -78,7 +89,7 @@ class Desk:
             line.close()
         except RuntimeError as error:
             # No more threads, again: whatever the other end held is dealt with as if it had gone.
-            log.warning("a line was closed: %r", error)
+            self._say("a line was closed", error)
             line.close()
         except (OSError, EOFError, ValueError, KeyError):
             line.close()

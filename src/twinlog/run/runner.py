@@ -96,7 +96,11 @@ class Runner:
         self._wake.set()
         watch = threading.Timer(HUNG_S, self._wait_no_longer)
         watch.daemon = True
-        watch.start()
+        try:
+            watch.start()
+        except RuntimeError as error:
+            # This may be a signal's handler, in the middle of anything.
+            log.warning("a JVM that does not answer would be waited for: %s", error)
 
     def _wait_no_longer(self) -> None:
         if self._settings and not self._stop_begun.is_set():
@@ -204,10 +208,14 @@ class Runner:
             return
         self._rehearsed = engine
         if self._slots and self._holds is not False and not any(seat.occupied for seat in self.flows):
-            self._rehearsal = threading.Thread(
-                target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True
-            )
-            self._rehearsal.start()
+            rehearsal = threading.Thread(target=self._rehearse_once, args=(engine, desk), name="rehearsal", daemon=True)
+            try:
+                rehearsal.start()
+            except RuntimeError as error:
+                # Taking over then only takes longer.
+                log.debug("there is no rehearsal: %s", error)
+            else:
+                self._rehearsal = rehearsal
 
     def _rehearse_once(self, engine: SparkEngine, desk: Desk) -> None:
         try:
@@ -331,9 +339,21 @@ class Runner:
 
 
 def _all_at_once(steps: Sequence[Callable[[], None]]) -> None:
-    """Do steps side by side and wait for all."""
-    threads = [threading.Thread(target=step, daemon=True) for step in steps]
-    for thread in threads:
-        thread.start()
+    """Do steps side by side and wait for all; one after the other where there may be no more threads."""
+    threads: list[threading.Thread] = []
+    left: list[Callable[[], None]] = []
+    for step in steps:
+        thread = threading.Thread(target=step, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            left.append(step)
+        else:
+            threads.append(thread)
+    for step in left:
+        try:
+            step()
+        except Exception:
+            log.exception("at the end")
     for thread in threads:
         thread.join()

@@ -13,6 +13,7 @@ from twinlog.run.election import Election, Standing
 from twinlog.run.flow import JOBS_STOP_S, FlowRunner, State
 from twinlog.run.idle import IdleFlow
 from twinlog.run.member import Leadership, Term
+from twinlog.run.news import News
 from twinlog.run.roster import Roster
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
@@ -24,6 +25,7 @@ COPIERS_STOP_S = 2.5
 """How long a clean stop waits for copiers to let go."""
 
 IDLE_STOP_S = 0.5
+SAY_AGAIN_S = 60.0
 LEAVE_S = 0.5
 """How long a clean stop waits for the coordinator to hear of it."""
 
@@ -67,8 +69,11 @@ class Seat:
         self._view = FlowView()
         self._desk: Desk | None = None
         self._seated = False
-        self._clearing: threading.Thread | None = None
+        self._clearing: Callable[[], None] | None = None
+        """What is being done, or is to be, so that nothing is left here."""
+        self._clearer: threading.Thread | None = None
         self._emptying = False
+        self._news = News()
 
     def start(self) -> None:
         """Begin to find out who runs the flow."""
@@ -82,9 +87,11 @@ class Seat:
     def attend(self, desk: Desk) -> None:
         """Take the seat when elected, leave it when not any more."""
         if self._clearing is not None:
-            if self._clearing.is_alive():
+            if self._clearer is None:
+                self._begin_clearing()
+            if self._clearer is None or self._clearer.is_alive():
                 return
-            self._clearing, self._emptying = None, False
+            self._clearing, self._clearer, self._emptying = None, None, False
         if self.over:
             return
         if self.flow is None:
@@ -132,7 +139,8 @@ class Seat:
         """Fail and leave the group: a member that never runs the flow must not be appointed to."""
         self._fail(reason)
         log.error("%s: FAILED: %s", self.settings.name, reason)
-        threading.Thread(target=self._leave, name=f"leaving {self.settings.name}", daemon=True).start()
+        self._clearing = self._leave
+        self._begin_clearing()
 
     def _fail(self, reason: str) -> None:
         self._failure, self.over = reason, True
@@ -152,7 +160,7 @@ class Seat:
         self._election.stop(LEAVE_S)
 
     def _clear(self, desk: Desk, then: Callable[[], None] | None) -> None:
-        """Empty the seat, on a thread of its own: other flows must not wait for that.
+        """Empty the seat.
 
         With `then` in order, and it is called once no copier is left that may append; without, everything is cut off.
         """
@@ -162,29 +170,51 @@ class Seat:
         end_query = self._take_out(flow)
 
         def clear() -> None:
-            if then is None:
-                flow.abandon()
-                self.flow = None
-            else:
-                if not flow.stop(COPIERS_STOP_S):
+            try:
+                if then is None:
                     flow.abandon()
-                    # Who does not even hear that may append as long as it was told that it may.
-                    time.sleep(VALID_S)
-                then()
-            end_query()
-            flow.close()
+                    self.flow = None
+                else:
+                    if not flow.stop(COPIERS_STOP_S):
+                        flow.abandon()
+                        # Who does not even hear that may append as long as it was told that it may.
+                        time.sleep(VALID_S)
+                    then()
+            except Exception as error:
+                log.exception("flow %s", self.settings.name)
+                self._fail(f"internal error: {error!r}")
+                # What is left of it here nobody knows: another process runs the flow once this one's session has ended.
+                self._election.stop(LEAVE_S, leave=False)
+            try:
+                end_query()
+            finally:
+                flow.close()
 
         self._seated = False
         self._emptying = self._emptying or then is None
-        self._clearing = threading.Thread(target=clear, name=f"clearing {self.settings.name}", daemon=True)
-        self._clearing.start()
+        self._clearing = clear
+        self._begin_clearing()
+
+    def _begin_clearing(self) -> None:
+        """On a thread of its own: other flows must not wait for it. Where there is none now, `attend` tries again."""
+        assert self._clearing is not None
+        thread = threading.Thread(target=self._clearing, name=f"clearing {self.settings.name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if self._news.is_new("threads", SAY_AGAIN_S):
+                log.warning("%s: cannot be ended here yet, trying again: %s", self.settings.name, error)
+        else:
+            self._clearer = thread
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
         let_go = True
-        if self._clearing is not None:
-            self._clearing.join(COPIERS_STOP_S + JOBS_STOP_S)
-            let_go = not self._clearing.is_alive()
+        if self._clearer is not None:
+            self._clearer.join(COPIERS_STOP_S + JOBS_STOP_S)
+            let_go = not self._clearer.is_alive()
+        elif self._clearing is not None:
+            self._clearing()
         flow = self.seated
         if flow is not None:
             let_go = flow.stop(COPIERS_STOP_S)

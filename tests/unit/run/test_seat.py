@@ -177,3 +177,53 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
     else:
         assert "runs this flow already" in (seat.status[1] or "")
         wait_for(lambda: done == ["leave"], 10, "it leaves")
+
+
+def no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_seat_is_cleared_once_there_may_be_a_thread_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    seat.attend(desk)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        seat.hand_over("b")
+        for _ in range(3):
+            seat.attend(desk)
+    assert (done, seat.clearing, seat.can_hand_over) == (["start"], True, False)
+    assert caplog.text.count("a->z: cannot be ended here yet, trying again: can't start new thread") == 1
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")  # type: ignore[func-returns-value]
+    assert done == ["start", "stop", "leave to b", "end the query", "close"]
+
+
+def test_at_the_end_what_waits_for_a_thread_is_done_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    seat.attend(desk)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        seat.hand_over("b")
+        seat.stop()
+    assert done == ["start", "stop", "leave to b", "end the query", "close", "leave"]
+
+
+def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session_has_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    seat.attend(desk)
+
+    def broken(flow: Flow, timeout_s: float) -> bool:
+        raise OSError("broken")
+
+    monkeypatch.setattr(Flow, "stop", broken)
+    seat.hand_over("b")
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it is cleared")  # type: ignore[func-returns-value]
+    assert done == ["start", "fall silent", "end the query", "close"]
+    assert (seat.over, seat.state, seat.occupied) == (True, State.FAILED, False)
+    assert "broken" in caplog.text
