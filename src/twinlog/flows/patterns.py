@@ -30,6 +30,10 @@ _POSIX = {
 
 _QUANTIFIER = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+_PARTS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""An escape, a character class, or one character."""
+
+_META = frozenset("^$*+?()[]{}|\\")
 _SAME_ESCAPES = frozenset("dDsSwWbBAtnrfa")
 
 
@@ -51,6 +55,35 @@ def compile_list(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
         return re.compile(translated, re.ASCII)
     except (re.error, OverflowError) as error:
         raise PatternError(f"not a regular expression: {error}{_culprit(patterns)}") from None
+
+
+@lru_cache(maxsize=1024)
+def spelled_out(patterns: tuple[str, ...]) -> frozenset[str]:
+    """The names that a list spells out: its alternatives outside groups that have no metacharacter but plain dots.
+
+    A plain dot matches any character, but who writes `orders.v1` means that name.
+    """
+    found: set[str] = set()
+    name: list[str] | None = []
+    text, depth = "|".join(patterns), 0
+    for part in _PARTS.findall(text):
+        depth += (part == "(") - (part == ")")
+        if part == "|" and not depth:
+            found.add("".join(name or ()))
+            name = []
+        elif name is not None:
+            literal = _literal(part)
+            name = None if literal is None else [*name, literal]
+    return frozenset({*found, "".join(name or ())} - {""})
+
+
+def _literal(part: str) -> str | None:
+    """What a part of an expression stands for when that is one text only, None when it is not."""
+    if part.startswith(r"\Q"):
+        return part[2:].removesuffix(r"\E")
+    if len(part) == 2 and not part[1].isalnum():
+        return part[1]
+    return None if len(part) > 1 or part in _META else part
 
 
 def translate(expression: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from twinlog.flows.chosen import policy_of, topic_filter_of
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.flows.patterns import spelled_out
 from twinlog.settings import FlowSettings
 from twinlog.types import Alias, TopicName
 
@@ -45,7 +46,7 @@ class Topology:
 
     def insists_on(self, topic: TopicName) -> bool:
         """Whether `topics` names `topic` in full, and not by a pattern: whatever its name looks like, it is wanted."""
-        return topic in self.topics.include
+        return topic in spelled_out(self.topics.include)
 
     def remote_name(self, topic: TopicName) -> TopicName:
         """What `topic` of the source is called on the target."""

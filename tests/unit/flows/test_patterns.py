@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.flows.patterns import PatternError, compile_list
+from twinlog.flows.patterns import PatternError, compile_list, spelled_out
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "patterns.jsonl"
 ROWS = {row["pattern"]: row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines())}
@@ -83,3 +83,18 @@ def test_names_the_wrong_entry(patterns: tuple[str, ...], reason: str) -> None:
     with pytest.raises(PatternError) as caught:
         compile_list(patterns)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (("west_orders.v1",), {"west_orders.v1"}),
+        ((r"west_orders\.v1", "b"), {"west_orders.v1", "b"}),
+        (("west_orders|payments",), {"west_orders", "payments"}),
+        ((r"\Qa.b|c\E|d\-e|\Qopen",), {"a.b|c", "d-e", "open"}),
+        (("a.*|b", ".*", "[a]", "[|]", r"c\d", "d?", "e{2}", "^f$", ""), {"b"}),
+        (("(a|b)|c", "d(e", "f)g|h", "(?i)i|j"), {"c", "h", "j"}),
+    ],
+)
+def test_names_that_a_list_spells_out(patterns: tuple[str, ...], names: set[str]) -> None:
+    assert spelled_out(patterns) == names
