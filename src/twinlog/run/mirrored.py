@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from twinlog.errors import RefusedError
+from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.flows.topology import topology_of
 from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
@@ -63,6 +64,8 @@ class MirroredTopics:
         self._left_out: dict[TopicName, str] = {}
         self._target_topics: Mapping[TopicName, Topic] = {}
         self._brought_back: dict[TopicName, str] = {}
+        self._misread: frozenset[TopicName] = frozenset()
+        """Those of them that may be no copies: there was no original when they were first seen."""
         self._seen: frozenset[TopicName] | None = None
         self._said_idle = False
 
@@ -132,11 +135,16 @@ class MirroredTopics:
                 self._limits.pop(topic, None)
 
     def require_all(self) -> None:
-        """Raise RefusedError when a topic that should be mirrored is not."""
-        if self._refused:
-            raise RefusedError("; ".join(f"{topic}: {text}" for topic, text in sorted(self._refused.items())))
-        if self._left_out:
-            raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(self._left_out.items())))
+        """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not."""
+        misread = {
+            topic: f"not mirrored: {self._brought_back[topic]}, but it has no such original; write its name in full in "
+            "`topics` if it is a topic of its own, or in `topics.exclude`"
+            for topic in self._misread
+            if not looks_like_heartbeats(topic)
+        }
+        for reasons in (self._refused, {**self._left_out, **misread}):
+            if reasons:
+                raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
 
     def close(self) -> None:
         self._rivals.close()
@@ -191,6 +199,7 @@ class MirroredTopics:
                 "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
                 *(self._settings.name, self._settings.target, listed(misread)),
             )
+        self._misread = self._misread.intersection(brought_back).union(misread)
         self._brought_back = brought_back
         changes = changes.without(brought_back)
         left_out = self._rivals.refusals(changes.pairs, target)

@@ -1,0 +1,60 @@
+"""Whether a flow may say that all is copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.run.test_rivals import flow
+from twinlog.errors import RefusedError
+from twinlog.mirror.topics import TopicMirror
+from twinlog.run.mirrored import MirroredTopics
+from twinlog.topics import Topic
+from twinlog.types import TopicName
+
+
+class Cluster:
+    """Has topics of one partition."""
+
+    client = None
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def topics(self) -> dict[TopicName, Topic]:
+        return {TopicName(name): Topic(TopicName(name), 1) for name in self.names}
+
+    def call(self, *_: object) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {}
+
+
+def test_not_everything_is_copied_where_a_topic_of_ones_own_looks_like_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    positions: Any = SimpleNamespace(read=lambda _: {})
+    target = Cluster("t")
+
+    def mirrored(topics: tuple[str, ...], *names: str) -> MirroredTopics:
+        settings = replace(there, topics=topics)
+        found = MirroredTopics(settings, (settings, back), Cluster(*names), target, positions)  # type: ignore[arg-type]
+        found.refresh()
+        return found
+
+    mirrored((".*",), "t", "b_t", "b_heartbeats").require_all()
+    found = mirrored((".*",), "t", "b_t", "b_own")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=r"b_own: not mirrored: .*no such original") as raised:
+            found.require_all()
+        assert "b_t" not in str(raised.value)
+        found.refresh()
+    mirrored((".*", "b_own"), "t", "b_own").require_all()
+    found = mirrored((".*",), "t", "b_own")
+    target.names = ("t", "own")
+    # Of one that is seen without an original at first nobody knows more later.
+    found.refresh()
+    with pytest.raises(RefusedError):
+        found.require_all()
+    mirrored((".*",), "t", "b_own").require_all()
