@@ -32,7 +32,7 @@ class Announcements:
 
     def refused(self, error: TwinlogError) -> None:
         """The target will not have this process in the group."""
-        if self._news.is_new(str(error)):
+        if self._news.is_new(str(error), SAY_AGAIN_S):
             log.error("%s: %s", self._flow, error)
 
     def unreachable(self, error: ClusterError) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.offsets.positions import Position
@@ -59,11 +59,11 @@ class RenamedTopics:
             if (earlier := position.remote_topic or names.get(position.remote_topic_id or ""))
             not in (None, remotes[part])
         }
-        moved = {(part.topic, earlier, remotes[part]) for part, earlier in found.items()}
         # Nobody misses heartbeats of the past.
-        moved = {one for one in moved if not looks_like_heartbeats(one[0])}
-        if moved:
-            self._say(moved, self._filled({remote for _, _, remote in moved} & target.keys(), target))
+        missed = {part: earlier for part, earlier in found.items() if not looks_like_heartbeats(part.topic)}
+        if missed:
+            moved = {(part.topic, earlier, remotes[part]) for part, earlier in missed.items()}
+            self._say(moved, self._filled({TopicPartition(remotes[part], part.partition) for part in missed}, target))
         self._earlier.update(found)
         self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
 
@@ -77,10 +77,17 @@ class RenamedTopics:
         # What it says of the target is true of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
 
-    def _filled(self, remotes: set[TopicName], target: Mapping[TopicName, Topic]) -> list[TopicName]:
-        """Remote topics of the new names that have records already, as when naming goes back to what it was once."""
-        parts = [TopicPartition(name, number) for name in remotes for number in range(target[name].partitions)]
-        first, following = (self._target.offsets(parts, latest=latest) for latest in (False, True))
+    def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
+        """The topics of remote partitions, of the new names, that have records already.
+
+        As when naming goes back to what it was once. It is a hint, for which nothing else waits.
+        """
+        parts = [part for part in remotes if part.topic in target and part.partition < target[part.topic].partitions]
+        try:
+            first, following = (self._target.offsets(parts, latest=latest) for latest in (False, True))
+        except ClusterError as error:
+            log.debug("%s: whether new names have records already: %s", self._settings.name, error)
+            return []
         return sorted({part.topic for part in parts if following.get(part, 0) > first.get(part, 0)})
 
     def _say(self, moved: set[tuple[TopicName, TopicName, TopicName]], filled: Sequence[TopicName]) -> None:

@@ -99,7 +99,11 @@ def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> N
         untidy = translator.untidy()
         if untidy:
             starts = source.offsets(untidy, latest=False)
-            # A topic that is gone from the source has no start; its map takes room all the same.
-            translator.tidy({partition: starts.get(partition, 0) for partition in untidy})
+            without = [partition for partition in untidy if partition not in starts]
+            if without:
+                # Who only has no leader now has one at a later turn. The map of a topic that is gone takes room, too.
+                there = source.topics()
+                starts |= {partition: 0 for partition in without if partition.topic not in there}
+            translator.tidy(starts)
 
     jobs.begin("join maps of old offsets", tidy, TIDY_S)

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from harness.wait import wait_for
+from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
+from twinlog.run import announcements
 from twinlog.run import election as module
+from twinlog.run.announcements import Announcements
 from twinlog.run.election import Election, Standing
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.types import Alias
@@ -49,3 +52,13 @@ def test_a_target_that_is_down_is_said_once_in_a_while(
     said = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
     assert len(said) == 1
     assert said[0].startswith("a->z: cannot connect yet, trying again: ")
+
+
+def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    says = Announcements(SETTINGS, "host-1", "a-mm2")
+    for _ in range(3):
+        says.refused(RefusedError("group a-mm2 lacks READ"))
+    assert caplog.text.count("a->z: group a-mm2 lacks READ") == 1
+    monkeypatch.setattr(announcements, "SAY_AGAIN_S", 0.0)
+    says.refused(RefusedError("group a-mm2 lacks READ"))
+    assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.run.test_rivals import flow
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.offsets.positions import Position, Writer
 from twinlog.plan.changes import Pair
 from twinlog.run.renamed import RenamedTopics
@@ -97,6 +97,36 @@ def test_a_name_that_had_records_once_is_told(
     assert said in caplog.text
     with pytest.raises(RefusedError, match="records already in a_t: restart would repeat them"):
         looked(STOP, STORED, NEW, there, records=1)
+
+
+def test_only_partitions_that_move_are_asked_for_records(caplog: pytest.LogCaptureFixture) -> None:
+    """After a restart that was killed, some have moved and have the records that they are to have."""
+    settings, moved = replace(STOP, renamed_topic_policy="restart"), TopicPartition(T, 1)
+
+    class Half(Positions):
+        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+            return {PART: self.stored, moved: replace(self.stored, remote_topic=NEW)}
+
+    class Filled(Target):
+        def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+            return {part: 9 if latest and part.partition == 1 else 5 for part in partitions}
+
+    found = RenamedTopics(settings, Half(STORED), Filled())  # type: ignore[arg-type]
+    found.look([Pair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
+    assert "t (to a.t until now, to a_t from now on)" in caplog.text
+    assert "had records already" not in caplog.text
+
+
+def test_no_plan_waits_for_a_hint(caplog: pytest.LogCaptureFixture) -> None:
+    class Silent(Target):
+        def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+            raise ClusterError("no answer")
+
+    settings = replace(STOP, renamed_topic_policy="continue")
+    found = RenamedTopics(settings, Positions(STORED), Silent())  # type: ignore[arg-type]
+    found.look([Pair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
+    assert "only what follows is copied" in caplog.text
+    assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
 
 
 def test_topics_that_are_gone_are_forgotten() -> None:

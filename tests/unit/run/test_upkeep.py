@@ -12,7 +12,7 @@ from twinlog.run.jobs import Jobs
 from twinlog.run.upkeep import begin_tidying
 from twinlog.types import TopicName, TopicPartition
 
-LIVING, GONE = (TopicPartition(TopicName(name), 0) for name in ("living", "gone"))
+LIVING, GONE, LEADERLESS = (TopicPartition(TopicName(name), 0) for name in ("living", "gone", "leaderless"))
 
 
 def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
@@ -22,8 +22,10 @@ def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
     def begin(what: str, step: Callable[[], None], interval_s: float, **_: Any) -> None:
         begun.append(step)
 
-    translator = SimpleNamespace(read_maps=lambda: None, untidy=lambda: [LIVING, GONE], tidy=tidied.append)
-    source = SimpleNamespace(offsets=lambda partitions, latest: {LIVING: 7})
+    translator = SimpleNamespace(read_maps=lambda: None, untidy=lambda: [LIVING, GONE, LEADERLESS], tidy=tidied.append)
+    source = SimpleNamespace(
+        offsets=lambda partitions, latest: {LIVING: 7}, topics=lambda: {LIVING.topic: None, LEADERLESS.topic: None}
+    )
     begin_tidying(cast(Jobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(Translator, translator))
     begun[0]()
     assert tidied == [{LIVING: 7, GONE: 0}]
