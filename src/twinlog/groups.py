@@ -6,6 +6,12 @@ from typing import NamedTuple
 
 from twinlog.types import GroupId, TopicPartition
 
+TWINLOG_PROTOCOL = "twinlog"
+"""What the groups speak in which twinlog's processes find out who runs a flow."""
+
+CONNECT_PROTOCOL = "connect"
+"""The same of workers of Kafka Connect, and so of MirrorMaker 2."""
+
 
 class Group(NamedTuple):
     """A group as its coordinator lists it.
@@ -24,6 +30,11 @@ class Group(NamedTuple):
     def commits(self) -> bool:
         """Whether it is one of those whose members commit offsets as consumers do; MirrorMaker 2 takes no others."""
         return self.protocol in ("consumer", "") and self.kind.lower() in ("", "classic", "consumer")
+
+    @property
+    def of_copiers(self) -> bool:
+        """Whether its members are processes of twinlog or workers of Kafka Connect, which nobody thinks a consumer."""
+        return self.protocol in (TWINLOG_PROTOCOL, CONNECT_PROTOCOL)
 
     @property
     def empty(self) -> bool:

@@ -74,7 +74,8 @@ class FollowedGroups:
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
         chosen = sorted(name for name, reason in refusals.items() if reason is None)
-        return chosen, {name: reason for name, reason in refusals.items() if reason is not None}
+        told = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
+        return chosen, told
 
     def _refusal(self, group: Group) -> str | None:
         if not group.commits:

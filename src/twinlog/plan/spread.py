@@ -84,11 +84,12 @@ def _best(
             for process in crew.ready:
                 surplus[process] = surplus.get(process, 0) + (crew.runner == giver) - (crew.runner == process)
     moves = [
-        (-surplus[process], _lot(flow, process), flow, process)
+        # A runner of another version may not be among those of whom it told.
+        (-surplus.get(process, 0), _lot(flow, process), flow, process)
         for flow, crew in crews.items()
         if crew.runner == giver and flow in able
         for process, ready in crew.ready.items()
-        if ready and process != giver and surplus[process] >= 2
+        if ready and process != giver and surplus.get(process, 0) >= 2
     ]
     if not moves:
         return None

@@ -16,12 +16,13 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
+from twinlog.groups import TWINLOG_PROTOCOL
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.membership import Generation, Membership, Pulse
 from twinlog.plan.spread import Crew
 from twinlog.run.announcements import Announcements
 from twinlog.run.fingerprint import fingerprint
-from twinlog.run.intruders import PROTOCOL_TYPE, why_taken
+from twinlog.run.intruders import why_taken
 from twinlog.run.member import Leadership, Member, Term, appoint
 from twinlog.run.proof import Proof
 from twinlog.run.roster import Roster
@@ -80,10 +81,10 @@ class Election:
         self._roster = roster or Roster(ready=True)
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
-        client = replace(settings.target_admin.client, client_id=f"{PROTOCOL_TYPE}-{self._member.name}")
+        client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
         self._admin = ClusterAdmin(settings.target, client)
         self._loop = self._admin.client.loop
-        self._membership = Membership(self._admin.client, settings.group_id, PROTOCOL_TYPE)
+        self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
         self._proof = Proof()
         self._wake = self._loop.signal()
         self._heard: Term | None = None

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from twinlog.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.kafka.membership import GroupSeen
-
-PROTOCOL_TYPE = "twinlog"
-_CONNECT_PROTOCOL_TYPE = "connect"
 
 
 def why_taken(seen: GroupSeen, group: str, flow: str, target: str) -> str:
     """What keeps this process from taking part, and the way out."""
     who = ", ".join(seen.members) or "members that just left"
-    if seen.protocol_type == PROTOCOL_TYPE:
+    if seen.protocol_type == TWINLOG_PROTOCOL:
         return (
             f"another version of twinlog runs this flow: group {group} of {target} has the members {who}; "
             "stop it, this one waits and takes over"
         )
-    if seen.protocol_type == _CONNECT_PROTOCOL_TYPE:
+    if seen.protocol_type == CONNECT_PROTOCOL:
         return (
             f"MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
             "stop it, twinlog waits and takes over"

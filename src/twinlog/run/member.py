@@ -131,14 +131,17 @@ def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mappi
     """Who runs a flow from the group's generation `number` on: who runs it already, as long as it is a member.
 
     Another one is appointed only when the runner has gone, or has said itself that its term is over. What it said
-    before it was appointed says nothing about that: a request may come late. `counts` are flows by process.
+    before it was appointed says nothing about that: a request may come late. `counts` are flows by process. Of those
+    that are ready, processes that end when the flow has caught up come first: beside one that never ends they would
+    have to fail, for they could not see when it has.
     """
     known = (member.term for member in members.values() if member.term is not None)
     term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)
     if term is None or (members[term.runner].over and members[term.runner].term == term):
         heir = None if term is None else members[term.runner].heir
         ready = {member: told for member, told in members.items() if told.ready} or members
-        wanted = {member: told for member, told in ready.items() if told.name == heir} or ready
+        ends = {member: told for member, told in ready.items() if told.until} or ready
+        wanted = {member: told for member, told in ready.items() if told.name == heir} or ends
         pack = any(told.packs for told in members.values())
         name = choose(flow, {told.name for told in wanted.values()}, counts, pack=pack)
         runner = min(member for member, told in wanted.items() if told.name == name)

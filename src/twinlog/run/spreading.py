@@ -57,7 +57,7 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
         counts = loads(crews)
         log.info(
             "%s: handed over to %s, which runs %d of the flows, this process %d",
-            *(flow, heir, counts[heir], counts[roster.name]),
+            *(flow, heir, counts.get(heir, 0), counts.get(roster.name, 0)),
         )
         able[flow].hand_over(heir)
         # Who runs it now this process hears only once the group has come to it; until then it would give another one.

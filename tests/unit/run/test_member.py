@@ -51,6 +51,14 @@ def test_all_hear_whether_the_runner_ends_by_itself() -> None:
     assert not appoint(FLOW, 9, members("b", "a", until=True), {}).leader.until
 
 
+def test_who_ends_by_itself_comes_before_those_that_run_for_ever() -> None:
+    """Of two runs that catch up the first has ended; beside a third process the other one could only fail."""
+    told = {f"id-{name}": Member(name, ready=True, until=name == "b") for name in ("a", "b", "c")}
+    assert runner(told, b=9) == "id-b"
+    told["id-b"] = replace(told["id-b"], ready=False)
+    assert runner(told, b=9) != "id-b"
+
+
 def test_the_heir_gets_it_if_it_is_ready() -> None:
     told = members("a", "b", "c", over=True, heir="b")
     assert runner(told, a=5, b=4, c=0) == "id-b"

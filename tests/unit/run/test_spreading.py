@@ -206,3 +206,17 @@ def test_what_was_found_counts_until_something_changes(
     roster.note("1", Crew("me", BOTH))
     spread(roster, places)
     assert (len(asked), handed_over(places)) == (4, 1)
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_runner_that_was_told_without_itself_hands_over_no_less(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch, *, packs: bool
+) -> None:
+    """As by the leader of a group that is of another version."""
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    roster = Roster(name="me", packs=packs)
+    for number, place in enumerate(places):
+        roster.note(place.settings.name, Crew("me", {"other": True} if number else BOTH))
+    roster.note("theirs", Crew("other", {"other": True}))
+    spread(roster, places)
+    assert handed_over(places) == packs
