@@ -94,6 +94,34 @@ def test_who_leaves_is_followed_at_once(settings: FlowSettings) -> None:
         wait_for(lambda: follower.leadership == leader.leadership, ENOUGH_S, "the other one knows")
 
 
+def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
+    settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "CONNECT_S", 1.0)
+    monkeypatch.setattr(election, "REACH_S", 0.2)
+    nowhere = replace(settings, source_admin=AdminSettings(ClientSettings(("127.0.0.1:1",))))
+    with elections(nowhere, 2) as (first, second):
+        first.give_up("m-1", unfit_s=0.1)
+        wait_for(lambda: leads(second) and first.standing is Standing.STANDBY, ENOUGH_S, "the other one leads")
+        assert first.text.endswith(f"not ready, as {settings.source} was not reached from here")
+        for member in (first, second):
+            assert member._roster.crews()[settings.name].ready == {"m-0": False, "m-1": True}
+        # It comes into question all the same where there is nobody else.
+        second.stop(1.0)
+        wait_for(lambda: leads(first), ENOUGH_S, "it leads again")
+        assert first.unfit
+    with elections(settings, 2) as (first, second):
+        first.give_up("m-1", unfit_s=0.1)
+        wait_for(lambda: leads(second), ENOUGH_S, "the other one leads")
+        wait_for(
+            lambda: second._roster.crews()[settings.name].ready == {"m-0": True, "m-1": True},
+            ENOUGH_S,
+            "it is ready again",
+        )
+        assert leads(second)
+        assert not first.unfit
+
+
 def test_settings_that_differ_are_named_to_both(settings: FlowSettings, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     other = replace(settings, topics=("orders",), offset_lag_max=7)

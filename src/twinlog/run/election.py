@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.groups import TWINLOG_PROTOCOL
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.membership import Generation, Membership, Pulse
 from twinlog.plan.spread import Crew
 from twinlog.run.announcements import Announcements
@@ -39,6 +40,9 @@ RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
 CONNECT_S = 5.0
+REACH_S = 10.0
+"""How often a process that gave a flow up for want of its source looks whether it reaches that again."""
+
 GIVE_UP_S = 1.0
 
 
@@ -78,6 +82,8 @@ class Election:
         """Keys in which this process differs from the leader it stands by for."""
         self.term = 0
         """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
+        self.unfit = False
+        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
         self._roster = roster or Roster(ready=True)
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
@@ -116,7 +122,9 @@ class Election:
         """In a few words: who leads, or what is in the way."""
         if self.standing is Standing.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self.differences)} differ" if self.differences else ""
-            ready = "ready" if self._roster.ready else "not ready yet"
+            ready = "ready" if self._ready else "not ready yet"
+            if self.unfit:
+                ready = f"not ready, as {self.settings.source} was not reached from here"
             return f"standing by for {self.leadership}, {ready}{differences}"
         if self._closed:
             return "stopped"
@@ -124,10 +132,11 @@ class Election:
             return "this process runs the flow once Spark has started"
         return self.reason or "asking who runs this flow"
 
-    def give_up(self, heir: str | None) -> None:
+    def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
         """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
 
-        Whatever this process runs must have ended before.
+        Whatever this process runs must have ended before. With `unfit_s` it says for so many seconds, and until it
+        reaches the source, that it is not ready: it gets the flow again only where no other process is.
         """
         ended = threading.Event()
 
@@ -135,6 +144,9 @@ class Election:
             if self.standing is Standing.LEADING and self._heard is not None:
                 self._given_up = (self._heard, heir)
                 self._roster.leave(self.settings.name, heir)
+                if unfit_s and not self.unfit:
+                    self.unfit = True
+                    self._begin(lambda: self._become_fit(unfit_s))
                 self._proof.gone()
                 self._become(Standing.JOINING)
                 self._rejoin = True
@@ -216,7 +228,7 @@ class Election:
         if not await self._join():
             return
         self._says.joined(self._membership.session_s)
-        while not (self._stopping or self._rejoin or self._told_ready != self._roster.ready):
+        while not (self._stopping or self._rejoin or self._told_ready != self._ready):
             await self._wake.wait()
 
     async def _connect(self) -> None:
@@ -252,9 +264,13 @@ class Election:
             self._proof.told(sent_at, self._membership.session_s, settled=False)
         return await self._sync(generation)
 
+    @property
+    def _ready(self) -> bool:
+        return self._roster.ready and not self.unfit
+
     def _present(self) -> Member:
         """This process as the group's leader is to see it now."""
-        self._told_ready = self._roster.ready
+        self._told_ready = self._ready
         over = self._given_up is not None and self._given_up[0] == self._heard
         heir = self._given_up[1] if over and self._given_up is not None else None
         return replace(self._member, ready=self._told_ready, term=self._heard, over=over, heir=heir)
@@ -340,6 +356,23 @@ class Election:
             # Another broker has taken the group over as it was before: what this member waits for never comes.
             self._void = True
             self._wake.set()
+
+    async def _become_fit(self, wait_s: float) -> None:
+        """Wait, and until the source can be reached from here."""
+        while not self._stopping:
+            await self._loop.sleep(wait_s)
+            wait_s = REACH_S
+            source = ClusterClient(self._loop, self.settings.source, self.settings.source_admin.client)
+            try:
+                await source.connect(CONNECT_S)
+            except TwinlogError as error:
+                log.debug("%s: still not ready: %s", self.settings.name, error)
+            else:
+                self.unfit = False
+                self._wake.set()
+                break
+            finally:
+                source.close()
 
     # What becomes of it.
 

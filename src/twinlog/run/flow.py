@@ -160,6 +160,12 @@ class FlowRunner:
         return State.RUNNING.value, trouble
 
     @property
+    def source_away(self) -> bool:
+        """Whether neither the driver nor a copier reaches the source, while the target is there."""
+        outage = self._waiting.outage
+        return outage is not None and outage.cluster == "source"
+
+    @property
     def ended(self) -> bool:
         return self.state not in (State.STARTING, State.RUNNING)
 

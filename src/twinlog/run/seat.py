@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from twinlog.plan.spread import ProcessName, choose
 from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
 from twinlog.run.flow import JOBS_STOP_S, FlowRunner, State
@@ -23,6 +24,13 @@ log = logging.getLogger(__name__)
 
 COPIERS_STOP_S = 2.5
 """How long a clean stop waits for copiers to let go."""
+
+AWAY_S = 60.0
+"""After so long without the source a flow is left to another process, on the right side of a firewall perhaps."""
+
+UNFIT_S = 600.0
+"""For how long at least this process then gets the flow only where no other one is ready: the source may be away for
+all."""
 
 IDLE_STOP_S = 0.5
 SAY_AGAIN_S = 60.0
@@ -61,7 +69,9 @@ class Seat:
         self._build = build
         self._take_out = take_out
         self._until = until_caught_up
+        self._roster = roster
         self._term = 0
+        self._away_since: float | None = None
         self._awaited: Term | None = None
         self._failure: str | None = None
         self.over = False
@@ -107,12 +117,37 @@ class Seat:
         elif self._election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
             self._clear(desk, None)
+        elif (heir := self._better_placed(self.flow)) is not None:
+            log.warning(
+                "%s: %s was not reached from here for %.0f s: handed over to %s, which may reach it",
+                *(self.settings.name, self.settings.source, AWAY_S, heir),
+            )
+            self._away_since = None
+            self.hand_over(heir, unfit_s=UNFIT_S)
+
+    def _better_placed(self, flow: FlowRunner) -> ProcessName | None:
+        """A process that may reach the source, which this one has not reached for long; None to wait for it here."""
+        if flow.ended or not flow.source_away:
+            self._away_since = None
+            return None
+        now = time.monotonic()
+        self._away_since = now if self._away_since is None else self._away_since
+        roster, election = self._roster, self._election
+        # Who is to end when all is copied must see that itself.
+        if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
+            return None
+        crew = roster.crews().get(self.settings.name)
+        if crew is None or election.proven_s() <= VALID_S / 2:
+            return None
+        others = [process for process, ready in crew.ready.items() if ready and process != roster.name]
+        counts = roster.loads(self.settings.name)
+        return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
 
     def _sit_down(self, desk: Desk) -> None:
         # The term first: a standing that is older than it would be taken for its own.
         election, term = self._election, self._election.term
         if election.standing is Standing.LEADING:
-            self._term, self._desk = term, desk
+            self._term, self._desk, self._away_since = term, desk, None
             self.flow = self._build(election.proven_s)
             self.flow.view.count_on(self._view)
             self._view = self.flow.view
@@ -145,11 +180,14 @@ class Seat:
     def _fail(self, reason: str) -> None:
         self._failure, self.over = reason, True
 
-    def hand_over(self, heir: str) -> None:
-        """End in order what runs here, and leave the flow to another process; this one stands by then."""
+    def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
+        """End in order what runs here, and leave the flow to another process; this one stands by then.
+
+        With `unfit_s` it is not ready for the flow so long, see `Election`.
+        """
 
         def give_up() -> None:
-            self._election.give_up(heir)
+            self._election.give_up(heir, unfit_s=unfit_s)
             self.flow = None
 
         assert self._desk is not None

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from harness.wait import wait_for
+from twinlog.plan.spread import Crew
 from twinlog.run import seat as module
 from twinlog.run.election import Standing
 from twinlog.run.flow import State
 from twinlog.run.member import Leadership, Member, Term
+from twinlog.run.roster import Roster
 from twinlog.run.seat import Seat
 from twinlog.run.view import FlowView
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -36,6 +38,7 @@ class Election:
     term = 1
     standing = Standing.LEADING
     text = "this process runs the flow"
+    unfit = False
 
     def __init__(self, done: list[str]) -> None:
         self._done = done
@@ -43,8 +46,9 @@ class Election:
     def proven_s(self) -> float:
         return 5.0
 
-    def give_up(self, heir: str) -> None:
+    def give_up(self, heir: str, *, unfit_s: float = 0.0) -> None:
         self._done.append(f"leave to {heir}")
+        self.unfit = unfit_s > 0
         self.standing = Standing.STANDBY
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
@@ -57,6 +61,7 @@ class Flow:
     leases = None
     reason = None
     ended = False
+    source_away = False
     state = State.RUNNING
 
     def __init__(self, done: list[str], *, lets_go: bool) -> None:
@@ -227,3 +232,52 @@ def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session
     assert done == ["start", "fall silent", "end the query", "close"]
     assert (seat.over, seat.state, seat.occupied) == (True, State.FAILED, False)
     assert "broken" in caplog.text
+
+
+def test_a_flow_goes_to_a_process_that_may_reach_the_source(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A firewall may stand between this process alone and the source."""
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    seat._roster = Roster(name="me")
+    seat._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": False}))
+    seat.attend(desk)
+
+    def after(seconds: float) -> list[str]:
+        nonlocal now
+        now += seconds
+        seat.attend(desk)
+        return done
+
+    monkeypatch.setattr(Flow, "source_away", True)
+    assert after(0) == after(module.AWAY_S + 1) == ["start"]
+    # Nobody is ready. Somebody is, but the source was there meanwhile.
+    monkeypatch.setattr(Flow, "source_away", False)
+    after(1)
+    seat._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": True}))
+    monkeypatch.setattr(Flow, "source_away", True)
+    assert after(0) == after(module.AWAY_S - 1) == ["start"]
+    after(1)
+    wait_for(lambda: "close" in done, 10, "the seat is empty")
+    assert done == ["start", "stop", "leave to c", "end the query", "close"]
+    assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
+    # Nobody else took it: then it stays.
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")  # type: ignore[func-returns-value]
+    election: Any = seat._election
+    election.standing = Standing.LEADING
+    assert after(1)[5:] == after(module.AWAY_S + 1)[5:] == after(module.AWAY_S + 1)[5:] == ["start"]
+
+
+def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AWAY_S", 0.0)
+    monkeypatch.setattr(Flow, "source_away", True)
+    done: list[str] = []
+    seat, desk = seat_of(done, until=True)
+    seat._roster = Roster(name="me")
+    seat._roster.note("a->z", Crew("me", {"me": True, "b": True}))
+    for _ in range(3):
+        seat.attend(desk)
+    assert done == ["start"]
