@@ -365,8 +365,9 @@ class Election:
             source = ClusterClient(self._loop, self.settings.source, self.settings.source_admin.client)
             try:
                 await source.connect(CONNECT_S)
-            except TwinlogError as error:
-                log.debug("%s: still not ready: %s", self.settings.name, error)
+            except Exception as error:
+                # Whatever it is: who runs the flow must not depend on it.
+                log.debug("%s: still not ready: %r", self.settings.name, error)
             else:
                 self.unfit = False
                 self._wake.set()
