@@ -195,7 +195,9 @@ def test_a_new_group_is_there_within_seconds_and_its_metadata_with_it(default_sc
     commit_offsets(scene.source, {group: {(scene.topic, 0): Committed(4, "nötig")}})
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(4, "nötig")})
     assert time.monotonic() - begun < PROMISE_S
-    assert [(one.upstream, one.downstream, one.metadata) for one in scene.checkpoints(group)] == [(4, 4, "nötig" + NUL)]
+    # One that was written before the exact map was stored leads further back.
+    last = scene.checkpoints(group)[-1]
+    assert (last.upstream, last.downstream, last.metadata) == (4, 4, "nötig" + NUL)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

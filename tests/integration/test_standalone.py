@@ -144,7 +144,6 @@ def test_executors_and_workers_die(
             if twinlog.alive:
                 twinlog.kill()
     require_true_copies(flows)
-    assert "the query is started again" not in twinlog.log
 
 
 def test_flows_share_the_slot_that_is_left(
