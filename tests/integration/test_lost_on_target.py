@@ -77,7 +77,7 @@ def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frai
                 # The broker has just come back and does not lead yet.
                 return False
 
-        wait_for(lost, 30, "records are lost")
+        wait_for(lost, 120, "records are lost")
 
         for name in names:
             produce(flow.source, name, numbered(NEW, start=COPIED))
@@ -99,3 +99,34 @@ def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frai
         assert f"source offsets 0 to {COPIED - 1} of {whole}-0 are copied again" in said[whole]
         assert "40 records were lost on the target; source offsets 71 to 119 of" in said[holes]
         assert not any("some may be missing" in text for text in said.values())
+
+
+def test_what_the_target_lost_of_transactions_is_copied_again(
+    source_cluster: KafkaCluster, frail: KafkaCluster
+) -> None:
+    flow = CopyFlow(source_cluster, frail)
+    with closing(flow):
+        some, whole = names = ["lost-some", "lost-all"]
+        left = {some: LEFT, whole: 0}
+        for name in names:
+            flow.create(name)
+            for start in range(0, COPIED, 10):
+                produce(flow.source, name, numbered(10, start=start))
+        running = flow.start(
+            *names, exactly_once="enabled", transaction_interval_ms=20, producer={"merge_batch_bytes": 1}
+        )
+        flow.wait_until_caught_up(running, *names)
+        frail.kill()
+        for name in names:
+            cut_back(frail, flow.remote(name), left[name])
+        frail.restart()
+        for name in names:
+            produce(flow.source, name, numbered(NEW, start=COPIED))
+        flow.wait_until_caught_up(running, *names)
+        running.release()
+
+        assert running.heard.failures == []
+        for name in names:
+            values = [int(record.value or b"") for record in consume(frail, flow.remote(name))]
+            assert values == list(range(COPIED + NEW)), name
+            assert any("are copied again" in text and name in text for text in running.events("target"))

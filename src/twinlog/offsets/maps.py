@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from twinlog.offsets.exact import ExactMap
-from twinlog.offsets.segments import SEGMENT_POINTS, Segment, Tip, decode_segment, decode_segment_key, segment_key
+from twinlog.offsets.segments import (
+    SEGMENT_POINTS,
+    Segment,
+    SegmentKey,
+    Tip,
+    decode_segment_key,
+    segment_at,
+    segment_key,
+)
 from twinlog.types import TopicPartition
 
 MAX_POINTS = 65_536
@@ -21,12 +29,25 @@ StoredRecord = tuple[bytes, bytes | None]
 
 @dataclass(slots=True)
 class _Known:
-    """A partition's map, which segments are stored, as (life, start), and the newest of them."""
+    """A partition's map, which segments are stored, and the newest of them."""
 
     map: ExactMap
     life: int
     newest: int
-    stored: set[tuple[int, int]] = field(default_factory=set)
+    stored: set[int] = field(default_factory=set)
+
+    @property
+    def last(self) -> int:
+        return _place(self.life, self.newest)
+
+
+def _place(life: int, start: int) -> int:
+    """A segment's place among those of its partition; a number, since there may be a million."""
+    return life << 64 | start
+
+
+def _at(partition: TopicPartition, place: int) -> SegmentKey:
+    return SegmentKey(partition, place & (1 << 64) - 1, place >> 64)
 
 
 class ExactMaps:
@@ -41,24 +62,25 @@ class ExactMaps:
 
     def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
         """Take records (key, value) of the topic in their order; returns the partitions they speak of."""
-        news: dict[TopicPartition, dict[tuple[int, int], Segment | None]] = {}
+        news: dict[TopicPartition, dict[int, bytes | None]] = {}
         for key, value in records:
             where = decode_segment_key(key)
-            if where is None:
-                continue
-            segment = decode_segment(key, value)
-            if segment is not None or value is None:
-                news.setdefault(where.partition, {})[where.life, where.start] = segment
-        for partition, segments in news.items():
+            if where is not None:
+                news.setdefault(where.partition, {})[_place(where.life, where.start)] = value
+        partitions = set(news)
+        while news:
+            partition, values = news.popitem()
             if partition in self._known:
-                self._known[partition].stored -= {key for key, segment in segments.items() if segment is None}
-            for _, segment in sorted(segments.items(), key=lambda one: one[0]):
-                if segment is not None:
-                    self._add(segment)
-        return set(news)
+                self._known[partition].stored -= {place for place, value in values.items() if value is None}
+            for place, value in sorted(values.items()):
+                if value is not None:
+                    segment = segment_at(_at(partition, place), value)
+                    if segment is not None:
+                        self._add(segment)
+        return partitions
 
     def _add(self, segment: Segment) -> None:
-        key = segment.life, segment.start
+        key = _place(segment.life, segment.start)
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
@@ -66,7 +88,7 @@ class ExactMaps:
             return
         known.stored.add(key)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
-        if key >= (known.life, known.newest):
+        if key >= known.last:
             first, *rest = segment.points
             known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
             known.life, known.newest = segment.life, segment.start
@@ -133,8 +155,7 @@ class ExactMaps:
             Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
             for at in range(0, len(old), segment_points)
         ]
-        newest = known.life, known.newest
-        keep = {(segment.life, segment.start) for segment in segments}
-        gone = sorted(key for key in known.stored - keep if key < newest)
+        keep = {_place(segment.life, segment.start) for segment in segments}
+        gone = sorted(place for place in known.stored - keep if place < known.last)
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
-        return records + [(segment_key(partition, start, life), None) for life, start in gone]
+        return records + [(segment_key(*_at(partition, place)), None) for place in gone]

@@ -105,8 +105,11 @@ def _encode_steps(points: Sequence[Point]) -> bytes:
 def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
     """The segment of a record; None for a tombstone, for what is none and for a version not known here."""
     where = decode_segment_key(key)
-    if where is None or value is None:
-        return None
+    return None if where is None or value is None else segment_at(where, value)
+
+
+def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
+    """The segment of a record whose key says `where`; None for what is none and for a version not known here."""
     source = where.start
     fields = FieldReader(value)
     try:

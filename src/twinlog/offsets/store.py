@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
-from twinlog.read.last import LastRecords
+from twinlog.read.last import LastRecords, drained
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
 
@@ -56,8 +56,7 @@ class PositionStore:
 
     def _take(self, reader: TopicReader) -> None:
         reader.read_last(self._news)
-        for kept in self._news.values():
-            record = kept.decode()
+        for record in drained(self._news):
             headers = tuple((name, value or b"") for name, value in record.headers)
             decoded = decode_position(
                 self._settings.source,
@@ -71,4 +70,3 @@ class PositionStore:
                 self._positions.pop(partition, None)
             else:
                 self._positions[partition] = position
-        self._news.clear()

@@ -17,7 +17,7 @@ from twinlog.offsets.segments import Tip, segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
-from twinlog.read.last import LastRecords
+from twinlog.read.last import LastRecords, drained
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
 
@@ -104,10 +104,8 @@ class Translator:
         # In this order: a position that is newer than the map would end it too far.
         positions = self._positions.read_all()
         self._segments.read_last(self._news)
-        records = [kept.decode() for kept in self._news.values()]
-        self._news.clear()
         with self._lock:
-            self._maps.take((record.key, record.value) for record in records)
+            self._maps.take((record.key, record.value) for record in drained(self._news))
             for partition, position in positions.items():
                 if position.next_target is not None:
                     self._maps.reach(partition, position.next_source, position.next_target, life=position.life)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from twinlog.errors import CorruptBatchError
@@ -31,6 +32,13 @@ class KeptRecord(NamedTuple):
 
 LastRecords = dict[bytes, KeptRecord]
 """The last record of each key, tombstones too."""
+
+
+def drained(last: LastRecords) -> Iterator[Record]:
+    """Take each record out and decode it, in the order of their keys' first ones; so no two forms of all exist at a
+    time. Raises `CorruptBatchError`."""
+    for key in list(last):
+        yield last.pop(key).decode()
 
 
 def keep_last(
