@@ -1,15 +1,49 @@
-"""Names the transaction that holds readers of committed records back (KIP-664)."""
+"""Which transactions are open in a partition, and the name of the one that holds readers back (KIP-664)."""
 
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code
+from twinlog.kafka.faults import Code, explain
 from twinlog.types import TopicPartition
+
+
+class OpenTransaction(NamedTuple):
+    """A producer's open transaction in a partition: its first offset there, and when its last record came (ms)."""
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    heard_ms: int
+
+
+async def open_transactions(client: ClusterClient, partition: TopicPartition) -> list[OpenTransaction]:
+    """What the partition's leader knows to be open; nothing where brokers cannot tell (Kafka before 2.8).
+
+    Raises ClusterError when it does not answer or does not lead any more.
+    """
+    leader = client.leader(partition)
+    if leader is None:
+        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+    if not client.supports(DescribeProducersRequest.API_KEY):
+        return []
+    wanted = DescribeProducersRequest.TopicRequest(name=partition.topic, partition_indexes=[partition.partition])
+    response = await client.ask(DescribeProducersRequest(topics=[wanted]), leader.node)
+    found = []
+    for part in (part for topic in response.topics for part in topic.partitions):
+        if part.error_code != Code.NONE:
+            raise ClusterError(f"cluster {client.alias}: producers of {partition}: {explain(part.error_code)}")
+        found += [
+            OpenTransaction(one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp)
+            for one in part.active_producers
+            if one.current_txn_start_offset >= 0
+        ]
+    return found
 
 
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:
@@ -25,26 +59,15 @@ async def name_open_transaction(client: ClusterClient, partition: TopicPartition
 
 
 async def _name(client: ClusterClient, partition: TopicPartition) -> str:
-    leader = client.leader(partition)
-    if leader is None or not client.supports(DescribeProducersRequest.API_KEY):
-        return "an open transaction"
-    wanted = DescribeProducersRequest.TopicRequest(name=partition.topic, partition_indexes=[partition.partition])
-    response = await client.ask(DescribeProducersRequest(topics=[wanted]), leader.node)
-    open_ones = [
-        producer
-        for topic in response.topics
-        for part in topic.partitions
-        for producer in part.active_producers
-        if producer.current_txn_start_offset >= 0
-    ]
+    open_ones = await open_transactions(client, partition)
     if not open_ones:
         return "an open transaction"
-    oldest = min(open_ones, key=lambda producer: int(producer.current_txn_start_offset))
-    since_s = max(0.0, time.time() - oldest.last_timestamp / 1000)
-    who = f"producer {oldest.producer_id}, epoch {oldest.producer_epoch}, last heard of {since_s:.0f} s ago"
+    oldest = min(open_ones, key=lambda one: one.first_offset)
+    since_s = max(0.0, time.time() - oldest.heard_ms / 1000)
+    who = f"producer {oldest.producer_id}, epoch {oldest.epoch}, last heard of {since_s:.0f} s ago"
     owner = await _transactional_id(client, oldest.producer_id)
     what = "an open transaction" if owner is None else f"an open transaction of {owner}"
-    return f"{what} ({who}), which began at offset {oldest.current_txn_start_offset}"
+    return f"{what} ({who}), which began at offset {oldest.first_offset}"
 
 
 async def _transactional_id(client: ClusterClient, producer_id: int) -> str | None:

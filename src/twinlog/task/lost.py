@@ -20,6 +20,14 @@ from twinlog.task.grant import Grant
 from twinlog.task.resume import chunks
 from twinlog.types import TopicName, TopicPartition
 
+HOLE = 32
+"""So many target offsets in a row may be markers of transactions, or records of somebody else."""
+
+NOTHING = -1
+
+Stored = tuple[bool, int, bytes]
+"""A record: whether its log stamped the time, its timestamp in ms and its body."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -48,26 +56,34 @@ async def find_place(
         return None
 
     async def original(at: int) -> int | None:
-        """The source offset that the map names for the record at a target offset, if the two are the same."""
-        there = known.to_source(at)
-        if there is None or not there.exact:
-            return None
-        same = await _same(source, grant.source, there.offset, target, grant.remote, at)
-        return there.offset if same else None
+        """The source offset that the map names for the record at a target offset, or the last one before it, if the
+        two are the same; NOTHING when there is no record."""
+        for place in range(at, max(start, at - HOLE) - 1, -1):
+            there = known.to_source(place)
+            if there is None or not there.exact:
+                return None
+            back = known.to_target(there.offset)
+            copy = await _record(target, grant.remote, place) if back is not None and back.offset == place else None
+            if copy is not None:
+                return there.offset if await _same(source, grant.source, there.offset, copy) else None
+        return NOTHING
 
-    last = await original(end - 1) if end > start else None
+    last = await original(end - 1) if end > start else NOTHING
+    if last == NOTHING and end - start <= HOLE:
+        begin = known.to_source(start)
+        return None if begin is None else Place(begin.offset, begin.exact)
     newest = known.to_source(end - 1)
-    if last is None and end > start and newest is not None and newest.exact:
+    if last is None and newest is not None and newest.exact:
         # Behind what is left there may be appends that came before the loss was seen.
         low, high = start, end - 1
         while low < high:
             middle = (low + high) // 2
             found = await original(middle)
             low, high, last = (middle + 1, high, found) if found is not None else (low, middle, last)
-    if last is not None:
+    if last is not None and last != NOTHING:
         return Place(last + 1, True)
     begin = known.to_source(end)
-    return None if begin is None else Place(begin.offset, begin.exact and end == start)
+    return None if begin is None else Place(begin.offset, False)
 
 
 async def _map(
@@ -101,20 +117,17 @@ async def _map(
     return maps.map(partition)
 
 
-async def _same(
-    source: ClusterClient, there: TopicPartition, at: int, target: ClusterClient, here: TopicPartition, copied_at: int
-) -> bool:
-    """Whether a record and its copy are the same, as far as both can be read."""
-    original = await _record(source, there, at)
-    copy = await _record(target, here, copied_at)
-    if original is None or copy is None:
+async def _same(source: ClusterClient, partition: TopicPartition, at: int, copy: Stored) -> bool:
+    """Whether a record of the source and its copy are the same; True when the source has not got it any more."""
+    original = await _record(source, partition, at)
+    if original is None:
         return True
     (_, sent, body), (stamped, timestamp, copied) = original, copy
     return body == copied and (stamped or sent == timestamp)
 
 
-async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> tuple[bool, int, bytes] | None:
-    """A record: whether its log stamped the time, its timestamp and its body; None when it is not there."""
+async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
+    """The record at an offset; None when it is not there."""
     async for fetched, _ in chunks(client, partition, offset, committed=False, known=False):
         for batch in scan(fetched.records):
             if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:

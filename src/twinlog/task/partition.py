@@ -384,6 +384,13 @@ class PartitionCopy:
         elif not rested:
             self.restart(self.committed)
 
+    def lost_behind(self, end: int) -> None:
+        """Of what was committed the target has nothing from its offset `end` on."""
+        self.paused = True
+        if self.astray is None:
+            self.astray = Astray(end, self.committed.next_source)
+        self.astray.end = min(self.astray.end, end)
+
     def copy_again(self, position: Position) -> None:
         """What the target lost of committed transactions lies behind `position`: go on there."""
         self.astray = None

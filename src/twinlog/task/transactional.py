@@ -8,15 +8,16 @@ last committed positions under a new producer epoch. A copier whose transactiona
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.backoff import Backoff
-from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.client import LATEST, ClusterClient
 from twinlog.kafka.loop import Loop
+from twinlog.kafka.open_transactions import open_transactions
 from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
@@ -30,6 +31,9 @@ from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
 T = TypeVar("T")
 
 RETRY_S = 0.1
+MARKER_S = 5.0
+"""The marker of a transaction that was committed is not longer on its way to a partition."""
+
 PATIENCE_S = 10.0
 """A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
 
@@ -94,6 +98,8 @@ class Transactions:
         self._members = Members(client, appender, self._wake.set)
         self._log_members: set[TopicPartition] = set()
         self._commit_wanted = False
+        self._suspects: set[PartitionCopy] = set()
+        """Of these the target may have lost what was committed."""
         self._broken: TwinlogError | None = None
         self._opened_at = 0.0
         self._ended_at = time.monotonic()
@@ -132,6 +138,7 @@ class Transactions:
 
     def abort(self, part: PartitionCopy) -> None:
         """The target lost track of this producer, or the open transaction: abort it."""
+        self._suspects.add(part)
         self._break(_AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
@@ -158,6 +165,7 @@ class Transactions:
         """The copier has let a partition go."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
+        self._suspects.discard(part)
         self._members.forget(part.queue)
 
     async def _run(self) -> None:
@@ -338,6 +346,7 @@ class Transactions:
 
     async def _abort(self, error: TwinlogError) -> None:
         await self._silence()
+        await self._look_at_losses()
         holder = self._holder
         if self._members or self._log_members:
             await self._insist(lambda: self._coordinator.end(holder, commit=False))
@@ -345,6 +354,35 @@ class Transactions:
         self._event(
             "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
         )
+
+    async def _look_at_losses(self) -> None:
+        """Tell partitions what the target lost of committed transactions, before the open one ends.
+
+        One whose marker was lost is open again, and would end as the open one does.
+        """
+        deadline = time.monotonic() + MARKER_S
+        while (suspects := set(self._suspects)) and not self.ended:
+            ends = await self._insist(lambda: self._committed_ends(suspects))
+            lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
+            if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
+                for part, end in lost.items():
+                    part.lost_behind(end)
+                return
+            # The marker of the last transaction may be on its way still.
+            await self._loop.sleep(RETRY_S)
+
+    async def _committed_ends(self, parts: Collection[PartitionCopy]) -> dict[PartitionCopy, int]:
+        """Up to where the target has what was appended here in transactions that ended."""
+        await self._client.refresh({part.remote.topic for part in parts})
+        ends = await self._client.list_offsets([part.remote for part in parts], LATEST)
+        found = {}
+        for part in parts:
+            if part.remote not in ends:
+                raise ClusterError(f"cluster {self._client.alias}: {part.remote} does not tell its offsets")
+            opened = await open_transactions(self._client, part.remote)
+            own = [one.first_offset for one in opened if one.producer_id == self._holder.producer_id]
+            found[part] = min([ends[part.remote], *own])
+        return found
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
@@ -386,6 +424,7 @@ class Transactions:
         self._holder = holder
         self._broken = None
         self._members.clear()
+        self._suspects.clear()
         self._log_members.clear()
         self._sequences.clear()
         self._log.clear(self.identity)

@@ -81,6 +81,16 @@ def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeyp
     assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False)
 
 
+def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two transactions of ten records, each with its marker behind it."""
+    known = ExactMap(0, 0, complete=True)
+    known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
+    monkeypatch.setattr("tests.unit.task.test_lost.with_a_hole", lambda: known)
+    assert place(loop, monkeypatch, known, 11) == Place(10, True)
+    assert place(loop, monkeypatch, known, 10) == Place(10, True)
+    assert place(loop, monkeypatch, known, 13) == Place(12, True)
+
+
 @pytest.mark.parametrize("left", [1, 19, 20, 33, 39])
 def test_what_came_before_the_loss_was_seen_is_passed_over(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, left: int
