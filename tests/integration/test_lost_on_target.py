@@ -15,10 +15,17 @@ from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
 from tests.integration.segments import stored_batches
+from twinlog.kafka import client
 
 COPIED, LEFT, NEW = 100, 60, 20
 
 pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(autouse=True)
+def near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, no cluster is far, so batches are not merged."""
+    monkeypatch.setattr(client, "FAR_S", 3600.0)
 
 
 @pytest.fixture
