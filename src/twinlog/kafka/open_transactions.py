@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code, explain
-from twinlog.types import TopicPartition
+from twinlog.kafka.faults import Code, explain, refused
+from twinlog.types import TopicName, TopicPartition
 
 
 class OpenTransaction(NamedTuple):
@@ -22,27 +23,37 @@ class OpenTransaction(NamedTuple):
     heard_ms: int
 
 
-async def open_transactions(client: ClusterClient, partition: TopicPartition) -> list[OpenTransaction]:
-    """What the partition's leader knows to be open; nothing where brokers cannot tell (Kafka before 2.8).
+async def open_transactions(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[OpenTransaction]]:
+    """What the leaders of partitions know to be open there, one request for each leader.
 
-    Raises ClusterError when it does not answer or does not lead any more.
+    Nothing where brokers cannot tell (Kafka before 2.8), or may not without READ on the topic. Raises ClusterError when
+    one does not answer or does not lead any more.
     """
-    leader = client.leader(partition)
-    if leader is None:
-        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+    found: dict[TopicPartition, list[OpenTransaction]] = {partition: [] for partition in partitions}
     if not client.supports(DescribeProducersRequest.API_KEY):
-        return []
-    wanted = DescribeProducersRequest.TopicRequest(name=partition.topic, partition_indexes=[partition.partition])
-    response = await client.ask(DescribeProducersRequest(topics=[wanted]), leader.node)
-    found = []
-    for part in (part for topic in response.topics for part in topic.partitions):
-        if part.error_code != Code.NONE:
-            raise ClusterError(f"cluster {client.alias}: producers of {partition}: {explain(part.error_code)}")
-        found += [
-            OpenTransaction(one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp)
-            for one in part.active_producers
-            if one.current_txn_start_offset >= 0
-        ]
+        return found
+    by_node: dict[int, dict[str, list[int]]] = {}
+    for partition in partitions:
+        leader = client.leader(partition)
+        if leader is None:
+            raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+        by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+    kind = DescribeProducersRequest.TopicRequest
+    for node, topics in by_node.items():
+        wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+        response = await client.ask(DescribeProducersRequest(topics=wanted), node)
+        told = [(topic.name, part) for topic in response.topics for part in topic.partitions]
+        for name, part in told:
+            where = TopicPartition(TopicName(name), part.partition_index)
+            if part.error_code != Code.NONE and not refused(part.error_code):
+                raise ClusterError(f"cluster {client.alias}: producers of {where}: {explain(part.error_code)}")
+            found[where] = [
+                OpenTransaction(one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp)
+                for one in part.active_producers
+                if one.current_txn_start_offset >= 0
+            ]
     return found
 
 
@@ -59,7 +70,7 @@ async def name_open_transaction(client: ClusterClient, partition: TopicPartition
 
 
 async def _name(client: ClusterClient, partition: TopicPartition) -> str:
-    open_ones = await open_transactions(client, partition)
+    open_ones = (await open_transactions(client, [partition]))[partition]
     if not open_ones:
         return "an open transaction"
     oldest = min(open_ones, key=lambda one: one.first_offset)

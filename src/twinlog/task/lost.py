@@ -73,6 +73,7 @@ async def find_place(
         begin = known.to_source(start)
         return None if begin is None else Place(begin.offset, begin.exact)
     newest = known.to_source(end - 1)
+    boundary = end
     if last is None and newest is not None and newest.exact:
         # Behind what is left there may be appends that came before the loss was seen.
         low, high = start, end - 1
@@ -80,9 +81,11 @@ async def find_place(
             middle = (low + high) // 2
             found = await original(middle)
             low, high, last = (middle + 1, high, found) if found is not None else (low, middle, last)
+        # Where not even the first is the same, the map is of something else.
+        boundary = end if last is None else low
     if last is not None and last != NOTHING:
         return Place(last + 1, True)
-    begin = known.to_source(end)
+    begin = known.to_source(boundary)
     return None if begin is None else Place(begin.offset, False)
 
 

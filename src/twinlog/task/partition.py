@@ -384,8 +384,11 @@ class PartitionCopy:
         elif not rested:
             self.restart(self.committed)
 
-    def lost_behind(self, end: int) -> None:
-        """Of what was committed the target has nothing from its offset `end` on."""
+    def lost_behind(self, end: int | None) -> None:
+        """Of what was committed the target has nothing from its offset `end` on, or all of it (None)."""
+        if end is None:
+            self.astray = None
+            return
         self.paused = True
         if self.astray is None:
             self.astray = Astray(end, self.committed.next_source)

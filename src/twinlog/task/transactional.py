@@ -8,7 +8,7 @@ last committed positions under a new producer epoch. A copier whose transactiona
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.client import LATEST, ClusterClient
+from twinlog.kafka.faults import Code
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.open_transactions import open_transactions
 from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
@@ -201,6 +202,7 @@ class Transactions:
             part.source: part
             for part in self._partitions.values()
             if part.queue.landed
+            and part.astray is None
             and (part.remote in self._members or self._stored.get(part.source) != part.acknowledged)
         }
 
@@ -223,6 +225,7 @@ class Transactions:
         self._commit_wanted = False
         await self._land()
         changed = self._changed()
+        before = {part.source: part.committed for part in changed.values()}
         positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
@@ -237,7 +240,9 @@ class Transactions:
         self._log_members.clear()
         for source, position in positions.items():
             self._stored[source] = position
-            changed[source].commit(position)
+            # Of one that went back meanwhile, as the target lost some of it, this is not how far it is.
+            if changed[source].committed is before[source]:
+                changed[source].commit(position)
         self._ended_at = time.monotonic()
 
     def _full(self, until: float) -> bool:
@@ -360,29 +365,32 @@ class Transactions:
 
         One whose marker was lost is open again, and would end as the open one does.
         """
+        self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
         deadline = time.monotonic() + MARKER_S
-        while (suspects := set(self._suspects)) and not self.ended:
-            ends = await self._insist(lambda: self._committed_ends(suspects))
+        while self._suspects and not self.ended:
+            ends = await self._insist(self._committed_ends)
             lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
             if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
-                for part, end in lost.items():
-                    part.lost_behind(end)
+                for part in ends:
+                    part.lost_behind(lost.get(part))
                 return
             # The marker of the last transaction may be on its way still.
             await self._loop.sleep(RETRY_S)
 
-    async def _committed_ends(self, parts: Collection[PartitionCopy]) -> dict[PartitionCopy, int]:
-        """Up to where the target has what was appended here in transactions that ended."""
-        await self._client.refresh({part.remote.topic for part in parts})
-        ends = await self._client.list_offsets([part.remote for part in parts], LATEST)
-        found = {}
-        for part in parts:
-            if part.remote not in ends:
-                raise ClusterError(f"cluster {self._client.alias}: {part.remote} does not tell its offsets")
-            opened = await open_transactions(self._client, part.remote)
-            own = [one.first_offset for one in opened if one.producer_id == self._holder.producer_id]
-            found[part] = min([ends[part.remote], *own])
-        return found
+    async def _committed_ends(self) -> dict[PartitionCopy, int]:
+        """Up to where the target has what was appended here in transactions that ended, of each suspect."""
+        known = await self._client.refresh({part.remote.topic for part in self._suspects})
+        # A topic that is gone has nothing to lose.
+        there = [part for part in self._suspects if known[part.remote.topic].error != Code.UNKNOWN_TOPIC_OR_PARTITION]
+        ends = await self._client.list_offsets([part.remote for part in there], LATEST)
+        if len(ends) < len(there):
+            raise ClusterError(f"cluster {self._client.alias}: not every remote partition tells its offsets")
+        opened = await open_transactions(self._client, ends)
+        me = self._holder.producer_id
+        return {
+            part: min([ends[part.remote], *(one.first_offset for one in opened[part.remote] if one.producer_id == me)])
+            for part in there
+        }
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""

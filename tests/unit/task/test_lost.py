@@ -91,6 +91,15 @@ def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: py
     assert place(loop, monkeypatch, known, 13) == Place(12, True)
 
 
+def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ExactMap(0, 0, complete=True)
+    known.copied_runs([Run(0, 0, 100), Run(100, 200, 100)])
+    monkeypatch.setattr("tests.unit.task.test_lost.with_a_hole", lambda: known)
+    found = place(loop, monkeypatch, known, 260, shift=7, shifted_from=200)
+    assert found is not None
+    assert found.next_source == 100
+
+
 @pytest.mark.parametrize("left", [1, 19, 20, 33, 39])
 def test_what_came_before_the_loss_was_seen_is_passed_over(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, left: int
