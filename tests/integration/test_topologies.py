@@ -25,7 +25,7 @@ from twinlog.settings import FlowSettings
 from twinlog.types import Alias
 
 WEST, EAST, NORTH = ALIASES = ("west-1", "east-1", "north-1")
-ARRIVE_S = 60.0
+ARRIVE_S = 180.0
 
 Clusters = dict[str, KafkaCluster]
 Contents = dict[str, list[bytes | None]]
