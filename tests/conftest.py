@@ -6,16 +6,36 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
+
+from twinlog.kafka.loop import Loop
 
 _numbers = itertools.count(1)
 logging.getLogger("kafka").setLevel(logging.WARNING)
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    """An event loop that turns while a test runs something on it."""
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def turning_loop() -> Iterator[Loop]:
+    """One that turns all the time, on a thread of its own."""
+    loop = Loop()
+    loop.net.start()
+    yield loop
+    loop.net.stop(timeout_ms=2000)
+    loop.close()
 
 
 @pytest.fixture

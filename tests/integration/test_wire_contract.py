@@ -38,12 +38,8 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    loop.net.start()
-    yield loop
-    loop.net.stop(timeout_ms=2000)
-    loop.close()
+def loop(turning_loop: Loop) -> Loop:
+    return turning_loop
 
 
 @pytest.fixture

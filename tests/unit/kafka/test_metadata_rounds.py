@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 
@@ -26,13 +26,6 @@ class Cluster:
         if self.away:
             raise ClusterError("away")
         return {name: TopicMetadata(name, None, {}, error=3) for name in names}
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 NAMES = [TopicName(f"topic-{number}") for number in range(3)]

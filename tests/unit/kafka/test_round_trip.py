@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
@@ -18,12 +16,8 @@ ENOUGH_S = 20.0
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    loop.net.start()
-    yield loop
-    loop.net.stop(timeout_ms=2000)
-    loop.close()
+def loop(turning_loop: Loop) -> Loop:
+    return turning_loop
 
 
 def test_a_near_cluster_that_was_slow_once_is_not_far(loop: Loop) -> None:

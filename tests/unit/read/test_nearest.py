@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,13 +136,6 @@ class Reading:
 
     def nodes(self) -> list[int]:
         return [node for node, _ in self.cluster.asked]
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 def test_records_come_from_where_the_leader_sends_us(loop: Loop) -> None:

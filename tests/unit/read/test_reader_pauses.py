@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from tests.unit.read.test_nearest import CLIENT, END, PART, Cluster, Reading
 from twinlog.kafka.faults import Code
@@ -19,13 +17,6 @@ from twinlog.read import reader
 from twinlog.types import TopicName, TopicPartition
 
 OTHER = TopicPartition(TopicName("shop"), 1)
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 class SessionBroker:

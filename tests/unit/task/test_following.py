@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,13 +34,6 @@ class Expected:
 
     async def next(self) -> Append | None:
         return self._appends.popleft() if self._appends else None
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 def log_of(*batches: tuple[int, int]) -> SourceLog:

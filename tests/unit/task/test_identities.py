@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from twinlog.kafka.loop import Loop
@@ -12,13 +10,6 @@ from twinlog.types import TopicName, TopicPartition
 from twinlog.write.queue import ProducerIdentity
 
 ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2))
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -43,13 +43,6 @@ class Inspector:
         await self._loop.sleep(0.02)
         self.rested.append(self.part.paused and self.part.at_rest)
         return replace(position, next_source=SourceOffset(10))
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 def checked_part(*, transactional: bool = False) -> PartitionCopy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -47,13 +47,6 @@ class Cluster:
 
     async def list_offsets(self, partitions: Sequence[TopicPartition], at: int, **_: Any) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0 if at == EARLIEST else 20)
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 class Slow(Cluster):

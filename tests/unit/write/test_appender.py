@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -51,13 +50,6 @@ class Target:
             return {tuple(PART): Appended(OUT_OF_ORDER, -1, -1)}
         self.log.append(sequence)
         return {tuple(PART): Appended(0, sequence, -1)}
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 def one_record() -> Append:
