@@ -142,7 +142,6 @@ class Copier:
             store=self._storing.now,
             refresh_source=self._reader.refresh,
             moved=self._moved,
-            stopped=lambda: self.stopped,
             held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
         )
         self.transactions: Transactions | None = None

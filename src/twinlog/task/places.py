@@ -21,8 +21,11 @@ class Places:
         self._taken: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[Hashable, Signal]] = deque()
 
-    async def take(self, key: Hashable) -> None:
-        """Wait for a place; `leave` it with the same key."""
+    def at(self, key: Hashable) -> _Place:
+        """A place for one key, while `async with` it."""
+        return _Place(self, key)
+
+    async def _take(self, key: Hashable) -> None:
         if self._free(key):
             self._taken[key] += 1
             return
@@ -30,8 +33,7 @@ class Places:
         self._waiting.append((key, given))
         await given.wait()
 
-    def leave(self, key: Hashable) -> None:
-        """Give a place back."""
+    def _leave(self, key: Hashable) -> None:
         self._taken[key] -= 1
         if not self._taken[key]:
             del self._taken[key]
@@ -45,3 +47,17 @@ class Places:
 
     def _free(self, key: Hashable) -> bool:
         return self._taken[key] < self._each and self._taken.total() < self._total
+
+
+class _Place:
+    __slots__ = ("_key", "_places")
+
+    def __init__(self, places: Places, key: Hashable) -> None:
+        self._places = places
+        self._key = key
+
+    async def __aenter__(self) -> None:
+        await self._places._take(self._key)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._places._leave(self._key)

@@ -25,9 +25,9 @@ RETRY_MAX_MS = 5_000
 class Recovery:
     """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
 
-    `held(partition)` is True as long as the copier has it. `identity_after(identity)` says under which identity a
-    partition goes on that appended under `identity`, and `store(partition)` stores what is acknowledged of it with
-    its writer. `moved` is set when something was acknowledged, `stopped()` is True once the copier has stopped.
+    `held(partition)` is True as long as the copier has it and works. `identity_after(identity)` says under which
+    identity a partition goes on that appended under `identity`, and `store(partition)` stores what is acknowledged of
+    it with its writer. `moved` is set when something was acknowledged.
     """
 
     def __init__(
@@ -40,7 +40,6 @@ class Recovery:
         store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
         refresh_source: Callable[[], None],
         moved: Signal,
-        stopped: Callable[[], bool],
         held: Callable[[PartitionCopy], bool],
     ) -> None:
         self._loop = loop
@@ -51,10 +50,8 @@ class Recovery:
         self._store = store
         self._refresh_source = refresh_source
         self._moved = moved
-        self._stopped = stopped
         self._held = held
-        self._checked: set[PartitionCopy] = set()
-        """Partitions that are being checked."""
+        self._checking: set[PartitionCopy] = set()
         self._resolving: set[PartitionCopy] = set()
 
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
@@ -66,17 +63,11 @@ class Recovery:
 
     async def check(self, part: PartitionCopy, end: int | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
-        if part in self._checked:
-            return
-        self._checked.add(part)
-        try:
-            await self._check(part, end)
-        finally:
-            self._checked.discard(part)
+        await _once(self._checking, part, lambda: self._check(part, end))
 
     async def _check(self, part: PartitionCopy, end: int | None) -> None:
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        while not part.left and not self._stopped():
+        while not part.left and self._held(part):
             if not part.at_rest:
                 await self._moved.wait(0.05)
                 continue
@@ -109,13 +100,7 @@ class Recovery:
         epoch (KIP-360). That is stored first, so that whoever comes next knows of it, and so is a position that went
         back because the target lost records.
         """
-        if part in self._resolving:
-            return
-        self._resolving.add(part)
-        try:
-            await self._resolve_until(part)
-        finally:
-            self._resolving.discard(part)
+        await _once(self._resolving, part, lambda: self._resolve_until(part))
 
     async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
@@ -140,25 +125,22 @@ class Recovery:
     async def copy_again(self, part: PartitionCopy) -> None:
         """The target lost what it had committed: find out how much, and copy it again. Nothing of a transaction is
         open."""
-        if part in self._resolving:
-            return
-        self._resolving.add(part)
+        await _once(self._resolving, part, lambda: self._copy_again(part))
+
+    async def _copy_again(self, part: PartitionCopy) -> None:
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        try:
-            while part.astray is not None and not part.failed and self._held(part):
-                before = part.committed
-                grant = replace(part.grant, position=before, settled=False)
-                try:
-                    found = await self._resolver.behind_what_is_left(grant, part.astray.end, before.next_source)
-                except ClusterError as error:
-                    part.trouble = str(error)
-                    await self._loop.sleep(backoff.failed())
-                except TwinlogError as error:
-                    part.fail(error)
-                else:
-                    part.copy_again(replace(found, writer=None))
-        finally:
-            self._resolving.discard(part)
+        while part.astray is not None and not part.failed and self._held(part):
+            before = part.committed
+            grant = replace(part.grant, position=before, settled=False)
+            try:
+                found = await self._resolver.behind_what_is_left(grant, part.astray.end, before.next_source)
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self._loop.sleep(backoff.failed())
+            except TwinlogError as error:
+                part.fail(error)
+            else:
+                part.copy_again(replace(found, writer=None))
 
     async def _resolve(self, part: PartitionCopy) -> bool:
         """Move a partition behind what arrived; False when that is not known yet. Raises what keeps it from that."""
@@ -189,3 +171,16 @@ class Recovery:
         part.runs.extend(runs)
         part.become(writer, found)
         return True
+
+
+async def _once(
+    at_work: set[PartitionCopy], part: PartitionCopy, step: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Do a step for a partition, unless it is done already: a partition may ask more than once."""
+    if part in at_work:
+        return
+    at_work.add(part)
+    try:
+        await step()
+    finally:
+        at_work.discard(part)

@@ -124,16 +124,13 @@ class Resolver:
         async def work() -> None:
             while behind:
                 grant, position, end = behind.popleft()
-                leaders = self._leaders(grant)
-                await self._places.take(leaders)
+                runs: list[Run] = []
                 try:
-                    runs: list[Run] = []
-                    resolved.positions[grant.source] = await self._again(grant, position, end, runs)
+                    async with self._places.at(self._leaders(grant)):
+                        resolved.positions[grant.source] = await self._again(grant, position, end, runs)
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
                     resolved.errors[grant.source] = error
-                finally:
-                    self._places.leave(leaders)
 
         loop = self._target.loop
         await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
@@ -155,12 +152,8 @@ class Resolver:
         if self._made_anew(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
-            leaders = self._leaders(grant)
-            await self._places.take(leaders)
-            try:
+            async with self._places.at(self._leaders(grant)):
                 found = await self._lost(grant, position, position.next_target, end)
-            finally:
-                self._places.leave(leaders)
         return replace(found, next_target=ends[grant.remote])
 
     def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:

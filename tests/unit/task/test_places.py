@@ -15,12 +15,11 @@ def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
     answers = loop.signal()
 
     async def work(key: str, name: str) -> None:
-        await places.take(key)
-        if key == "hangs":
-            await answers.wait()
-        await loop.sleep(0.001)
-        done.append(name)
-        places.leave(key)
+        async with places.at(key):
+            if key == "hangs":
+                await answers.wait()
+            await loop.sleep(0.001)
+            done.append(name)
 
     async def play() -> None:
         asked = [loop.spawn(work, "hangs", f"hangs {number}") for number in range(4)]
@@ -43,10 +42,9 @@ def test_who_works_on_does_not_overtake_who_waits(loop: Loop) -> None:
 
     async def work(name: str, times: int) -> None:
         for _ in range(times):
-            await places.take(name)
-            await loop.sleep(0.001)
-            order.append(name)
-            places.leave(name)
+            async with places.at(name):
+                await loop.sleep(0.001)
+                order.append(name)
 
     async def play() -> None:
         await loop.gather([loop.spawn(work, "many", 4), loop.spawn(work, "few", 2)])

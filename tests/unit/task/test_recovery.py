@@ -10,7 +10,7 @@ import pytest
 
 from twinlog.errors import CopyError
 from twinlog.kafka.faults import Code
-from twinlog.kafka.loop import Loop, Signal
+from twinlog.kafka.loop import Loop
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import ClientSettings, ProducerSettings
@@ -62,28 +62,18 @@ def checked_part(*, transactional: bool = False) -> PartitionCopy:
     return part
 
 
-def recovery(loop: Loop, inspector: Inspector, moved: Signal) -> Recovery:
-    unused: Any = None
-    looking: Any = inspector
-    return Recovery(
-        loop,
-        unused,
-        looking,
-        unused,
-        unused,
-        store=unused,
-        refresh_source=lambda: None,
-        moved=moved,
-        stopped=lambda: inspector.part.left,
-        held=lambda part: not part.left,
-    )
+def recovery(loop: Loop, **parts: Any) -> Recovery:
+    """One that needs only the `parts` that are given; the copier holds its partitions to the end."""
+    unused = dict.fromkeys(("settings", "inspector", "resolver", "identity_after", "store"))
+    given = {"refresh_source": lambda: None, "moved": loop.signal(), "held": lambda part: True}
+    return Recovery(loop, **{**unused, **given, **parts})
 
 
 @pytest.mark.timeout(20)
 def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     part, inspector, moved = checked_part(), Inspector(loop), loop.signal()
     inspector.part = part
-    checks = recovery(loop, inspector, moved)
+    checks = recovery(loop, inspector=inspector, moved=moved)
 
     async def play() -> None:
         first = loop.spawn(checks.check, part, -1)
@@ -139,21 +129,8 @@ def resolve_again(
         made.append((2, 0))
         return made[-1]
 
-    unused: Any = None
-    resolving: Any = resolver
-    recovery = Recovery(
-        loop,
-        unused,
-        unused,
-        resolving,
-        Identities(ask).after,
-        store=store,
-        refresh_source=lambda: None,
-        moved=loop.signal(),
-        stopped=lambda: False,
-        held=lambda part: True,
-    )
-    loop.run(recovery.resolve_again, part)
+    again = recovery(loop, resolver=resolver, identity_after=Identities(ask).after, store=store)
+    loop.run(again.resolve_again, part)
     return made
 
 
@@ -226,7 +203,7 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
     part, inspector = checked_part(), Inspector(loop)
     part.queue.clear(ProducerIdentity(1, 0))
     inspector.part = part
-    checks = recovery(loop, inspector, loop.signal())
+    checks = recovery(loop, inspector=inspector)
 
     async def play() -> None:
         check = loop.spawn(checks.check, part, -1)
@@ -298,19 +275,7 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
     part.roll_back(ProducerIdentity(1, 1, transactional=True))
     assert part.paused
     target: Any = Shortened()
-    unused: Any = None
-    copies = Recovery(
-        loop,
-        unused,
-        unused,
-        target,
-        unused,
-        store=unused,
-        refresh_source=lambda: None,
-        moved=loop.signal(),
-        stopped=lambda: False,
-        held=lambda part: True,
-    )
+    copies = recovery(loop, resolver=target)
     loop.run(copies.copy_again, part)
     assert target.asked == [(2, 5)]
     assert (part.committed.next_source, part.acknowledged.next_source, part.paused) == (2, 2, False)
