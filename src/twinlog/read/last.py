@@ -36,9 +36,11 @@ LastRecords = dict[bytes, KeptRecord]
 
 def drained(last: LastRecords) -> Iterator[Record]:
     """Take each record out and decode it, in the order of their keys' first ones; so no two forms of all exist at a
-    time. Raises `CorruptBatchError`."""
+    time. Raises `CorruptBatchError`, and does so again the next time."""
     for key in list(last):
-        yield last.pop(key).decode()
+        record = last[key].decode()
+        del last[key]
+        yield record
 
 
 def keep_last(

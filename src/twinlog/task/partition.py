@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka import faults
@@ -15,6 +15,7 @@ from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.settings import ProducerSettings
 from twinlog.task.account import Account
+from twinlog.task.astray import Astray
 from twinlog.task.delivery import Delivery
 from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
@@ -28,23 +29,6 @@ SURE_S = 5.0
 
 ASIDE_S = (2.0, 32.0)
 """For how long a partition that gave way is not read, at first and at most."""
-
-
-@dataclass(slots=True)
-class Astray:
-    """Appends that the target took further in front than it may, as its log had become shorter.
-
-    `end` is where its log ended before them, `next_source` the source offset behind them, `runs` where they are.
-    """
-
-    end: int
-    next_source: int
-    runs: CopiedRuns = field(default_factory=CopiedRuns)
-
-    def add(self, append: Append, base_offset: int) -> None:
-        """One more of them."""
-        self.next_source = append.next_source_offset
-        self.runs.add(append.spans, base_offset)
 
 
 class PartitionCopy:

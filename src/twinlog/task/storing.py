@@ -66,7 +66,7 @@ class Storing:
         if self._syncs is not None:
             self._syncs.stop()
 
-    def begin(self, grant: Grant, position: Position, found: Sequence[Run] = ()) -> None:
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run]) -> None:
         """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
         self._maps.begin(grant, position, found)
 

@@ -15,14 +15,13 @@ from typing import Any, TypeVar
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka import faults
 from twinlog.kafka.backoff import Backoff
-from twinlog.kafka.client import LATEST, ClusterClient
-from twinlog.kafka.faults import Code
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.loop import Loop
-from twinlog.kafka.open_transactions import open_transactions
 from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
 from twinlog.settings import FlowSettings
+from twinlog.task.losses import committed_ends
 from twinlog.task.members import Members
 from twinlog.task.partition import PartitionCopy
 from twinlog.types import TopicName, TopicPartition
@@ -368,7 +367,7 @@ class Transactions:
         self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
         deadline = time.monotonic() + MARKER_S
         while self._suspects and not self.ended:
-            ends = await self._insist(self._committed_ends)
+            ends = await self._insist(lambda: committed_ends(self._client, self._suspects, self._holder.producer_id))
             lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
             if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
                 for part in ends:
@@ -376,21 +375,6 @@ class Transactions:
                 return
             # The marker of the last transaction may be on its way still.
             await self._loop.sleep(RETRY_S)
-
-    async def _committed_ends(self) -> dict[PartitionCopy, int]:
-        """Up to where the target has what was appended here in transactions that ended, of each suspect."""
-        known = await self._client.refresh({part.remote.topic for part in self._suspects})
-        # A topic that is gone has nothing to lose.
-        there = [part for part in self._suspects if known[part.remote.topic].error != Code.UNKNOWN_TOPIC_OR_PARTITION]
-        ends = await self._client.list_offsets([part.remote for part in there], LATEST)
-        if len(ends) < len(there):
-            raise ClusterError(f"cluster {self._client.alias}: not every remote partition tells its offsets")
-        opened = await open_transactions(self._client, ends)
-        me = self._holder.producer_id
-        return {
-            part: min([ends[part.remote], *(one.first_offset for one in opened[part.remote] if one.producer_id == me)])
-            for part in there
-        }
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.errors import CorruptBatchError
 from twinlog.read.batches import scan
-from twinlog.read.last import LastRecords, keep_last
+from twinlog.read.last import KeptRecord, LastRecords, drained, keep_last
 from twinlog.read.records import decode_records
 from twinlog.write.keyed import own_batch, record_body
 
@@ -49,3 +49,17 @@ def test_a_batch_that_lies_about_its_records_is_corrupt(cut: int) -> None:
     short = buffer[:cut]
     with pytest.raises(CorruptBatchError):
         keep_last(short, batch._replace(length=cut - 12), 0, {})
+
+
+def test_what_cannot_be_decoded_is_said_each_time() -> None:
+    buffer = batch_of((1, 1, 1))
+    (batch,) = scan(buffer)
+    last: LastRecords = {}
+    keep_last(buffer, batch, 0, last)
+    last[b"a"] = KeptRecord(1, 0, b"")
+    records = drained(last)
+    assert next(records).key == b""
+    for again in (records, drained(last)):
+        with pytest.raises(CorruptBatchError):
+            next(again)
+    assert list(last) == [b"a", b"k" * 70]
