@@ -38,16 +38,17 @@ class _Known:
 
     @property
     def last(self) -> int:
-        return _place(self.life, self.newest)
+        """The rank of the newest."""
+        return _rank(self.life, self.newest)
 
 
-def _place(life: int, start: int) -> int:
-    """A segment's place among those of its partition; a number, since there may be a million."""
+def _rank(life: int, start: int) -> int:
+    """A segment's rank among those of its partition; a number, since there may be a million."""
     return life << 64 | start
 
 
-def _at(partition: TopicPartition, place: int) -> SegmentKey:
-    return SegmentKey(partition, place & (1 << 64) - 1, place >> 64)
+def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
+    return SegmentKey(partition, rank & (1 << 64) - 1, rank >> 64)
 
 
 class ExactMaps:
@@ -66,29 +67,29 @@ class ExactMaps:
         for key, value in records:
             where = decode_segment_key(key)
             if where is not None:
-                news.setdefault(where.partition, {})[_place(where.life, where.start)] = value
+                news.setdefault(where.partition, {})[_rank(where.life, where.start)] = value
         partitions = set(news)
         while news:
             partition, values = news.popitem()
             if partition in self._known:
-                self._known[partition].stored -= {place for place, value in values.items() if value is None}
-            for place, value in sorted(values.items()):
+                self._known[partition].stored -= {rank for rank, value in values.items() if value is None}
+            for rank, value in sorted(values.items()):
                 if value is not None:
-                    segment = segment_at(_at(partition, place), value)
+                    segment = segment_at(_segment_key(partition, rank), value)
                     if segment is not None:
                         self._add(segment)
         return partitions
 
     def _add(self, segment: Segment) -> None:
-        key = _place(segment.life, segment.start)
+        rank = _rank(segment.life, segment.start)
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
-            self._known[segment.partition] = _Known(new, segment.life, segment.start, {key})
+            self._known[segment.partition] = _Known(new, segment.life, segment.start, {rank})
             return
-        known.stored.add(key)
+        known.stored.add(rank)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
-        if key >= known.last:
+        if rank >= known.last:
             first, *rest = segment.points
             known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
             known.life, known.newest = segment.life, segment.start
@@ -155,7 +156,7 @@ class ExactMaps:
             Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
             for at in range(0, len(old), segment_points)
         ]
-        keep = {_place(segment.life, segment.start) for segment in segments}
-        gone = sorted(place for place in known.stored - keep if place < known.last)
+        keep = {_rank(segment.life, segment.start) for segment in segments}
+        gone = sorted(rank for rank in known.stored - keep if rank < known.last)
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
-        return records + [(segment_key(*_at(partition, place)), None) for place in gone]
+        return records + [(segment_key(*_segment_key(partition, rank)), None) for rank in gone]

@@ -338,10 +338,10 @@ class Copier:
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Wait for appends in flight and store positions; returns those of which nobody has anything in flight."""
         deadline = time.monotonic() + DRAIN_S
-        while any(not part.settles for part in leaving) and time.monotonic() < deadline:
+        while any(not part.arrived for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._storing.close(leaving)
-        return {part.source for part in leaving if part.settles and not part.queue.doubting}
+        return {part.source for part in leaving if part.arrived and not part.queue.doubting}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""

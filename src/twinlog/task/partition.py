@@ -390,8 +390,8 @@ class PartitionCopy:
         return self.queue.idle and not self._uncommitted and self.astray is None and not self._unstored
 
     @property
-    def settles(self) -> bool:
-        """What is acknowledged is all that was sent, and all of it is where it belongs."""
+    def arrived(self) -> bool:
+        """All that was sent is acknowledged, and is where it belongs."""
         return self.queue.idle and self.astray is None
 
     def catch_up(self) -> None:

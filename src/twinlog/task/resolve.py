@@ -18,8 +18,8 @@ from twinlog.task.grant import Grant
 from twinlog.task.identities import fencing
 from twinlog.task.inspect import SourceInspector
 from twinlog.task.lost import find_place
-from twinlog.task.places import Places
 from twinlog.task.resume import Logs, resume_behind_log_end
+from twinlog.task.semaphore import KeyedSemaphore
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
@@ -61,7 +61,7 @@ class Resolver:
         self._rules = rules
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
-        self._places = Places(source.loop, AT_ONCE, OF_ONE_PAIR)
+        self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
         self._moving: dict[TopicPartition, float] = {}
         self._unmarked: dict[TopicPartition, float] = {}
 
@@ -126,7 +126,7 @@ class Resolver:
                 grant, position, end = behind.popleft()
                 runs: list[Run] = []
                 try:
-                    async with self._places.at(self._leaders(grant)):
+                    async with self._reading.of(self._leaders(grant)):
                         resolved.positions[grant.source] = await self._again(grant, position, end, runs)
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
@@ -152,7 +152,7 @@ class Resolver:
         if self._made_anew(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
-            async with self._places.at(self._leaders(grant)):
+            async with self._reading.of(self._leaders(grant)):
                 found = await self._lost(grant, position, position.next_target, end)
         return replace(found, next_target=ends[grant.remote])
 

@@ -255,13 +255,13 @@ def astray_part(*, transactional: bool = False) -> PartitionCopy:
 def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
     part = astray_part()
     part.runs.take()
-    assert (part.acknowledged.next_source, part.settles, part.paused) == (5, False, True)
+    assert (part.acknowledged.next_source, part.arrived, part.paused) == (5, False, True)
     if leaves:
         part.leave()
     target: Any = Shortened(anew=anew)
     resolve_again(loop, part, target)
     assert target.asked == [(2, 6)]
-    assert (part.acknowledged.next_source, part.settles) == (6 if anew else 2, True)
+    assert (part.acknowledged.next_source, part.arrived) == (6 if anew else 2, True)
     assert part.paused == leaves
     # Of a topic that was made anew it is known where the append is.
     jump = Run(part.acknowledged.next_source, 3, 0)

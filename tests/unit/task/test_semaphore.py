@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from twinlog.kafka.loop import Loop
-from twinlog.task.places import Places
+from twinlog.task.semaphore import KeyedSemaphore
 
 
 @pytest.mark.timeout(20)
 def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
-    places = Places(loop, 4, 2)
+    permits = KeyedSemaphore(loop, 4, 2)
     done: list[str] = []
     answers = loop.signal()
 
     async def work(key: str, name: str) -> None:
-        async with places.at(key):
+        async with permits.of(key):
             if key == "hangs":
                 await answers.wait()
             await loop.sleep(0.001)
@@ -37,12 +37,12 @@ def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
 
 @pytest.mark.timeout(20)
 def test_who_works_on_does_not_overtake_who_waits(loop: Loop) -> None:
-    places = Places(loop, 1, 1)
+    permits = KeyedSemaphore(loop, 1, 1)
     order: list[str] = []
 
     async def work(name: str, times: int) -> None:
         for _ in range(times):
-            async with places.at(name):
+            async with permits.of(name):
                 await loop.sleep(0.001)
                 order.append(name)
 

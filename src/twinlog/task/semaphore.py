@@ -8,10 +8,10 @@ from collections.abc import Hashable
 from twinlog.kafka.loop import Loop, Signal
 
 
-class Places:
-    """`total` places, at most `each` of them for one key; those that wait go in their order, past keys that are full.
+class KeyedSemaphore:
+    """`total` permits, at most `each` of them for one key; those that wait go in their order, past keys that are full.
 
-    A place that is left is given to who waits, not to who asks first then.
+    A permit that is given back goes to who waits, not to who asks first then.
     """
 
     def __init__(self, loop: Loop, total: int, each: int) -> None:
@@ -21,11 +21,12 @@ class Places:
         self._taken: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[Hashable, Signal]] = deque()
 
-    def at(self, key: Hashable) -> _Place:
-        """A place for one key, while `async with` it."""
-        return _Place(self, key)
+    def of(self, key: Hashable) -> Permit:
+        """A permit for one key, held while `async with` it."""
+        return Permit(self, key)
 
-    async def _take(self, key: Hashable) -> None:
+    async def acquire(self, key: Hashable) -> None:
+        """Wait for a permit."""
         if self._free(key):
             self._taken[key] += 1
             return
@@ -33,7 +34,8 @@ class Places:
         self._waiting.append((key, given))
         await given.wait()
 
-    def _leave(self, key: Hashable) -> None:
+    def release(self, key: Hashable) -> None:
+        """Give a permit back."""
         self._taken[key] -= 1
         if not self._taken[key]:
             del self._taken[key]
@@ -49,15 +51,17 @@ class Places:
         return self._taken[key] < self._each and self._taken.total() < self._total
 
 
-class _Place:
-    __slots__ = ("_key", "_places")
+class Permit:
+    """One of a semaphore's."""
 
-    def __init__(self, places: Places, key: Hashable) -> None:
-        self._places = places
+    __slots__ = ("_key", "_semaphore")
+
+    def __init__(self, semaphore: KeyedSemaphore, key: Hashable) -> None:
+        self._semaphore = semaphore
         self._key = key
 
     async def __aenter__(self) -> None:
-        await self._places._take(self._key)
+        await self._semaphore.acquire(self._key)
 
     async def __aexit__(self, *_: object) -> None:
-        self._places._leave(self._key)
+        self._semaphore.release(self._key)
