@@ -8,15 +8,13 @@ import time
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.membership import SESSION_S
 from twinlog.run.member import Leadership
-from twinlog.run.news import News
+from twinlog.run.news import SAY_AGAIN_S, News
 from twinlog.settings import FlowSettings
 
 log = logging.getLogger(__name__)
 
 SAY_AFTER_S = 5.0
 """A coordinator may take seconds to come up on a new cluster; nobody needs to hear of that."""
-
-SAY_AGAIN_S = 60.0
 
 
 class Announcements:

@@ -15,7 +15,7 @@ from typing import Any
 
 from twinlog.run.bundle import Bundle
 from twinlog.run.leases import Leases
-from twinlog.run.news import News
+from twinlog.run.news import SAY_AGAIN_S, News
 from twinlog.task.wire import DriverAddress, Line
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,6 @@ HANDSHAKE_S = 30.0
 """Who has not proved the secret and said what it wants by then is cut off."""
 
 PAUSE_S = 1.0
-SAY_AGAIN_S = 60.0
 
 
 class Desk:

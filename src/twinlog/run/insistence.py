@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.run.news import SAY_AGAIN_S
 from twinlog.run.outage import Waiting
 from twinlog.run.view import FlowView
 
@@ -15,7 +16,6 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 SAY_AFTER_S = 2.0
-SAY_AGAIN_S = 60.0
 
 
 class Insistence:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+SAY_AGAIN_S = 60.0
+"""What lasts is said again after so long."""
+
 MOST = 200
 """What is remembered; processes come and go for months."""
 

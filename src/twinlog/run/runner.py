@@ -13,6 +13,7 @@ from twinlog.plan.sharing import Sharing
 from twinlog.run.desk import Desk
 from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
+from twinlog.run.news import SAY_AGAIN_S
 from twinlog.run.queries import Queries
 from twinlog.run.rehearsal import rehearse
 from twinlog.run.roster import Roster
@@ -36,8 +37,6 @@ WARM_AFTER_S = 60.0
 
 HOLD_S = 10.0
 """How long executors are held for flows of which nobody says who runs them."""
-
-SAY_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

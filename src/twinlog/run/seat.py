@@ -14,7 +14,7 @@ from twinlog.run.election import Election, Standing
 from twinlog.run.flow import JOBS_STOP_S, FlowRunner, State
 from twinlog.run.idle import IdleFlow
 from twinlog.run.member import Leadership, Term
-from twinlog.run.news import News
+from twinlog.run.news import SAY_AGAIN_S, News
 from twinlog.run.roster import Roster
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
@@ -33,7 +33,6 @@ UNFIT_S = 600.0
 all."""
 
 IDLE_STOP_S = 0.5
-SAY_AGAIN_S = 60.0
 LEAVE_S = 0.5
 """How long a clean stop waits for the coordinator to hear of it."""
 
