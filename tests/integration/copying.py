@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -142,6 +142,10 @@ class RunningCopier:
             time.sleep(seconds)
 
         self._loop.run(stand)
+
+    def run(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something on the copier's thread."""
+        self._loop.run(step)
 
     def abort_transaction(self) -> None:
         """Have the copier abort what it has open, as after trouble with the first of its partitions."""

@@ -1,4 +1,4 @@
-"""Which transactions are open in a partition, and the name of the one that holds readers back (KIP-664)."""
+"""Which producers a partition knows, their open transactions, and which of these holds readers back (KIP-664)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,36 @@ class OpenTransaction(NamedTuple):
     heard_ms: int
 
 
-async def open_transactions(
-    client: ClusterClient, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, list[OpenTransaction]]:
-    """What the leaders of partitions know to be open there, one request for each leader.
+class ProducerState(NamedTuple):
+    """What a leader remembers of a producer: the sequence number of its last record there, when that came (ms), and
+    where its open transaction begins, -1 without one."""
 
-    Nothing where brokers cannot tell (Kafka before 2.8), or may not without READ on the topic. Raises ClusterError when
-    one does not answer or does not lead any more.
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    first_offset: int
+    heard_ms: int
+
+
+async def producer_states(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
+    """The producers that the leaders of partitions remember, one request for each leader; and why some do not tell.
+
+    None where brokers cannot tell (Kafka before 2.8), or may not without READ on the topic. Raises ClusterError when
+    one does not answer.
     """
-    found: dict[TopicPartition, list[OpenTransaction]] = {partition: [] for partition in partitions}
+    found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
+    errors: dict[TopicPartition, str] = {}
     if not client.supports(DescribeProducersRequest.API_KEY):
-        return found
+        return found, errors
     by_node: dict[int, dict[str, list[int]]] = {}
     for partition in partitions:
         leader = client.leader(partition)
         if leader is None:
-            raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
-        by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+            errors[partition] = "it has no leader"
+        else:
+            by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
     kind = DescribeProducersRequest.TopicRequest
     for node, topics in by_node.items():
         wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
@@ -48,13 +61,38 @@ async def open_transactions(
         for name, part in told:
             where = TopicPartition(TopicName(name), part.partition_index)
             if part.error_code != Code.NONE and not refused(part.error_code):
-                raise ClusterError(f"cluster {client.alias}: producers of {where}: {explain(part.error_code)}")
+                errors[where] = explain(part.error_code)
             found[where] = [
-                OpenTransaction(one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp)
+                ProducerState(
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.last_sequence,
+                    one.current_txn_start_offset,
+                    one.last_timestamp,
+                )
                 for one in part.active_producers
-                if one.current_txn_start_offset >= 0
             ]
-    return found
+    return {where: states for where, states in found.items() if where not in errors}, errors
+
+
+async def open_transactions(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[OpenTransaction]]:
+    """What the leaders of partitions know to be open there, one request for each leader.
+
+    Nothing where they do not tell. Raises ClusterError when one does not answer or does not lead any more.
+    """
+    found, errors = await producer_states(client, partitions)
+    for partition, why in errors.items():
+        raise ClusterError(f"cluster {client.alias}: producers of {partition}: {why}")
+    return {
+        partition: [
+            OpenTransaction(one.producer_id, one.epoch, one.first_offset, one.heard_ms)
+            for one in states
+            if one.first_offset >= 0
+        ]
+        for partition, states in found.items()
+    }
 
 
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:

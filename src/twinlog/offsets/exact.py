@@ -202,6 +202,20 @@ class ExactMap:
         last = self._source[index + 1] if index + 1 < len(self._source) else self._copied
         return Translated(min(self._source[index] + ahead, last), True)
 
+    def last_before(self, target: int) -> tuple[int, int] | None:
+        """Source and target offset of the last record that was copied to before `target`.
+
+        None when there is none, or it is not known exactly.
+        """
+        index = bisect_left(self._target, target) - 1
+        if index < 0 or self._slack[index]:
+            return None
+        source, begin = self._source[index], self._target[index]
+        steps = min(self._copied - source, self.next_target - begin, target - begin)
+        if index + 1 < len(self):
+            steps = min(self._source[index + 1] - source, self._target[index + 1] - begin, target - begin)
+        return (source + steps - 1, begin + steps - 1) if steps else self.last_before(begin)
+
     # Keeping it small.
 
     def trim(self, source_start: int) -> bool:

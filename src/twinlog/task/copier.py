@@ -349,7 +349,7 @@ class Copier:
         if await self.transactions.commit(leaving, DRAIN_S):
             with suppress(ClusterError):
                 await self._storing.close_committed(leaving)
-            return {part.source for part in leaving}
+            return {part.source for part in leaving if part.astray is None}
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
 from twinlog.errors import ClusterError
@@ -9,6 +10,12 @@ from twinlog.kafka.client import LATEST, ClusterClient
 from twinlog.kafka.faults import Code
 from twinlog.kafka.open_transactions import open_transactions
 from twinlog.task.partition import PartitionCopy
+from twinlog.task.tail import doubtful
+
+MARKER_S = 5.0
+"""The marker of a transaction that was committed is not longer on its way to a partition."""
+
+RETRY_S = 0.1
 
 
 async def committed_ends(
@@ -30,3 +37,25 @@ async def committed_ends(
         )
         for part in there
     }
+
+
+async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy], producer_id: int) -> None:
+    """Tell partitions what the target lost of committed transactions, or may have lost. Raises ClusterError.
+
+    The marker of the last transaction may be on its way still, which is waited for.
+    """
+    deadline = time.monotonic() + MARKER_S
+    while True:
+        ends = await committed_ends(target, parts, producer_id)
+        lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
+        if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
+            break
+        await target.loop.sleep(RETRY_S)
+    whole = {part.remote: part for part in ends if part not in lost}
+    doubts = await doubtful(target, {remote: part.committed for remote, part in whole.items()}, {})
+    if len(doubts) < len(whole):
+        raise ClusterError(f"cluster {target.alias}: not every remote partition tells the end of what was committed")
+    # Whether something is missing there shows when it is compared.
+    lost |= {part: part.committed.next_target or 0 for remote, part in whole.items() if doubts[remote]}
+    for part in ends:
+        part.lost_behind(lost.get(part))

@@ -1,123 +1,132 @@
 """Finds what is to be copied again when the target lost records that it had acknowledged, as an unclean election does.
 
 The exact map says where each record on the target came from (`offsets.maps`). The last record that is left is compared
-with the one that the map names, because the target may have lost a part of the map as well.
+with the one that the map names, because the target may have lost a part of the map as well, and because something else
+may stand where the lost records stood: appends that came before the loss was seen, or the same records in a transaction
+that was aborted since.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
-from twinlog.errors import ClusterError
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.offsets.exact import ExactMap
-from twinlog.offsets.maps import ExactMaps
-from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import decode_segment_key
+from twinlog.read.aborted import AbortedFilter
 from twinlog.read.batches import scan
-from twinlog.read.records import decode_records, record_bodies
+from twinlog.read.records import is_abort_marker, record_bodies
 from twinlog.task.grant import Grant
 from twinlog.task.resume import chunks
-from twinlog.types import TopicName, TopicPartition
+from twinlog.types import TopicPartition
 
 HOLE = 32
-"""So many target offsets in a row may be markers of transactions, or records of somebody else."""
+"""So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
 
-NOTHING = -1
 
-Stored = tuple[bool, int, bytes]
-"""A record: whether its log stamped the time, its timestamp in ms and its body."""
+class Stored(NamedTuple):
+    """A record: whether its log stamped the time, its timestamp in ms, its body, and whether a transaction holds it."""
+
+    stamped: bool
+    timestamp: int
+    body: bytes
+    transactional: bool = False
+
+
+class No(Enum):
+    """Why there is no original of a place on the target: the map does not name one, the log has no record there, or it
+    has another one."""
+
+    NAME = 1
+    RECORD = 2
+    MATCH = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The source offset to copy on from; unless `exact`, what lies around it may be missing or there twice."""
+    """The source offset to copy on from; unless `exact`, what lies around it may be missing or there twice.
+
+    `end` is where on the target that ends which is left.
+    """
 
     next_source: int
     exact: bool
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Originals:
+    """Compares what a remote log has with what the map of its partition says; `start` is where it begins."""
+
+    source: ClusterClient
+    target: ClusterClient
+    grant: Grant
+    known: ExactMap
+    start: int
+
+    async def of(self, at: int) -> int | No:
+        """The source offset that the map names for the record at a target offset, or the last one before it, if the two
+        are the same and readers see it."""
+        before = at + 1
+        for _ in range(HOLE):
+            pair = self.known.last_before(before)
+            if pair is None:
+                return No.NAME
+            offset, before = pair
+            if before < self.start:
+                break
+            copy = await _copy(self.target, self.grant.remote, before)
+            if copy is not None:
+                if isinstance(copy, No) or not await _same(self.source, self.grant.source, offset, copy):
+                    return No.MATCH
+                return offset
+        return No.RECORD
+
+
+async def is_whole(
+    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
+) -> bool:
+    """Whether a remote log that begins at `start` still has the last record before `end`, as its map says.
+
+    So it is where nobody can tell. Raises ClusterError.
+    """
+    return known is None or await _Originals(source, target, grant, known, start).of(end - 1) is not No.MATCH
 
 
 async def find_place(
-    source: ClusterClient,
-    target: ClusterClient,
-    segments: TopicName,
-    grant: Grant,
-    position: Position,
-    start: int,
-    end: int,
+    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
 ) -> Place | None:
     """Where the records come from that the remote log, from `start` to `end`, has not got any more.
 
-    `position` is what was acknowledged, `segments` the topic of exact maps. None when no map says anything of that
+    `known` is the stored map up to what was acknowledged, None when there is none. None when it says nothing of that
     place. Raises ClusterError.
     """
-    known = await _map(target, segments, grant.source, position)
     if known is None:
         return None
-
-    async def original(at: int) -> int | None:
-        """The source offset that the map names for the record at a target offset, or the last one before it, if the
-        two are the same; NOTHING when there is no record."""
-        for place in range(at, max(start, at - HOLE) - 1, -1):
-            there = known.to_source(place)
-            if there is None or not there.exact:
-                return None
-            back = known.to_target(there.offset)
-            copy = await _record(target, grant.remote, place) if back is not None and back.offset == place else None
-            if copy is not None:
-                return there.offset if await _same(source, grant.source, there.offset, copy) else None
-        return NOTHING
-
-    last = await original(end - 1) if end > start else NOTHING
-    if last == NOTHING and end - start <= HOLE:
+    originals = _Originals(source, target, grant, known, start)
+    last = await originals.of(end - 1) if end > start else No.RECORD
+    if last is No.RECORD and end - start <= HOLE:
         begin = known.to_source(start)
-        return None if begin is None else Place(begin.offset, begin.exact)
+        return None if begin is None else Place(begin.offset, begin.exact, start)
     newest = known.to_source(end - 1)
     boundary = end
-    if last is None and newest is not None and newest.exact:
+    if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
         # Behind what is left there may be appends that came before the loss was seen.
         low, high = start, end - 1
         while low < high:
             middle = (low + high) // 2
-            found = await original(middle)
-            low, high, last = (middle + 1, high, found) if found is not None else (low, middle, last)
+            found = await originals.of(middle)
+            if isinstance(found, int) or found is No.RECORD:
+                low, last = middle + 1, found
+            else:
+                high = middle
         # Where not even the first is the same, the map is of something else.
-        boundary = end if last is None else low
-    if last is not None and last != NOTHING:
-        return Place(last + 1, True)
+        boundary = low if isinstance(last, int) or last is No.RECORD else end
+    if isinstance(last, int):
+        return Place(last + 1, True, boundary)
     begin = known.to_source(boundary)
-    return None if begin is None else Place(begin.offset, False)
-
-
-async def _map(
-    target: ClusterClient, segments: TopicName, partition: TopicPartition, position: Position
-) -> ExactMap | None:
-    """The stored map of a partition, up to its position."""
-    await target.refresh_soon([segments])
-    where = TopicPartition(segments, 0)
-    start = (await target.list_offsets([where], EARLIEST)).get(where)
-    end = (await target.list_offsets([where], LATEST)).get(where)
-    if start is None or end is None:
-        raise ClusterError(f"cluster {target.alias}: {where} does not tell its offsets")
-    records: list[tuple[bytes | None, bytes | None]] = []
-    if start < end:
-        async for fetched, go_on in chunks(target, where, start, committed=False, known=True):
-            for batch in scan(fetched.records):
-                start = max(start, batch.last_offset + 1)
-                if batch.is_control:
-                    continue
-                for record in decode_records(fetched.records, batch):
-                    of = decode_segment_key(record.key)
-                    if of is not None and of.partition == partition:
-                        records.append((record.key, record.value))
-            if start >= end:
-                break
-            go_on(start)
-    maps = ExactMaps()
-    maps.take(records)
-    if position.next_target is not None:
-        maps.reach(partition, position.next_source, position.next_target, life=position.life)
-    return maps.map(partition)
+    return None if begin is None else Place(begin.offset, False, boundary)
 
 
 async def _same(source: ClusterClient, partition: TopicPartition, at: int, copy: Stored) -> bool:
@@ -125,8 +134,15 @@ async def _same(source: ClusterClient, partition: TopicPartition, at: int, copy:
     original = await _record(source, partition, at)
     if original is None:
         return True
-    (_, sent, body), (stamped, timestamp, copied) = original, copy
-    return body == copied and (stamped or sent == timestamp)
+    return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
+
+
+async def _copy(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | No | None:
+    """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none."""
+    copy = await _record(client, partition, offset)
+    if copy is not None and copy.transactional and await _is_aborted(client, partition, offset):
+        return No.MATCH
+    return copy
 
 
 async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
@@ -137,6 +153,19 @@ async def _record(client: ClusterClient, partition: TopicPartition, offset: int)
                 continue
             for at, timestamp, body in record_bodies(fetched.records, batch):
                 if at == offset:
-                    return batch.is_log_append_time, timestamp, bytes(body)
+                    return Stored(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
         break
     return None
+
+
+async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: int) -> bool:
+    """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
+    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
+        aborted = AbortedFilter(fetched.aborted)
+        for batch in scan(fetched.records):
+            if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):
+                return batch.last_offset >= offset >= batch.base_offset
+            if batch.last_offset >= offset:
+                return False
+        break
+    return False

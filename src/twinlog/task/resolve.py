@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
-from twinlog.offsets.exact import Run
+from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
@@ -17,9 +17,11 @@ from twinlog.settings import FlowSettings
 from twinlog.task.grant import Grant
 from twinlog.task.identities import fencing
 from twinlog.task.inspect import SourceInspector
-from twinlog.task.lost import find_place
+from twinlog.task.lost import find_place, is_whole
 from twinlog.task.resume import Logs, resume_behind_log_end
 from twinlog.task.semaphore import KeyedSemaphore
+from twinlog.task.stored_maps import StoredMaps
+from twinlog.task.tail import doubtful
 from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 
@@ -62,6 +64,7 @@ class Resolver:
         self._event = event
         self._inspector = SourceInspector(source, settings, event)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
+        self._maps = StoredMaps(target, segments_topic(settings.source))
         self._moving: dict[TopicPartition, float] = {}
         self._unmarked: dict[TopicPartition, float] = {}
 
@@ -108,26 +111,33 @@ class Resolver:
         if unsettled:
             ends = {part: end for part, end in ends.items() if part not in unsettled}
             ends.update(await self._settled_ends(unsettled))
+        doubts = await self._doubts(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = Resolved({}, {})
         behind: deque[tuple[Grant, Position, int]] = deque()
         for grant in grants:
             end = ends.get(grant.remote)
-            if end is None or self._source.leader(grant.source) is None:
+            if end is None or self._source.leader(grant.source) is None or grant.remote not in doubts:
                 continue
             if grant.position is None:
                 if grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif not self._lacks_marker(grant, grant.position, end):
                 behind.append((grant, grant.position, end))
+        looked_up = [grant for grant, position, end in behind if doubts[grant.remote] or _is_short(position, end)]
+        maps, failed = await self._stored_maps(looked_up)
 
         async def work() -> None:
             while behind:
                 grant, position, end = behind.popleft()
                 runs: list[Run] = []
                 try:
+                    if failed is not None and grant in looked_up:
+                        raise failed
                     async with self._reading.of(self._leaders(grant)):
-                        resolved.positions[grant.source] = await self._again(grant, position, end, runs)
+                        resolved.positions[grant.source] = await self._again(
+                            grant, position, end, maps.get(grant.source), runs, doubted=doubts[grant.remote]
+                        )
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
                     resolved.errors[grant.source] = error
@@ -135,6 +145,31 @@ class Resolver:
         loop = self._target.loop
         await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
         return resolved
+
+    async def _doubts(self, grants: Sequence[Grant], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, bool]:
+        """Whether something else may stand on the target where a position counts what was copied; those that do not
+        tell now are missing."""
+        # Of one that was let go with all its appends answered that was seen then.
+        counted = {
+            grant.remote: grant.position
+            for grant in grants
+            if not grant.settled
+            and grant.position is not None
+            and grant.position.next_target is not None
+            and ends.get(grant.remote, -1) >= grant.position.next_target
+        }
+        found = {grant.remote: False for grant in grants if grant.remote not in counted}
+        return (found | await doubtful(self._target, counted, ends)) if counted else found
+
+    async def _stored_maps(
+        self, grants: Sequence[Grant]
+    ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
+        """The maps of partitions up to where they were granted, or what keeps them from being read."""
+        try:
+            positions = {grant.source: grant.position for grant in grants if grant.position is not None}
+            return (await self._maps.read(positions) if positions else {}), None
+        except ClusterError as error:
+            return {}, error
 
     async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
         """Where a partition goes on whose remote log lost what was acknowledged, down to `end`, before it took others.
@@ -152,8 +187,10 @@ class Resolver:
         if self._made_anew(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
+            maps = await self._maps.read({grant.source: position})
             async with self._reading.of(self._leaders(grant)):
-                found = await self._lost(grant, position, position.next_target, end)
+                lost = await self._lost(grant, position, position.next_target, end, maps.get(grant.source))
+                found = lost or position
         return replace(found, next_target=ends[grant.remote])
 
     def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
@@ -215,8 +252,21 @@ class Resolver:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
-    async def _again(self, grant: Grant, position: Position, end: int, runs: list[Run]) -> Position:
-        """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`."""
+    async def _again(
+        self,
+        grant: Grant,
+        position: Position,
+        end: int,
+        known: ExactMap | None,
+        runs: list[Run],
+        *,
+        doubted: bool,
+    ) -> Position:
+        """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`.
+
+        `known` is the stored map, where the log ends before the position or it is `doubted` that it has what that
+        counts.
+        """
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
             starts = await self._source.list_offsets([grant.source], EARLIEST)
@@ -234,8 +284,10 @@ class Resolver:
             return replace(now, next_target=end, writer=None)
         if self._made_anew(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
-        if end < expected:
-            return await self._lost(grant, now, expected, end)
+        if end < expected or doubted:
+            lost = await self._lost(grant, now, expected, min(end, expected), known)
+            if lost is not None:
+                return replace(lost, next_target=end)
         if end == expected:
             return now
         source_start, start = await self._starts(grant)
@@ -259,15 +311,23 @@ class Resolver:
             raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
         return starts[grant.source], remote_starts[grant.remote]
 
-    async def _lost(self, grant: Grant, position: Position, expected: int, end: int) -> Position:
-        """The position to copy again from what the target had acknowledged and has not got any more."""
+    async def _lost(
+        self, grant: Grant, position: Position, expected: int, end: int, known: ExactMap | None
+    ) -> Position | None:
+        """The position to copy again from what the target had acknowledged and has not got any more.
+
+        Its target offset is left to the caller. None where it was doubted, `end` being `expected`, and nothing is
+        missing.
+        """
         source_start, start = await self._starts(grant)
-        place = await find_place(
-            self._source, self._target, segments_topic(self._settings.source), grant, position, start, end
-        )
-        position = replace(position, next_target=end, writer=fencing(position.writer))
+        if end == expected and await is_whole(self._source, self._target, grant, known, start, end):
+            return None
+        place = await find_place(self._source, self._target, grant, known, start, end)
+        left = end if place is None else place.end
+        position = replace(position, writer=fencing(position.writer))
+        what = f"ends at {end}" if left == end else f"has something else from {left} on"
         text = (
-            f"{grant.remote}: the remote log ends at {end}, but {expected} was acknowledged: {expected - end} records "
+            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {expected - left} records "
             f"were lost on the target"
         )
         if place is None:
@@ -282,3 +342,8 @@ class Resolver:
         self._event("target", text)
         # An epoch of what was read further on would look as if the source's log parted here.
         return replace(position, next_source=begin, leader_epoch=-1)
+
+
+def _is_short(position: Position, end: int) -> bool:
+    """Whether a remote log ends before what a position counts."""
+    return position.next_target is not None and end < position.next_target

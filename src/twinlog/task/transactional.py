@@ -21,7 +21,7 @@ from twinlog.kafka.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
 from twinlog.settings import FlowSettings
-from twinlog.task.losses import committed_ends
+from twinlog.task.losses import look_at_losses
 from twinlog.task.members import Members
 from twinlog.task.partition import PartitionCopy
 from twinlog.types import TopicName, TopicPartition
@@ -31,9 +31,6 @@ from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
 T = TypeVar("T")
 
 RETRY_S = 0.1
-MARKER_S = 5.0
-"""The marker of a transaction that was committed is not longer on its way to a partition."""
-
 PATIENCE_S = 10.0
 """A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
 
@@ -156,10 +153,13 @@ class Transactions:
         return False
 
     def _is_out(self, part: PartitionCopy) -> bool:
-        """Whether everything of a partition is committed, and no marker will come that ends a transaction with it."""
+        """Whether everything of a partition is committed, and no marker will come that ends a transaction with it.
+
+        What the target lost of it, whoever comes next copies again.
+        """
         if part.remote in self._members:
             return False
-        return part.at_rest and self._stored.get(part.source) == part.acknowledged
+        return part.astray is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
 
     def forget(self, part: PartitionCopy) -> None:
         """The copier has let a partition go."""
@@ -360,21 +360,14 @@ class Transactions:
         )
 
     async def _look_at_losses(self) -> None:
-        """Tell partitions what the target lost of committed transactions, before the open one ends.
+        """Tell partitions what the target lost of committed transactions, before anything new is appended.
 
-        One whose marker was lost is open again, and would end as the open one does.
+        One whose marker was lost is open again, and ends as the open one does, or did when the target itself ended it.
         """
         self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
-        deadline = time.monotonic() + MARKER_S
-        while self._suspects and not self.ended:
-            ends = await self._insist(lambda: committed_ends(self._client, self._suspects, self._holder.producer_id))
-            lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
-            if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
-                for part in ends:
-                    part.lost_behind(lost.get(part))
-                return
-            # The marker of the last transaction may be on its way still.
-            await self._loop.sleep(RETRY_S)
+        suspects = list(self._suspects)
+        if suspects:
+            await self._insist(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
@@ -389,6 +382,7 @@ class Transactions:
             self._event("fenced", text)
             self._lost(FencedError(text))
             return
+        await self._look_at_losses()
         self._event(
             "transaction",
             f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "

@@ -11,7 +11,7 @@ from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.task import lost
 from twinlog.task.grant import Grant
-from twinlog.task.lost import Place, find_place
+from twinlog.task.lost import Place, Stored, find_place, is_whole
 from twinlog.types import TopicName, TopicPartition
 
 SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
@@ -39,38 +39,34 @@ def place(
     offset `shifted_from` on."""
     truth = with_a_hole()
 
-    async def stored(*_: Any) -> ExactMap | None:
-        return known
-
-    async def record(client: str, _partition: TopicPartition, offset: int) -> tuple[bool, int, bytes]:
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
         if client == "target":
             translated = truth.to_source(offset)
             assert translated is not None
             offset = translated.offset + shift * (offset >= shifted_from)
-        return False, 0, b"%d" % offset
+        return Stored(False, 0, b"%d" % offset)
 
-    monkeypatch.setattr(lost, "_map", stored)
     monkeypatch.setattr(lost, "_record", record)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    return loop.run(find_place, source, target, TopicName("maps"), grant, NOW, start, end)
+    return loop.run(find_place, source, target, grant, known, start, end)
 
 
 @pytest.mark.parametrize(("end", "expected"), [(49, 59), (21, 31), (20, 20), (1, 1)])
 def test_the_last_record_that_is_left_says_where_to_go_on(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, end: int, expected: int
 ) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), end) == Place(expected, True)
+    assert place(loop, monkeypatch, with_a_hole(), end) == Place(expected, True, end)
 
 
 def test_of_an_empty_log_the_map_alone_says_it(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), 0) == Place(0, True)
-    assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == Place(35, True)
+    assert place(loop, monkeypatch, with_a_hole(), 0) == Place(0, True, 0)
+    assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == Place(35, True, 25)
 
 
 def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False)
+    assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False, 40)
 
 
 def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +74,9 @@ def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: py
     known = ExactMap(0, 0, complete=True)
     known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
     monkeypatch.setattr("tests.unit.task.test_lost.with_a_hole", lambda: known)
-    assert place(loop, monkeypatch, known, 11) == Place(10, True)
-    assert place(loop, monkeypatch, known, 10) == Place(10, True)
-    assert place(loop, monkeypatch, known, 13) == Place(12, True)
+    assert place(loop, monkeypatch, known, 11) == Place(10, True, 11)
+    assert place(loop, monkeypatch, known, 10) == Place(10, True, 10)
+    assert place(loop, monkeypatch, known, 13) == Place(12, True, 13)
 
 
 def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +95,60 @@ def test_what_came_before_the_loss_was_seen_is_passed_over(
     last = with_a_hole().to_source(left - 1)
     assert last is not None
     found = place(loop, monkeypatch, with_a_hole(), 40, shift=15, shifted_from=left)
-    assert found == Place(last.offset + 1, True)
+    assert found == Place(last.offset + 1, True, left)
 
 
 def test_without_a_map_nothing_is_known(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place(loop, monkeypatch, None, 40) is None
+
+
+@pytest.mark.parametrize(("shifted_from", "whole"), [(50, True), (49, False), (0, False)])
+def test_a_log_that_did_not_become_shorter_is_compared(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, shifted_from: int, whole: bool
+) -> None:
+    truth = with_a_hole()
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
+        if client == "target":
+            translated = truth.to_source(offset)
+            assert translated is not None
+            offset = translated.offset + 3 * (offset >= shifted_from)
+        return Stored(False, 0, b"%d" % offset)
+
+    monkeypatch.setattr(lost, "_record", record)
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    assert loop.run(is_whole, source, target, grant, truth, 0, 50) == whole
+    assert loop.run(is_whole, source, target, grant, None, 0, 50)
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPatch, aborted: bool) -> None:
+    """From target offset 40 on the records are the right ones, in another transaction."""
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
+        if client == "target":
+            translated = with_a_hole().to_source(offset)
+            assert translated is not None
+            return Stored(False, 0, b"%d" % translated.offset, transactional=True)
+        return Stored(False, 0, b"%d" % offset)
+
+    async def is_aborted(_client: str, _partition: TopicPartition, offset: int) -> bool:
+        return aborted and offset >= 40
+
+    monkeypatch.setattr(lost, "_record", record)
+    monkeypatch.setattr(lost, "_is_aborted", is_aborted)
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    assert loop.run(is_whole, source, target, grant, with_a_hole(), 0, 50) != aborted
+    found = loop.run(find_place, source, target, grant, with_a_hole(), 0, 50)
+    assert found == (Place(50, True, 40) if aborted else Place(60, True, 50))
+
+
+@pytest.mark.parametrize(
+    ("before", "pair"), [(0, None), (1, (0, 0)), (20, (19, 19)), (21, (30, 20)), (50, (59, 49)), (70, (59, 49))]
+)
+def test_the_last_record_before_an_offset(before: int, pair: tuple[int, int] | None) -> None:
+    assert with_a_hole().last_before(before) == pair

@@ -1,0 +1,75 @@
+"""Reads exact maps as they are stored on the target, for partitions of which the target lost something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.offsets.exact import ExactMap
+from twinlog.offsets.maps import ExactMaps
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import decode_segment_key
+from twinlog.read.batches import scan
+from twinlog.read.records import decode_records
+from twinlog.task.resume import chunks
+from twinlog.types import TopicName, TopicPartition
+
+ROUND_S = 0.05
+"""How long a reading waits for others that need it, too: a broker that lost its log lost that of many partitions."""
+
+
+class StoredMaps:
+    """The maps in one topic, which is read from its begin to its end, once for all who ask at the same time."""
+
+    def __init__(self, target: ClusterClient, topic: TopicName) -> None:
+        self._target = target
+        self._topic = topic
+        self._wanted: dict[TopicPartition, Position] = {}
+        self._round: Any = None
+
+    async def read(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, ExactMap]:
+        """The maps of source partitions, up to these positions of theirs; those that have none are missing.
+
+        Raises ClusterError.
+        """
+        self._wanted |= positions
+        if self._round is None:
+            self._round = self._target.loop.spawn(self._read_together)
+        found: Mapping[TopicPartition, ExactMap] = await self._round
+        return found
+
+    async def _read_together(self) -> Mapping[TopicPartition, ExactMap]:
+        await self._target.loop.sleep(ROUND_S)
+        wanted, self._wanted, self._round = self._wanted, {}, None
+        maps = ExactMaps()
+        maps.take(await self._records(wanted))
+        for partition, position in wanted.items():
+            if position.next_target is not None:
+                maps.reach(partition, position.next_source, position.next_target, life=position.life)
+        return {partition: known for partition in wanted if (known := maps.map(partition)) is not None}
+
+    async def _records(self, wanted: Mapping[TopicPartition, Position]) -> list[tuple[bytes | None, bytes | None]]:
+        target, where = self._target, TopicPartition(self._topic, 0)
+        await target.refresh_soon([self._topic])
+        start = (await target.list_offsets([where], EARLIEST)).get(where)
+        end = (await target.list_offsets([where], LATEST)).get(where)
+        if start is None or end is None:
+            raise ClusterError(f"cluster {target.alias}: {where} does not tell its offsets")
+        records: list[tuple[bytes | None, bytes | None]] = []
+        if start == end:
+            return records
+        async for fetched, go_on in chunks(target, where, start, committed=False, known=True):
+            for batch in scan(fetched.records):
+                start = max(start, batch.last_offset + 1)
+                if batch.is_control:
+                    continue
+                for record in decode_records(fetched.records, batch):
+                    of = decode_segment_key(record.key)
+                    if of is not None and of.partition in wanted:
+                        records.append((record.key, record.value))
+            if start >= end:
+                break
+            go_on(start)
+        return records
