@@ -40,7 +40,10 @@ class ClusterIdentity:
 
 
 class ClusterAdmin:
-    """One cluster, seen from the driver; may be used from several threads."""
+    """One cluster, seen from the driver; may be used from several threads.
+
+    Making it raises RuntimeError where there may be no thread for it.
+    """
 
     def __init__(self, alias: str, settings: ClientSettings) -> None:
         self.alias = alias

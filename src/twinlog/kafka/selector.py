@@ -41,6 +41,16 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     _scheduled: Any
     _current: Any
     _poll_owner: Any
+    _io_thread: threading.Thread | None
+
+    def start(self) -> None:
+        """Run on a thread of its own from now on. Raises RuntimeError where there may be no more; it is closed then."""
+        try:
+            super().start()
+        except RuntimeError:
+            self._io_thread = None
+            self.close()
+            raise
 
     def watch(self, sock: Any, readable: Callable[[], None]) -> None:
         """Call `readable` whenever `sock` can be read; `unregister_event` ends that."""

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 
 from twinlog.errors import TwinlogError
@@ -53,7 +54,7 @@ class State(Enum):
 
 
 class FlowRunner:
-    """One flow; its thread begins with `start`.
+    """One flow; its thread begins with `start`. Where there may be no more threads, both raise RuntimeError.
 
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
     `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
@@ -82,7 +83,11 @@ class FlowRunner:
         self._until = until_caught_up
         self._catching_up = False
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
-        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        try:
+            self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        except RuntimeError:
+            self._source.close()
+            raise
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: proven_s() > 0)
         self._stopping = threading.Event()
@@ -120,8 +125,12 @@ class FlowRunner:
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
-        self._waiting.start(self._stopping)
+        try:
+            self._waiting.start(self._stopping)
+            self._thread.start()
+        except RuntimeError:
+            self._stopping.set()
+            raise
 
     def use_slots(self, slots: int) -> None:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
@@ -222,7 +231,10 @@ class FlowRunner:
                 return
             self.state = State.RUNNING
             self.ready.set()
-            threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True).start()
+            ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
+            # Where there is no thread for it, who needs them reads them.
+            with suppress(RuntimeError):
+                ahead.start()
             self._keeps_settings = begin_keeping_in_step(
                 self._jobs, self.settings, self._source, self._target, self._topics
             )
@@ -266,6 +278,7 @@ class FlowRunner:
                 self._insist(self._refresh, "look for new topics")
                 refresh_at = time.monotonic() + (interval or 0)
             self._tasks.attend()
+            self._jobs.attend()
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)

@@ -1,4 +1,7 @@
-"""A flow that is not enabled: it writes heartbeats to its target and copies nothing, as in MirrorMaker 2."""
+"""A flow that is not enabled: it writes heartbeats to its target and copies nothing, as in MirrorMaker 2.
+
+Its place in this process is empty while another process writes them, as `run.seat` has it for flows that copy.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import logging
 from collections.abc import Callable
 
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.run.election import Election, Standing
 from twinlog.run.jobs import Jobs
+from twinlog.run.put_off import PutOff
 from twinlog.run.upkeep import begin_heartbeats
 from twinlog.settings import FlowSettings
 
 log = logging.getLogger(__name__)
+
+STOP_S = 0.5
+LEAVE_S = 0.5
+"""How long a clean stop waits for a heartbeat under way, and for the coordinator to hear of it."""
 
 
 class IdleFlow:
@@ -28,6 +37,10 @@ class IdleFlow:
         log.info("%s: not enabled, only heartbeats are written to %s", self.settings.name, self.settings.target)
         begin_heartbeats(self._jobs, self.settings, self._target)
 
+    def attend(self) -> None:
+        """To be called every moment."""
+        self._jobs.attend()
+
     def stop(self, timeout_s: float) -> None:
         self._jobs.stop(timeout_s)
 
@@ -36,3 +49,60 @@ class IdleFlow:
 
     def _note(self, what: str, trouble: str | None) -> None:
         self.trouble = trouble
+
+
+class IdleSeat:
+    """The place of a flow that is not enabled: one process writes its heartbeats."""
+
+    def __init__(self, settings: FlowSettings, wake: Callable[[], None]) -> None:
+        self.settings = settings
+        self._election = Election(settings, wake)
+        self._term = 0
+        self._flow: IdleFlow | None = None
+        self._put_off = PutOff(settings.name)
+
+    def start(self) -> None:
+        """Begin to find out who writes the heartbeats."""
+        self._election.start()
+
+    def attend(self) -> None:
+        """Begin to write when elected, and end when not any more; called every moment."""
+        election, term = self._election, self._election.term
+        if self._flow is not None and term != self._term:
+            self._end()
+        if election.standing is not Standing.LEADING:
+            self._put_off.over()
+        elif self._flow is None:
+            if self._put_off.is_due:
+                self._take(term)
+        else:
+            self._flow.attend()
+
+    def _take(self, term: int) -> None:
+        election = self._election
+        try:
+            flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
+        except RuntimeError as error:
+            self._put_off.because(error)
+            return
+        self._put_off.over()
+        self._term, self._flow = term, flow
+        flow.start()
+
+    def stop(self) -> None:
+        """End what runs here and leave it to others."""
+        self._end()
+        self._election.stop(LEAVE_S)
+
+    @property
+    def text(self) -> str:
+        """In a few words: that it writes heartbeats, why it does not, or which process does."""
+        if self._flow is None:
+            return f"heartbeats only: {self._put_off.why or self._election.text}"
+        return self._flow.trouble or "heartbeats only"
+
+    def _end(self) -> None:
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.stop(STOP_S)
+            flow.close()

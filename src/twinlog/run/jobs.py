@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from twinlog.errors import RefusedError, TwinlogError
+from twinlog.run.news import News
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +183,9 @@ class Jobs:
         self._excused = excused
         self._note = note
         self._jobs: list[Job] = []
+        self._waiting: list[Job] = []
+        """Those for which there was no thread yet."""
+        self._news = News()
         self._stopped = False
         self._lock = threading.Lock()
 
@@ -203,8 +207,25 @@ class Jobs:
                 excused=self._excused,
             )
             self._jobs.append(job)
-            job.start()
+            self._waiting.append(job)
+            self._start()
             return job
+
+    def attend(self) -> None:
+        """Begin what there was no thread for; called every moment."""
+        if self._waiting:
+            with self._lock:
+                self._start()
+
+    def _start(self) -> None:
+        while self._waiting and not self._stopped:
+            try:
+                self._waiting[0].start()
+            except RuntimeError as error:
+                if self._news.is_new("threads", SAY_AGAIN_S[0]):
+                    log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
+                return
+            del self._waiting[0]
 
     def hurry(self) -> None:
         """Have the jobs that failed try again now: what was in their way is over."""

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Container, Mapping, Sequence
 
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.circles import Return, returning
 from twinlog.flows.echoes import echo
 from twinlog.flows.topology import Topology, topology_of
@@ -184,25 +184,33 @@ class _Rival:
         self._target = target
         self._positions = PositionStore(settings, target)
         self._topics: frozenset[TopicName] | None = None
-        self._admin = ClusterAdmin(settings.source, settings.source_admin.client)
+        self._admin: ClusterAdmin | None = None
         self._looked = threading.Event()
         self._stopping = threading.Event()
         self._said = False
         self._thread = threading.Thread(target=self._look, name=f"rival {settings.name}", daemon=True)
-        self._started = False
 
     def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
         """The rival's source topics by remote name, as far as they are among `remotes`.
 
         As long as its source has not answered: what it has copied before. Raises ClusterError.
         """
-        if not self._started:
-            self._started = True
-            self._thread.start()
+        if self._admin is None:
+            self._begin()
         self._looked.wait(FIRST_LOOK_S)
         topics = self.copied() if self._topics is None else self._topics
         found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
         return {remote: topic for remote, topic in found.items() if remote in remotes}
+
+    def _begin(self) -> None:
+        try:
+            self._admin = ClusterAdmin(self._settings.source, self._settings.source_admin.client)
+            self._thread.start()
+        except RuntimeError as error:
+            admin, self._admin = self._admin, None
+            if admin is not None:
+                admin.close()
+            raise ClusterError(f"the topics of {self._settings.source} cannot be looked at yet: {error}") from error
 
     def copied(self) -> set[TopicName]:
         """Source topics that the rival has stored positions of. Raises ClusterError."""
@@ -213,18 +221,19 @@ class _Rival:
     def close(self) -> None:
         self._stopping.set()
         self._looked.set()
-        self._admin.close()
-        if self._started:
+        if self._admin is not None:
+            self._admin.close()
             self._thread.join(1.0)
 
     def _look(self) -> None:
-        connected = False
+        connected, admin = False, self._admin
+        assert admin is not None
         while not self._stopping.is_set():
             try:
                 if not connected:
-                    self._admin.connect()
+                    admin.connect()
                     connected = True
-                self._topics = frozenset(self._admin.topics())
+                self._topics = frozenset(admin.topics())
                 self._said = False
             except TwinlogError as error:
                 if not self._said and not self._stopping.is_set():

@@ -13,11 +13,12 @@ from twinlog.plan.sharing import Sharing
 from twinlog.run.desk import Desk
 from twinlog.run.engine import SupervisedEngine
 from twinlog.run.flow import FlowRunner, State
+from twinlog.run.idle import IdleSeat
 from twinlog.run.news import SAY_AGAIN_S
 from twinlog.run.queries import Queries
 from twinlog.run.rehearsal import rehearse
 from twinlog.run.roster import Roster
-from twinlog.run.seat import IdleSeat, Seat
+from twinlog.run.seat import Seat
 from twinlog.run.spreading import spread
 from twinlog.run.warming import Warming
 from twinlog.settings import FlowSettings

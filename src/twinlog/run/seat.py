@@ -12,9 +12,9 @@ from twinlog.plan.spread import ProcessName, choose
 from twinlog.run.desk import Desk
 from twinlog.run.election import Election, Standing
 from twinlog.run.flow import JOBS_STOP_S, FlowRunner, State
-from twinlog.run.idle import IdleFlow
 from twinlog.run.member import Leadership, Term
 from twinlog.run.news import SAY_AGAIN_S, News
+from twinlog.run.put_off import PutOff
 from twinlog.run.roster import Roster
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
@@ -32,7 +32,6 @@ UNFIT_S = 600.0
 """For how long at least this process then gets the flow only where no other one is ready: the source may be away for
 all."""
 
-IDLE_STOP_S = 0.5
 LEAVE_S = 0.5
 """How long a clean stop waits for the coordinator to hear of it."""
 
@@ -83,6 +82,7 @@ class Seat:
         self._clearer: threading.Thread | None = None
         self._emptying = False
         self._news = News()
+        self._put_off = PutOff(settings.name)
 
     def start(self) -> None:
         """Begin to find out who runs the flow."""
@@ -145,18 +145,32 @@ class Seat:
     def _sit_down(self, desk: Desk) -> None:
         # The term first: a standing that is older than it would be taken for its own.
         election, term = self._election, self._election.term
+        if election.standing is not Standing.LEADING:
+            self._put_off.over()
         if election.standing is Standing.LEADING:
-            self._term, self._desk, self._away_since = term, desk, None
-            self.flow = self._build(election.proven_s)
-            self.flow.view.count_on(self._view)
-            self._view = self.flow.view
-            desk.flows[self.settings.name] = self.flow.leases
-            self._seated = True
-            self.flow.start()
+            if self._put_off.is_due:
+                self._take(desk, term)
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
         elif election.standing is Standing.STANDBY and self._until:
             self._wait_for_turn(election.leadership)
+
+    def _take(self, desk: Desk, term: int) -> None:
+        flow: FlowRunner | None = None
+        try:
+            flow = self._build(self._election.proven_s)
+            flow.view.count_on(self._view)
+            flow.start()
+        except RuntimeError as error:
+            if flow is not None:
+                flow.close()
+            self._put_off.because(error)
+            return
+        self._put_off.over()
+        self._term, self._desk, self._away_since = term, desk, None
+        self.flow, self._view = flow, flow.view
+        desk.flows[self.settings.name] = flow.leases
+        self._seated = True
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
         """Stand by for who ends once it has caught up, too: this process then looks itself. Nobody else ever ends."""
@@ -304,7 +318,7 @@ class Seat:
     def status(self) -> tuple[str, str | None]:
         """What the flow does in a word, and what keeps it or ended it."""
         if self.flow is None and self._failure is None:
-            return self._election.text, None
+            return (self._election.text, None) if self._put_off.why is None else ("starting", self._put_off.why)
         if self._failure is not None:
             return State.FAILED.value, self._failure
         if self.flow is None or self._emptying:
@@ -324,45 +338,3 @@ class Seat:
     def absent(self) -> bool:
         """Whether nothing runs here yet; `status` says why."""
         return self.flow is None and self._failure is None
-
-
-class IdleSeat:
-    """The same for a flow that is not enabled: one process writes its heartbeats."""
-
-    def __init__(self, settings: FlowSettings, wake: Callable[[], None]) -> None:
-        self.settings = settings
-        self._election = Election(settings, wake)
-        self._term = 0
-        self._flow: IdleFlow | None = None
-
-    def start(self) -> None:
-        """Begin to find out who writes the heartbeats."""
-        self._election.start()
-
-    def attend(self) -> None:
-        """Begin to write when elected, and end when not any more; called every moment."""
-        election, term = self._election, self._election.term
-        if self._flow is not None and term != self._term:
-            self._end()
-        if self._flow is None and election.standing is Standing.LEADING:
-            self._term = term
-            self._flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
-            self._flow.start()
-
-    def stop(self) -> None:
-        """End what runs here and leave it to others."""
-        self._end()
-        self._election.stop(LEAVE_S)
-
-    @property
-    def text(self) -> str:
-        """In a few words: that it writes heartbeats, why it does not, or which process does."""
-        if self._flow is None:
-            return f"heartbeats only: {self._election.text}"
-        return self._flow.trouble or "heartbeats only"
-
-    def _end(self) -> None:
-        flow, self._flow = self._flow, None
-        if flow is not None:
-            flow.stop(IDLE_STOP_S)
-            flow.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from harness.wait import wait_for
 from twinlog.plan.spread import Crew
+from twinlog.run import put_off
 from twinlog.run import seat as module
 from twinlog.run.election import Standing
-from twinlog.run.flow import State
+from twinlog.run.flow import FlowRunner, State
+from twinlog.run.idle import IdleSeat
 from twinlog.run.member import Leadership, Member, Term
 from twinlog.run.roster import Roster
 from twinlog.run.seat import Seat
@@ -281,3 +284,80 @@ def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPa
     for _ in range(3):
         seat.attend(desk)
     assert done == ["start"]
+
+
+class Threads:
+    """Lets so many threads be started, None for as many as wanted; `started` says how many were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left: int | None = 0
+        begin = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if self.left == 0:
+                no_thread(thread)
+            begin(thread)
+            if self.left is not None:
+                self.left -= 1
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_a_flow_is_taken_once_there_may_be_threads_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(put_off, "PUT_OFF_S", 0.0)
+    threads = Threads(monkeypatch)
+    other = replace(SETTINGS, source=Alias("b"))
+
+    def build(proven_s: Any) -> FlowRunner:
+        return FlowRunner(
+            SETTINGS,
+            slots=1,
+            tasks=1,
+            until_caught_up=False,
+            wake=lambda: None,
+            flows=[SETTINGS, other],
+            proven_s=proven_s,
+        )
+
+    threads.left = None
+    seat = Seat(SETTINGS, build, lambda flow: lambda: None, until_caught_up=False, wake=lambda: None)
+    seat._election = Election([])  # type: ignore[assignment]
+    desk: Any = SimpleNamespace(flows={})
+    before = threading.active_count()
+    for some in range(4):
+        threads.left = some
+        seat.attend(desk)
+        assert (seat.flow, desk.flows) == (None, {}), some
+        assert seat.status == ("starting", "cannot be run here yet, trying again: can't start new thread")
+        wait_for(lambda: threading.active_count() <= before, 10, "what was begun is ended")
+    assert caplog.text.count("a->z: cannot be run here yet, trying again: can't start new thread") == 1
+    threads.left = None
+    seat.attend(desk)
+    assert list(desk.flows) == ["a->z"]
+    seat.stop()
+    seat.close()
+
+
+def test_heartbeats_begin_once_there_may_be_threads_for_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(put_off, "PUT_OFF_S", 0.0)
+    threads = Threads(monkeypatch)
+    threads.left = None
+    seat = IdleSeat(SETTINGS, lambda: None)
+    seat._election = Election([])  # type: ignore[assignment]
+    threads.left = 0
+    for _ in range(2):
+        seat.attend()
+    assert seat.text == "heartbeats only: cannot be run here yet, trying again: can't start new thread"
+    threads.left = 1
+    for _ in range(2):
+        seat.attend()
+    assert caplog.text.count("cannot be run here yet") == 1
+    assert caplog.text.count("cannot write heartbeats yet, trying again: can't start new thread") == 1
+    threads.left = None
+    seat.attend()
+    wait_for(lambda: "heartbeats" not in seat.text, 30, "a heartbeat was tried")
+    seat.stop()
