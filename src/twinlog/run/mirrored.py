@@ -66,6 +66,8 @@ class MirroredTopics:
         self._brought_back: dict[TopicName, str] = {}
         self._misread: frozenset[TopicName] = frozenset()
         """Those of them that may be no copies: there was no original when they were first seen."""
+        self._seem_copies: frozenset[TopicName] = frozenset()
+        """The same of those whose names say by the flow's own policy that they came from one of its two clusters."""
         self._seen: frozenset[TopicName] | None = None
         self._said_idle = False
 
@@ -142,7 +144,13 @@ class MirroredTopics:
             for topic in self._misread
             if not looks_like_heartbeats(topic)
         }
-        for reasons in (self._refused, {**self._left_out, **misread}):
+        seem_copies = {
+            topic: "not mirrored: its name says that it is a copy, but there is no such original; write it in "
+            "`topics.exclude` if it needs no copy, or choose another replication.policy.separator"
+            for topic in self._seem_copies
+            if not looks_like_heartbeats(topic)
+        }
+        for reasons in (self._refused, {**self._left_out, **seem_copies, **misread}):
             if reasons:
                 raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
 
@@ -222,8 +230,10 @@ class MirroredTopics:
         if fresh:
             seem_copies, mirrored = misread_topics(self._topology, self._aliases, source, target)
             seem_copies = [topic for topic in seem_copies if topic in fresh]
+            self._seem_copies = self._seem_copies.union(seem_copies)
             say_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
         self._seen = frozenset(source)
+        self._seem_copies = self._seem_copies.intersection(source)
         gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
         if gone:
             log.warning(

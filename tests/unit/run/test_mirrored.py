@@ -31,6 +31,28 @@ class Cluster:
         return {}, {}
 
 
+def test_not_everything_is_copied_where_the_flows_own_naming_takes_a_topic_for_a_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
+    positions: Any = SimpleNamespace(read=lambda _: {})
+    there = flow("a", "b", "default")
+
+    def mirrored(*names: str, excluded: tuple[str, ...] = ()) -> MirroredTopics:
+        settings = replace(there, topics_exclude=excluded)
+        found = MirroredTopics(settings, (settings,), Cluster(*names), Cluster("t"), positions)  # type: ignore[arg-type]
+        found.refresh()
+        return found
+
+    mirrored("t", "b.t", "b.heartbeats", "c.t").require_all()
+    found = mirrored("t", "b.t", "b.own", "c.t")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=r"^b\.own: not mirrored: its name says that it is a copy"):
+            found.require_all()
+        found.refresh()
+    mirrored("t", "b.own", excluded=("b.own",)).require_all()
+
+
 def test_not_everything_is_copied_where_a_topic_of_ones_own_looks_like_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
     there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
