@@ -207,14 +207,16 @@ class ExactMap:
 
         None when there is none, or it is not known exactly.
         """
-        index = bisect_left(self._target, target) - 1
-        if index < 0 or self._slack[index]:
-            return None
-        source, begin = self._source[index], self._target[index]
-        steps = min(self._copied - source, self.next_target - begin, target - begin)
-        if index + 1 < len(self):
-            steps = min(self._source[index + 1] - source, self._target[index + 1] - begin, target - begin)
-        return (source + steps - 1, begin + steps - 1) if steps else self.last_before(begin)
+        while (index := bisect_left(self._target, target) - 1) >= 0 and not self._slack[index]:
+            source, begin = self._source[index], self._target[index]
+            behind = self._copied, self.next_target
+            if index + 1 < len(self):
+                behind = self._source[index + 1], self._target[index + 1]
+            steps = min(behind[0] - source, behind[1] - begin, target - begin)
+            if steps:
+                return source + steps - 1, begin + steps - 1
+            target = begin
+        return None
 
     # Keeping it small.
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from twinlog.errors import ClusterError, GapError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.faults import Code
+from twinlog.kafka.topic_ids import require_current_id
 from twinlog.offsets.positions import Position
 from twinlog.read.gaps import Gap, find_gap
 from twinlog.settings import FlowSettings
@@ -35,12 +36,14 @@ class SourceInspector:
             raise ClusterError(f"source topic {partition.topic} does not exist any more")
         if topic.error or partition.partition not in topic.leaders:
             raise ClusterError(f"source partition {partition} has no leader")
+        known = position.topic_id or grant.topic_id
+        recreated = known is not None and topic.topic_id is not None and uuid.UUID(known) != topic.topic_id
+        if recreated:
+            await require_current_id(self._source, partition)
         starts = await self._source.list_offsets([partition], EARLIEST)
         ends = await self._source.list_offsets([partition], LATEST)
         if partition not in starts or partition not in ends:
             raise ClusterError(f"source partition {partition} does not tell its offsets")
-        known = position.topic_id or grant.topic_id
-        recreated = known is not None and topic.topic_id is not None and uuid.UUID(known) != topic.topic_id
         gap = find_gap(
             position.next_source,
             starts[partition],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.topic_ids import require_current_id
 from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
@@ -66,6 +67,7 @@ class Resolver:
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._moving: dict[TopicPartition, float] = {}
+        """Since when a log moves that should be at rest; `_unmarked`: since when a marker is missing."""
         self._unmarked: dict[TopicPartition, float] = {}
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
@@ -78,6 +80,12 @@ class Resolver:
         await known
         self._source.open_for_data(grant.source for grant in grants)
         self._target.open_for_data(grant.remote for grant in grants)
+
+    def forget(self, remotes: Iterable[TopicPartition]) -> None:
+        """Remote partitions are let go, or taken: how long something lasted before says nothing any more."""
+        for remote in remotes:
+            self._moving.pop(remote, None)
+            self._unmarked.pop(remote, None)
 
     async def _refresh_soon(self, grants: Sequence[Grant]) -> None:
         known = self._source.loop.spawn(self._source.refresh_soon, {grant.source.topic for grant in grants})
@@ -124,7 +132,11 @@ class Resolver:
                     resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif not self._lacks_marker(grant, grant.position, end):
                 behind.append((grant, grant.position, end))
-        looked_up = [grant for grant, position, end in behind if doubts[grant.remote] or _is_short(position, end)]
+        looked_up = {
+            grant.source: position
+            for grant, position, end in behind
+            if doubts[grant.remote] or _is_short(position, end)
+        }
         maps, failed = await self._stored_maps(looked_up)
 
         async def work() -> None:
@@ -132,7 +144,7 @@ class Resolver:
                 grant, position, end = behind.popleft()
                 runs: list[Run] = []
                 try:
-                    if failed is not None and grant in looked_up:
+                    if failed is not None and grant.source in looked_up:
                         raise failed
                     async with self._reading.of(self._leaders(grant)):
                         resolved.positions[grant.source] = await self._again(
@@ -162,11 +174,10 @@ class Resolver:
         return (found | await doubtful(self._target, counted, ends)) if counted else found
 
     async def _stored_maps(
-        self, grants: Sequence[Grant]
+        self, positions: Mapping[TopicPartition, Position]
     ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
-        """The maps of partitions up to where they were granted, or what keeps them from being read."""
+        """The maps of partitions up to their positions, or what keeps them from being read."""
         try:
-            positions = {grant.source: grant.position for grant in grants if grant.position is not None}
             return (await self._maps.read(positions) if positions else {}), None
         except ClusterError as error:
             return {}, error
@@ -184,7 +195,7 @@ class Resolver:
             raise ClusterError(f"{grant.remote} does not tell its offsets")
         assert position is not None
         assert position.next_target is not None
-        if self._made_anew(grant, position, remote_id):
+        if await self._made_anew(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
             maps = await self._maps.read({grant.source: position})
@@ -193,11 +204,12 @@ class Resolver:
                 found = lost or position
         return replace(found, next_target=ends[grant.remote])
 
-    def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
-        """Whether the remote topic is another one than the position is of; tells it, too."""
+    async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
+        """Whether the remote topic is another one than the position is of; tells it, too. Raises ClusterError."""
         known = position.remote_topic_id
         if known is None or remote_id is None or known == remote_id:
             return False
+        await require_current_id(self._target, grant.remote)
         self._event(
             "target", f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again"
         )
@@ -269,6 +281,7 @@ class Resolver:
         """
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
+            await require_current_id(self._source, grant.source)
             starts = await self._source.list_offsets([grant.source], EARLIEST)
             gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
             assert gap is not None
@@ -282,7 +295,7 @@ class Resolver:
         if expected is None:
             # MirrorMaker 2 wrote this position: where it stood on the target is not known.
             return replace(now, next_target=end, writer=None)
-        if self._made_anew(grant, position, remote_id):
+        if await self._made_anew(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
         if end < expected or doubted:
             lost = await self._lost(grant, now, expected, min(end, expected), known)
@@ -319,6 +332,7 @@ class Resolver:
         Its target offset is left to the caller. None where it was doubted, `end` being `expected`, and nothing is
         missing.
         """
+        await require_current_id(self._target, grant.remote)
         source_start, start = await self._starts(grant)
         if end == expected and await is_whole(self._source, self._target, grant, known, start, end):
             return None
