@@ -241,7 +241,9 @@ class Copier:
 
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
-        return self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
+        accepted = self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
+        self._resolver.forget(grant.remote for grant in accepted)
+        return accepted
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
         """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
@@ -309,6 +311,7 @@ class Copier:
             withdrawn = self._beginning.withdraw(partition)
             if withdrawn is not None:
                 self._storing.forget(partition)
+                self._resolver.forget([withdrawn.remote])
                 # What its last copier left on its way nobody has waited for. Transactions keep that away by themselves.
                 if not withdrawn.settled and self.transactions is None:
                     self.unsettled.add(partition)
@@ -317,6 +320,7 @@ class Copier:
             part.leave()
         settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
         await self._storing.flush_syncs(leaving)
+        self._resolver.forget(part.remote for part in leaving)
         for part in leaving:
             self._storing.forget(part.source)
             if part.source in settled:

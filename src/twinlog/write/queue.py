@@ -61,7 +61,7 @@ class Sent:
     `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
     connection could be made. `reached` says of the last try that there was one, as far as is known, `behind` of its
     answer that an append before it was not acknowledged at that time. A `doubtful` one may have taken the place of
-    another with the same sequence numbers.
+    another with the same sequence numbers; `counted` says that it was taken from the bytes of doubt.
     """
 
     append: Append
@@ -74,6 +74,7 @@ class Sent:
     reached: bool = True
     behind: bool = False
     doubtful: bool = False
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +303,9 @@ class AppendQueue:
         """
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
+        # None of them was appended, so they are yet to be counted, and no hole is before the first.
+        self._doubt_bytes += sum(sent.append.bytes for sent in self._window if sent.counted)
+        self._next_source = -1 if first.doubtful else first.append.spans[0][0]
         self._window.clear()
         self.pending.extendleft(reversed(parts + again))
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
@@ -335,6 +339,7 @@ class AppendQueue:
 
     def _doubt(self, sent: Sent) -> None:
         self._doubt_bytes -= sent.append.bytes
+        sent.counted = True
         for first, count in sent.append.spans:
             sent.doubtful = sent.doubtful or first != self._next_source
             self._next_source = first + count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from twinlog.kafka.loop import Loop
@@ -9,7 +11,10 @@ from twinlog.offsets.positions import Position, Writer
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.grant import Grant
+from twinlog.task.members import Members
+from twinlog.task.transactional import Transactions
 from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.write.queue import ProducerIdentity
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 POSITION = Position(5, 5, writer=Writer(1, 0, 5))
@@ -54,5 +59,68 @@ def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytes
     one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, settled=settled), POSITION)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
     assert one.unsettled == (set() if settled else {SOURCE})
+    one.stop()
+    loop.close()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("began", [True, False])
+def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken again, a log that moves is waited for anew."""
+    loop = Loop()
+    one = copier(loop)
+
+    async def close(_leaving: object) -> None:
+        """Nothing can be stored."""
+
+    monkeypatch.setattr(one._storing, "close", close)
+    grant = Grant(SOURCE, REMOTE, None, 1 << 20, POSITION)
+    if began:
+        one._begin(grant, POSITION)
+    else:
+        one.accept([grant])
+    one._resolver._moving[REMOTE] = one._resolver._unmarked[REMOTE] = 0.0
+    loop.run(one.release, [SOURCE])
+    assert (one._resolver._moving, one._resolver._unmarked) == ({}, {})
+    one._resolver._moving[REMOTE] = 0.0
+    one.accept([grant])
+    assert one._resolver._moving == {}
+    one.stop()
+    loop.close()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
+    lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it to be copied again; whoever comes next compares."""
+    loop = Loop()
+    one = copier(loop)
+    identity = ProducerIdentity(1, 0, transactional=True)
+    transactions: Any = Transactions.__new__(Transactions)
+    monkeypatch.setattr(Transactions, "identity", identity)
+    transactions.ended = False
+    transactions._loop, transactions._wake = loop, loop.signal()
+    transactions._members, transactions._stored, transactions._sequences = (
+        Members(one.target, one._appender, transactions._wake.set),
+        {},
+        {},
+    )
+    transactions._suspects = set()
+
+    async def close(_leaving: object) -> None:
+        """Nothing can be stored."""
+
+    monkeypatch.setattr(one._storing, "close_committed", close)
+    one.transactions = transactions
+    one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION), POSITION)
+    part = one.partitions[SOURCE]
+    transactions._stored[SOURCE] = part.acknowledged
+    if lost:
+        part.lost_behind(3)
+    assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
+    assert one.unsettled == ({SOURCE} if lost else set())
+    one.transactions = None
     one.stop()
     loop.close()

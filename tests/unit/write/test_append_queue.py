@@ -260,3 +260,19 @@ def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
     (one,) = owner.take_all()
     owner.queue.settle(one, 0, 40, there=True)
     assert owner.troubles == []
+
+
+def test_what_was_refused_as_too_large_counts_once() -> None:
+    """Its parts and what was refused behind it are sent again, and are no more than a predecessor can have sent."""
+    owner, _ = doubting((10, 2))
+    left = owner.queue._doubt_bytes
+    owner.queue.put([replace(batch_of(2), spans=((first, 2),)) for first in (12, 14, 16)])
+    sent = owner.take_all()
+    for one in sent:
+        owner.queue.settle(one, 10 if one is sent[0] else 45, -1)
+    parts = [replace(batch_of(1), spans=((first, 1),)) for first in (12, 13)]
+    owner.queue.replace_first(parts)
+    assert owner.queue._doubt_bytes == left
+    again = owner.take_all()
+    assert [one.doubtful for one in again] == [False] * 4
+    assert owner.queue._doubt_bytes == left - sum(one.append.bytes for one in again)
