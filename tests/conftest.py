@@ -16,7 +16,7 @@ from twinlog.kafka.loop import Loop
 _numbers = itertools.count(1)
 logging.getLogger("kafka").setLevel(logging.WARNING)
 # A machine may be slow, and no test is about time.
-hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
 
 
@@ -34,7 +34,7 @@ def turning_loop() -> Iterator[Loop]:
     loop = Loop()
     loop.net.start()
     yield loop
-    loop.net.stop(timeout_ms=2000)
+    loop.net.stop(timeout_ms=60_000)
     loop.close()
 
 

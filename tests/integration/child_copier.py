@@ -30,7 +30,7 @@ class ChildCopier:
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(60)
         assert self._process.stdin is not None
         self._process.stdin.close()
 

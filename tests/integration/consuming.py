@@ -14,7 +14,7 @@ from harness.cluster import KafkaCluster
 
 Protocol = Literal["classic", "consumer"]
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Count:

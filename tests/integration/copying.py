@@ -29,7 +29,7 @@ from twinlog.task.grant import Grant
 from twinlog.types import Alias, TopicName, TopicPartition
 
 SOURCE, TARGET = Alias("north"), Alias("south")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 POSITION_PARTITIONS = 3
 FOR_EVER = {"retention.ms": "-1"}
@@ -176,7 +176,7 @@ class RunningCopier:
             self.copier.stop()
 
         self._loop.run(stop)
-        self._loop.net.stop(timeout_ms=2000)
+        self._loop.net.stop(timeout_ms=60_000)
         self._loop.close()
 
 

@@ -102,7 +102,7 @@ class MirrorProcess:
         except TimeoutError as late:
             raise AssertionError(f"{late}\n{self.log}") from late
 
-    def terminate(self, deadline_s: float = 10.0) -> int:
+    def terminate(self, deadline_s: float = 60.0) -> int:
         """SIGTERM; its exit code. Fails when it does not end in time."""
         psutil.Process(self.pid).terminate()
         return self.wait(deadline_s)

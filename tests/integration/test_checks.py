@@ -56,7 +56,7 @@ class Opened:
                 return False
             return True
 
-        wait_for(refreshed, 10, "both clusters tell their topics")
+        wait_for(refreshed, 60, "both clusters tell their topics")
         return found
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ def test_positions_that_would_be_deleted_stop_a_flow(clusters: Pair, new_name: C
     before = topics(target)
 
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: flow.runner.ended, 20, "the flow has failed")
+        wait_for(lambda: flow.runner.ended, 60, "the flow has failed")
         reason = flow.runner.reason or ""
 
     for part in (
@@ -149,7 +149,7 @@ def test_one_cluster_under_two_aliases_is_refused(clusters: Pair, policy: Policy
     source, _ = clusters
     before = topics(source)
     with FlowWithoutSpark(flow_settings(source, source, policy=policy, emit_heartbeats_interval_s=None)) as flow:
-        wait_for(lambda: flow.runner.ended, 20, "the flow has failed")
+        wait_for(lambda: flow.runner.ended, 60, "the flow has failed")
         reason = flow.runner.reason or ""
     assert f"north and south are the same cluster (id {source.cluster_id}, broker {source.bootstrap})" in reason
     assert topics(source) == before
@@ -303,14 +303,14 @@ def test_nothing_on_the_target_goes_with_its_source(
 
     with FlowWithoutSpark(settings) as flow:
         for name in (deleted, smaller, kept):
-            wait_for(partial(copied, name, dict.fromkeys(range(3), 5)), 30, f"{name} is copied")
+            wait_for(partial(copied, name, dict.fromkeys(range(3), 5)), 60, f"{name} is copied")
         delete_topic(source, deleted)
         delete_topic(source, smaller)
         create_topic(source, smaller, 1)
         produce(source, smaller, numbered(2, start=100))
-        wait_for(lambda: copied(smaller, {0: 7, 1: 5, 2: 5}), 30, "the new life of the topic is copied")
+        wait_for(lambda: copied(smaller, {0: 7, 1: 5, 2: 5}), 60, "the new life of the topic is copied")
         produce(source, kept, numbered(1, start=100))
-        wait_for(lambda: copied(kept, {0: 6, 1: 5, 2: 5}), 30, "the others go on")
+        wait_for(lambda: copied(kept, {0: 6, 1: 5, 2: 5}), 60, "the others go on")
         assert not flow.runner.ended, flow.runner.reason
     # The other one too, if it was looked for between its two lives.
     gone = [message for message in caplog.messages if "or hidden from this login" in message]

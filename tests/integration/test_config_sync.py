@@ -71,13 +71,13 @@ def unset(cluster: KafkaCluster, topic: str, *names: str) -> None:
     entries = [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in names]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient(cluster.client_config())
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def has(cluster: KafkaCluster, topic: str, config: dict[str, str]) -> bool:
     """Wait until a topic has just these settings of its own: a broker learns a change from its controller."""
     try:
-        return wait_for(lambda: topic_config(cluster, topic) == config, 5, topic)
+        return wait_for(lambda: topic_config(cluster, topic) == config, 60, topic)
     except TimeoutError:
         return topic_config(cluster, topic) == config
 
@@ -247,9 +247,9 @@ def test_records_as_large_as_the_source_takes_since_a_moment_are_copied(
         *clusters, topics=(topic_name,), sync_topic_configs_interval_s=600.0, emit_heartbeats_interval_s=None
     )
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 1, 30, "the first record is copied")
+        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 1, 60, "the first record is copied")
         set_topic_config(source, topic_name, {"max.message.bytes": "4000000"})
         produce(source, topic_name, numbered(1, size=400_000))
-        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 2, 30, "the large record is copied")
+        wait_for(lambda: offsets(target, f"north.{topic_name}")[1] == 2, 60, "the large record is copied")
         assert flow.runner.reason is None
     assert has(target, f"north.{topic_name}", {"max.message.bytes": "4000000"})

@@ -18,7 +18,7 @@ from tests.integration.records import seen
 from tests.integration.segments import stored_batches
 from twinlog.settings import IsolationLevel
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 LEVELS: tuple[IsolationLevel, ...] = ("read_committed", "read_uncommitted")
 
 

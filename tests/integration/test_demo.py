@@ -80,13 +80,13 @@ def test_the_demo_proves_every_record_and_leaves_nothing(tmp_path: Path, tidy: l
     demo = DemoRun(tmp_path)
     tidy.append(demo)
     demo.says("(SIGTERM)")
-    assert demo.process.wait(30) == 0, demo.output
+    assert demo.process.wait(60) == 0, demo.output
     written = re.search(r"all ([0-9,]+) records", demo.output)
     assert written is not None, demo.output
     assert int(written[1].replace(",", "")) >= 20_000
     assert "secret" not in demo.output
     assert "\x1b" not in demo.output
-    wait_for(lambda: not demo.left_running(), 10, "every process of the demo has ended")
+    wait_for(lambda: not demo.left_running(), 60, "every process of the demo has ended")
     assert demo.left_behind() == []
 
 
@@ -97,9 +97,9 @@ def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], numb
     demo.says("twinlog run")
     demo.note_children()
     os.kill(demo.process.pid, number)
-    assert demo.process.wait(20) == 130, demo.output
+    assert demo.process.wait(60) == 130, demo.output
     assert "Interrupted" in demo.output
-    wait_for(lambda: not demo.left_running(), 10, "every process of the demo has ended")
+    wait_for(lambda: not demo.left_running(), 60, "every process of the demo has ended")
     assert [name for name in demo.left_behind() if name.startswith("twinlog-demo-")] == []
 
 

@@ -63,7 +63,7 @@ class ExactScene:
 
     def finish(self, *, failed: Sequence[FlowWithoutSpark] = ()) -> None:
         sent = self.load.stop()
-        wait_for(lambda: self.copied() >= sent, 30, f"{sent} records are committed")
+        wait_for(lambda: self.copied() >= sent, 60, f"{sent} records are committed")
         for flow in self.flows:
             flow.stop()
             assert (flow.runner.reason is not None) == (flow in failed), flow.runner.reason
@@ -109,9 +109,9 @@ def test_copiers_are_lost_at_any_moment(scene: ExactScene, chance: random.Random
         time.sleep(chance.uniform(0.0, 0.4))
         worker = chance.choice([worker for worker in flow.workers if worker.in_lease])
         lost = worker.lose_line()
-        assert lost.ended.wait(2.0), "it stops at once"
+        assert lost.ended.wait(60), "it stops"
         worker.wait_for_another(lost)
-        wait_for(lambda: not flow.runner.leases.unclaimed, 10, "the lease is claimed again")
+        wait_for(lambda: not flow.runner.leases.unclaimed, 60, "the lease is claimed again")
         if chance.random() < 0.5:
             flow.renew(scene.shares(chance))
     scene.finish()
@@ -123,7 +123,7 @@ def test_another_driver_takes_the_flow_over(scene: ExactScene, chance: random.Ra
     first.renew(scene.halves())
     time.sleep(chance.uniform(0.1, 0.5))
     second = scene.take_over()
-    wait_for(lambda: first.runner.state is State.FAILED, 20, "the first driver hears of it")
+    wait_for(lambda: first.runner.state is State.FAILED, 60, "the first driver hears of it")
     assert "another process" in (first.runner.reason or "")
     assert f"{scene.topic}-MirrorSourceConnector-" in (first.runner.reason or "")
     second.renew(scene.halves())

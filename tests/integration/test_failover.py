@@ -13,8 +13,6 @@ from tests.integration.running import RunTwinlog
 
 log = logging.getLogger(__name__)
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def own_clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:

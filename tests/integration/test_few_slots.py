@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
@@ -16,7 +14,6 @@ PARTITIONS = 2
 RATE = 300
 
 
-@pytest.mark.timeout(500)
 def test_two_flows_share_the_only_slot(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

@@ -73,7 +73,7 @@ def write(admin: ClusterAdmin, topic: str, records: Iterable[StoredRecord]) -> N
         return answers[topic, 0][0]
 
     # A broker may be named leader of a new topic before it knows.
-    wait_for(lambda: admin.call(append) == 0, 20, f"{topic} takes a batch")
+    wait_for(lambda: admin.call(append) == 0, 60, f"{topic} takes a batch")
 
 
 def printed(cluster: KafkaCluster, topic: str, formatter: str, count: int) -> list[str]:

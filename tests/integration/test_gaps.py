@@ -76,7 +76,7 @@ def test_retention_overtakes_a_running_flow(copy_flow: CopyFlow, topic_name: str
     # It may not append, so it does not read on either when it has enough.
     running.allowed.clear()
     produce(copy_flow.source, topic_name, large, per_batch=1)
-    wait_for(lambda: running.lag(topic_name) > 16, 20, "the copier has read 8 MB")
+    wait_for(lambda: running.lag(topic_name) > 16, 60, "the copier has read 8 MB")
     delete_records(copy_flow.source, topic_name, 39)
     running.allowed.set()
     copy_flow.wait_until_caught_up(running, topic_name)
@@ -162,7 +162,7 @@ def test_a_topic_is_made_anew_while_the_flow_runs(copy_flow: CopyFlow, topic_nam
     produce(copy_flow.source, topic_name, numbered(new, start=1000))
 
     require_going_on(running, "deleted and created again", "offset 0")
-    wait_for(lambda: running.position(topic_name).next_source == new, 20, "the new topic is copied")
+    wait_for(lambda: running.position(topic_name).next_source == new, 60, "the new topic is copied")
     running.release()
     assert copied(copy_flow, topic_name) == [*range(50), *range(1000, 1000 + new)]
     assert copy_flow.copy(topic_name).heard.events == []
@@ -181,7 +181,7 @@ def test_a_flow_stops_on_a_topic_that_is_made_anew_while_it_runs(copy_flow: Copy
     require_stop(running, f"{topic_name}-0", "deleted and created again", "reached offset 50")
     # What else this copier holds goes on until the driver ends the flow.
     produce(copy_flow.source, other, numbered(5))
-    wait_for(lambda: running.position(other).next_source == 5, 20, "the other topic is copied")
+    wait_for(lambda: running.position(other).next_source == 5, 60, "the other topic is copied")
     running.release()
     assert copied(copy_flow, topic_name) == list(range(50))
     stored = copy_flow.stored(topic_name)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
@@ -34,7 +32,6 @@ def gaps(cluster: KafkaCluster, source: str) -> list[str]:
     return [text for report in reports if report for kind, text in report.events if kind == "gap"]
 
 
-@pytest.mark.timeout(180)
 def test_gaps_stop_their_flow_or_are_recorded(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

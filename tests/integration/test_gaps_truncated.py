@@ -21,8 +21,6 @@ COPIED = KEPT + LOST
 NEW = 1000
 """Number of the first record written after the election."""
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -71,7 +69,7 @@ def wait_for_leader(cluster: KafkaCluster, topic: str, node: int) -> None:
         known = admin.list_topics(topic, timeout=10).topics[topic].partitions
         return bool(known) and int(known[0].leader) == node
 
-    wait_for(leads, 30, f"{topic} is led by node {node}")
+    wait_for(leads, 60, f"{topic} is led by node {node}")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +92,7 @@ def _tear(source: KafkaCluster, flow: CopyFlow) -> Torn:
     topics = [NewTopic(case.topic, 1, replica_assignment=[[1, 2]], config=config) for case in CASES]
     admin = AdminClient(source.client_config())
     for created in admin.create_topics(topics, operation_timeout=30).values():
-        created.result(30)
+        created.result(60)
     for case in CASES:
         wait_for_leader(source, case.topic, 1)
         create_topic(flow.target, flow.remote(case.topic))
@@ -133,7 +131,7 @@ def test_the_source_was_cut_back(torn: Torn, case: Case) -> None:
     else:
         text = running.wait_for_event("gap")
         assert f"goes on at offset {KEPT}" in text
-        wait_for(lambda: running.position(topic).next_source == KEPT + case.grown, 20, "the rest is copied")
+        wait_for(lambda: running.position(topic).next_source == KEPT + case.grown, 60, "the rest is copied")
         expected = [*range(COPIED), *range(NEW, NEW + case.grown)]
     assert all(word in text for word in words), text
     running.release()

@@ -52,7 +52,7 @@ def line(tmp_path: Path) -> Iterator[Callable[[Callable[[socket.socket], None]],
         opened.append(server)
         threading.Thread(target=_serve, args=(server, serve), daemon=True).start()
         relay.start()
-        opened.append(wait_for(connected, 30, "the relay listens"))
+        opened.append(wait_for(connected, 60, "the relay listens"))
         return opened[-1]
 
     try:
@@ -123,7 +123,7 @@ def test_what_nobody_takes_holds_up_the_sender(line: Line) -> None:
 
     client = line(pour)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-    wait_for(lambda: accepted and accepted[-1] == -1, 30, "the sender has tried for a second")
+    wait_for(lambda: accepted and accepted[-1] == -1, 60, "the sender has tried for a second")
     # The window and what lies in the buffers of sockets at both ends; a second would carry 10 MB.
     assert sum(accepted) < WINDOW + 8_000_000
 
@@ -151,7 +151,7 @@ def test_a_window_that_is_always_full_is_not_cut_into_ever_smaller_pieces() -> N
             way = Way(taker, cast(socket.socket, pieces), 0.01, 2 * WINDOW)
             sender.sendall(bytes(size))
             sender.shutdown(socket.SHUT_WR)
-            assert pieces.ended.wait(30)
+            assert pieces.ended.wait(60)
             for thread in way.threads:
                 thread.join()
     assert sum(pieces.sizes) == size
@@ -160,7 +160,7 @@ def test_a_window_that_is_always_full_is_not_cut_into_ever_smaller_pieces() -> N
 
 def test_clients_stay_behind_the_relay(far_cluster: KafkaCluster, topic_name: str) -> None:
     far = AdminClient({"bootstrap.servers": far_cluster.far_bootstrap, "log_level": 0})
-    listed = far.list_topics(timeout=30).brokers
+    listed = far.list_topics(timeout=60).brokers
     assert [f"{one.host}:{one.port}" for one in listed.values()] == far_cluster.far_bootstrap.split(",")
 
     create_topic(far_cluster, topic_name)
@@ -168,5 +168,5 @@ def test_clients_stay_behind_the_relay(far_cluster: KafkaCluster, topic_name: st
     assert len(consume(far_cluster, topic_name)) == 3
 
     began = time.monotonic()
-    far.list_topics(timeout=30)
+    far.list_topics(timeout=60)
     assert time.monotonic() - began >= ROUND_TRIP_S

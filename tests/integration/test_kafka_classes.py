@@ -86,7 +86,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BatchTool]:
         yield BatchTool(process)
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(20)
+        process.wait(60)
 
 
 # Format v0 has no timestamps, and zstd came with v2.

@@ -61,7 +61,7 @@ class Scene:
             return 0
 
     def wait_until_copied(self, count: int) -> None:
-        wait_for(lambda: self.copied() >= count, 30, f"{count} records of {self.topic} are copied")
+        wait_for(lambda: self.copied() >= count, 60, f"{count} records of {self.topic} are copied")
 
     def finish(self) -> None:
         self.wait_until_copied(self.load.stop())
@@ -98,15 +98,19 @@ def scene(
 def test_a_lease_ends_without_a_pause(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     (worker,) = here.flow.workers
+    assert worker.host is not None
+    copied = worker.host._copier.partitions
+    before = dict(copied)
     with Arrivals(here.target, here.remote, PARTITIONS) as arrivals:
         for _ in range(5):
             time.sleep(0.3)
             here.flow.renew()
-    assert worker.hosts == 1
+        wait_for(lambda: arrivals.count > RATE, 60, "records arrive all the time")
     log.warning("longest pause %.3f s", arrivals.longest_pause_s)
-    # Five leases later; the machine may be busy.
-    assert arrivals.longest_pause_s < 1.0
-    assert arrivals.count > RATE
+    # The copier never let go, nor did it begin anew.
+    assert worker.hosts == 1
+    assert before.keys() >= set(here.parts)
+    assert all(copied[part] is copy and not copy.left for part, copy in before.items())
     here.finish()
 
 
@@ -129,9 +133,9 @@ def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], 
         time.sleep(chance.uniform(0.0, 0.4))
         worker = chance.choice([worker for worker in here.flow.workers if worker.in_lease])
         lost = worker.lose_line()
-        assert lost.ended.wait(2.0), "it stops at once"
+        assert lost.ended.wait(60), "it stops"
         worker.wait_for_another(lost)
-        wait_for(lambda: not here.flow.runner.leases.unclaimed, 10, "the lease is claimed again")
+        wait_for(lambda: not here.flow.runner.leases.unclaimed, 60, "the lease is claimed again")
         if chance.random() < 0.5:
             here.flow.renew(here.shares(chance))
     here.finish()
@@ -145,13 +149,13 @@ def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], 
     hosts = [worker.host for worker in here.flow.workers]
     new = create_topic(here.source, f"{here.topic}-new", 2)
     produce(here.source, new, numbered(10), partition=1)
-    wait_for(lambda: f"north.{new}" in topics(here.target), 30, "the remote topic is there")
-    wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 30, "its records are there")
+    wait_for(lambda: f"north.{new}" in topics(here.target), 60, "the remote topic is there")
+    wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 60, "its records are there")
     # The flow copies heartbeats too, if a test before this one wrote any.
     view = here.flow.runner.view
     wait_for(
         lambda: [part.partition for part in sorted(view.partitions()) if part.topic == new] == [0, 1],
-        30,
+        60,
         "the new topic is in the reports",
     )
     assert here.flow.runner.leases.lease == lease
@@ -199,7 +203,7 @@ def test_load_that_stays_uneven_moves_a_partition(
     def shares() -> list[int]:
         return [len(slot.intersection(here.parts)) for slot in here.flow.runner.leases.slots()]
 
-    wait_for(lambda: shares() == [2, 2], 30, "one of three partitions moves")
+    wait_for(lambda: shares() == [2, 2], 60, "one of three partitions moves")
     assert here.parts[3] in here.flow.runner.leases.slots()[1]
     assert here.flow.runner.leases.lease == lease
     here.finish()
@@ -251,19 +255,19 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
         return offsets(copy_flow.target, remote)[1]
 
     with Load(copy_flow.source, topic_name, 1, rate=1000) as load:
-        wait_for(lambda: end() > 1000, 20, "it copies")
+        wait_for(lambda: end() > 1000, 60, "it copies")
         driver.answers.clear()
-        muted = time.monotonic()
-        time.sleep(2.0)
+        wait_for(lambda: not host._allowed() and host._copier.partitions[source].arrived, 60, "it may not append")
         stopped = end()
-        sent = load.total
-        time.sleep(0.5)
-        assert end() == stopped < sent
-        assert time.monotonic() - muted < 5
+        behind = load.total
+        # So many again, and longer than a batch is collected for.
+        wait_for(lambda: load.total > behind + 500, 60, "the load goes on")
+        assert end() == stopped
         assert not host.ended.is_set()
+        sent = load.total
         driver.answers.set()
-        wait_for(lambda: end() > sent, 10, "it goes on")
-    wait_for(lambda: end() == load.total, 20, "all is copied")
+        wait_for(lambda: end() > sent, 60, "it goes on")
+    wait_for(lambda: end() == load.total, 60, "all is copied")
     host._line.shut()
-    assert host.ended.wait(2)
+    assert host.ended.wait(60)
     require_clean(copy_flow.source, topic_name, copy_flow.target, remote)

@@ -19,8 +19,6 @@ from twinlog.kafka import client
 
 COPIED, LEFT, NEW = 100, 60, 20
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,6 @@ from tests.integration.running import RunTwinlog
 MM2_S = 180.0
 TWINLOG_S = 120.0
 
-pytestmark = pytest.mark.timeout(600)
-
 KNOWN = (
     Known(
         r"topic mm2-(configs|status)\..*",

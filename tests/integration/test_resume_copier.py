@@ -92,7 +92,7 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         running = flow.start(topic_name)
         pair.kill(2)
         produce(source_cluster, topic_name, numbered(50, start=100))
-        wait_for(lambda: log_end(pair, remote) == 150, 20, "the leader has all")
+        wait_for(lambda: log_end(pair, remote) == 150, 60, "the leader has all")
         assert running.position(topic_name).next_source == 100
         running.crash()
 
@@ -108,8 +108,8 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         assert not begun.wait(2)
         assert log_end(pair, remote) == 150
         pair.restart(2)
-        following.join(30)
-        wait_for(lambda: log_end(pair, remote) == 160, 20, "the rest is copied")
+        following.join(60)
+        wait_for(lambda: log_end(pair, remote) == 160, 60, "the rest is copied")
     assert [int(record.value or b"") for record in consume(pair, remote)] == list(range(160))
 
 
@@ -117,8 +117,8 @@ def place_topic(cluster: KafkaCluster, topic: str, replicas: list[list[int]]) ->
     """Create a topic with its replicas on these nodes, the leader first."""
     admin = AdminClient(cluster.client_config())
     new = NewTopic(topic, len(replicas), replica_assignment=replicas)
-    admin.create_topics([new], operation_timeout=30)[topic].result(30)
-    wait_for(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == len(replicas), 20, topic)
+    admin.create_topics([new], operation_timeout=30)[topic].result(60)
+    wait_for(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == len(replicas), 60, topic)
     return topic
 
 

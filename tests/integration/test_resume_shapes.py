@@ -62,7 +62,7 @@ def test_what_waits_in_a_throttled_connection_is_not_there_twice(copy_flow: Copy
         for _ in range(3):
             before = offsets(copy_flow.target, remote)[1]
             child = copy_flow.start_child(topic_name, **NEVER)
-            wait_for(lambda: offsets(copy_flow.target, remote)[1] >= before + 30, 30, "it copies", every_s=0.02)  # noqa: B023
+            wait_for(lambda: offsets(copy_flow.target, remote)[1] >= before + 30, 60, "it copies", every_s=0.02)  # noqa: B023
             child.kill()
         running = copy_flow.start(topic_name)
         running.wait_for_position(topic_name, 200)

@@ -87,7 +87,7 @@ def as_mirrormaker(clusters: Pair, user: str = "mirrormaker", **settings: Any) -
 def grant(cluster: KafkaCluster, *wanted: Acl) -> None:
     """Create ACLs and wait until the broker has them."""
     create_acls(cluster, wanted)
-    wait_for(lambda: set(wanted) <= acls(cluster), 10, f"{cluster.name} has the ACLs")
+    wait_for(lambda: set(wanted) <= acls(cluster), 60, f"{cluster.name} has the ACLs")
 
 
 @contextmanager
@@ -119,8 +119,8 @@ def delete_acls(cluster: KafkaCluster, gone: Acl) -> None:
         AclPermissionType[gone.permission],
     )
     admin = AdminClient(cluster.client_config())
-    admin.delete_acls([pattern])[pattern].result(30)
-    wait_for(lambda: gone not in acls(cluster), 10, f"{gone} is gone")
+    admin.delete_acls([pattern])[pattern].result(60)
+    wait_for(lambda: gone not in acls(cluster), 60, f"{gone} is gone")
 
 
 def test_what_is_missing_is_named_until_it_is_there(
@@ -157,7 +157,7 @@ def test_what_is_missing_is_named_until_it_is_there(
     for _ in range(30):
         caplog.clear()
         with FlowWithoutSpark(settings) as flow:
-            wait_for(partial(settled, flow), 20, "the flow copies, or says what it lacks")
+            wait_for(partial(settled, flow), 60, "the flow copies, or says what it lacks")
             lacking = set(LACKS.findall(caplog.text)) - set(told)
             if not lacking and done(flow):
                 break
@@ -219,14 +219,14 @@ def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
         sync_topic_acls_interval_s=None,
     )
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: f"north.{now}" in topics(target), 20, "the first topic is there")
-        wait_for(lambda: len(consume(target, f"north.{now}")) == 10, 20, "the first topic is copied")
+        wait_for(lambda: f"north.{now}" in topics(target), 60, "the first topic is there")
+        wait_for(lambda: len(consume(target, f"north.{now}")) == 10, 60, "the first topic is copied")
         assert f"north.{later}" not in topics(target)
         assert f"lacks DESCRIBE_CONFIGS on topic {later}, needed for reading its settings" in caplog.text
 
         grant(source, Acl(later, USER, "DESCRIBE_CONFIGS"))
-        wait_for(lambda: f"north.{later}" in topics(target), 20, "the other topic is there")
-        wait_for(lambda: len(consume(target, f"north.{later}")) == 10, 20, "the other topic is copied")
+        wait_for(lambda: f"north.{later}" in topics(target), 60, "the other topic is there")
+        wait_for(lambda: len(consume(target, f"north.{later}")) == 10, 60, "the other topic is copied")
         assert not flow.runner.ended
     assert caplog.text.count(f"remote topic north.{later}: ") == 1
 
@@ -260,7 +260,7 @@ def test_acls_of_topics_are_carried_over_and_never_twice(
     with synced(guarded, topics=(topic,)) as sync, caplog.at_level(logging.INFO, "twinlog"):
         before = acls(target) - {mine}
         sync.run()
-        wait_for(lambda: acls(target) - before == wanted, 10, "the ACLs are on the target")
+        wait_for(lambda: acls(target) - before == wanted, 60, "the ACLs are on the target")
         assert caplog.text.count("created ACL") == 4
         assert f"ALLOW READ on north.{topic} for User:ann from *" in caplog.text
         assert (
@@ -285,7 +285,7 @@ def test_where_names_are_kept_no_right_on_all_topics_is_carried_over(
     grant(guarded[0], Acl("*", "User:all", "READ"), Acl(topic, "User:ann", "READ"))
     with synced(guarded, topics=(topic,), policy="identity") as sync, caplog.at_level(logging.INFO, "twinlog"):
         sync.run()
-        wait_for(lambda: Acl(topic, "User:ann", "READ") in acls(guarded[1]), 10, "the ACL is on the target")
+        wait_for(lambda: Acl(topic, "User:ann", "READ") in acls(guarded[1]), 60, "the ACL is on the target")
     assert not any(acl.name == "*" for acl in acls(guarded[1]))
     assert "for all topics (*) are not carried over: where topics keep their names they would open" in caplog.text
 
@@ -323,13 +323,13 @@ def test_a_group_that_may_not_be_committed_for_is_named_until_it_may(
     missing = f"cluster south: {user} lacks READ on group {group}, needed for committing its offsets"
     there = {(f"north.{topic}", 0): Committed(4)}
     with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: missing in (flow.runner.view.summary().trouble or ""), 20, "the right is named")
-        wait_for(lambda: group_offsets(target, [allowed])[allowed] == there, 10, "the other group's offsets follow")
+        wait_for(lambda: missing in (flow.runner.view.summary().trouble or ""), 60, "the right is named")
+        wait_for(lambda: group_offsets(target, [allowed])[allowed] == there, 60, "the other group's offsets follow")
         assert caplog.text.count(missing) == 1
         assert "north->south.sync.group.offsets.enabled = false" in caplog.text
         grant(target, Acl(group, user, "READ", resource="GROUP"))
-        wait_for(lambda: group_offsets(target, [group])[group] == there, 10, "the group's offsets follow")
-        wait_for(lambda: flow.runner.view.summary().trouble is None, 10, "the trouble is over")
+        wait_for(lambda: group_offsets(target, [group])[group] == there, 60, "the group's offsets follow")
+        wait_for(lambda: flow.runner.view.summary().trouble is None, 60, "the trouble is over")
 
 
 @pytest.mark.parametrize("mode", ["preparing", "enabled"])
@@ -351,11 +351,11 @@ def test_the_right_to_a_transactional_id_is_named_before_anything_is_copied(
         sync_topic_acls_interval_s=None,
     )
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: flow.runner.ended, 20, "the flow fails")
+        wait_for(lambda: flow.runner.ended, 60, "the flow fails")
     name = f"{topic}-MirrorSourceConnector-0"
     assert f"cluster south: {user} lacks WRITE on transactional id {name}," in (flow.runner.reason or "")
     assert f"north.{topic}" not in topics(target)
     grant(target, Acl(f"{topic}-", user, "WRITE", resource="TRANSACTIONAL_ID", pattern="PREFIXED"))
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: flow.runner.ended or len(consume(target, f"north.{topic}")) == 10, 20, "all is copied")
+        wait_for(lambda: flow.runner.ended or len(consume(target, f"north.{topic}")) == 10, 60, "all is copied")
         assert flow.runner.reason is None

@@ -111,7 +111,6 @@ def watched(processes: list[Process]) -> Iterator[None]:
     assert doubled == []
 
 
-@pytest.mark.timeout(400)
 def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> None:
     processes: list[Process] = []
     everybody: list[Process] = []

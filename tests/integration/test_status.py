@@ -30,7 +30,7 @@ from twinlog.types import Alias
 
 PARTITIONS = 4
 OLD_S = 4.0
-NOTICED_S = 20.0
+NOTICED_S = 60.0
 HEALED_S = 60.0
 
 
@@ -98,7 +98,6 @@ def copied(line: str) -> int:
     return int(found[1])
 
 
-@pytest.mark.timeout(300)
 def test_every_line_is_true_while_clusters_die_and_hang(
     pair: tuple[KafkaCluster, KafkaCluster],
     new_name: Callable[[str], str],
@@ -171,7 +170,7 @@ def test_heartbeats_are_copied_and_not_counted(
     with FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
         end = offsets(source_cluster, "heartbeats", 0)[1]
         seen = flow.runner.view.partitions
-        wait_for(lambda: any(one.source_offset >= end for one in seen().values()), 30, "heartbeats are reported")
+        wait_for(lambda: any(one.source_offset >= end for one in seen().values()), 60, "heartbeats are reported")
         assert watcher.look() == ("north->south: idle: no topic of north is mirrored, 0 partitions, 0 records copied")
 
 
@@ -212,7 +211,7 @@ def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partition
     with FlowWithoutSpark(settings) as flow:
         wait_for(lambda: told() == everything, 60, "each partition was reported once")
         assert flow.runner.view.summary().records == sum(everything.values())
-        wait_for(idle, 30, "all is quiet")
+        wait_for(idle, 60, "all is quiet")
     # That there is nothing left to copy is known to the end.
     seen = flow.runner.view.summary()
     assert (seen.lag, seen.unknown) == (0, 0)

@@ -40,8 +40,6 @@ CLUSTERS = "over, under"
 TOPIC, REMOTE = "t-handed-over", "over.t-handed-over"
 GROUP, LATE_GROUP = "g-reader", "g-late"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
     lines = {

@@ -195,7 +195,7 @@ def test_mirror_maker_2_translates_by_our_offset_syncs(
         return [sync.upstream for sync in syncs_of(copy_flow.source, topic, [other])][-1:]
 
     # Nobody lets go: an idle partition has a sync for its last record all the same.
-    wait_for(lambda: last() == [2], 10, "the idle partition's last record is synced")
+    wait_for(lambda: last() == [2], 60, "the idle partition's last record is synced")
     log.warning("idle after %.1f s", time.monotonic() - begun)
     running.release()
 
@@ -275,7 +275,7 @@ def test_records_are_copied_where_offset_syncs_cannot_be_written(
     produce(copy_flow.source, topic_name, numbered(10, start=10))
     running.wait_for_position(topic_name, 20)
     name = create_topic(copy_flow.source, running.settings.offset_syncs_topic)
-    wait_for(lambda: 19 in [sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])], 20, "synced")
+    wait_for(lambda: 19 in [sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])], 60, "synced")
     # What could not be written then is there now.
     assert next(sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])) == 0
     running.release()

@@ -17,7 +17,7 @@ from twinlog.task.grant import Share
 from twinlog.task.host import CopierHost, LeaseTicket
 from twinlog.task.wire import Line
 
-START_S = 30.0
+START_S = 60.0
 BETWEEN_LEASES_S = 0.25
 """What Spark needs between two micro-batches."""
 
@@ -58,7 +58,7 @@ class Worker:
 
     def wait_for_another(self, lost: CopierHost) -> None:
         """Wait until another copier has taken the place of a lost one."""
-        wait_for(lambda: self.host is not lost, 10, "another copier follows")
+        wait_for(lambda: self.host is not lost, 60, "another copier follows")
 
     def lose_line(self) -> CopierHost:
         """Cut its copier's line to the driver; returns the copier."""
@@ -100,14 +100,14 @@ class FlowWithoutSpark:
             return
         self._stopping.set()
         self.runner.stop(5.0)
-        self._planner.join(10)
+        self._planner.join(60)
         self._desk.close()
         self.runner.close()
 
     def renew(self, slots: Slots | None = None) -> int:
         """End the lease; returns the next one's number once it is claimed whole."""
         lease = self.runner.leases.renew(slots)
-        wait_for(lambda: not self.runner.leases.unclaimed, 20, f"lease {lease} is claimed", every_s=0.005)
+        wait_for(lambda: not self.runner.leases.unclaimed, 60, f"lease {lease} is claimed", every_s=0.005)
         return lease
 
     def _plan(self) -> None:

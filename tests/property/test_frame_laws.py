@@ -165,7 +165,7 @@ def test_what_is_sent_arrives_in_order_however_little_the_socket_takes(kind: typ
                 await way.loop.sleep(0.001)
 
         way.loop.run(send)
-        reading.join(20)
+        reading.join(60)
         assert bytes(arrived) == b"".join(messages)
 
 

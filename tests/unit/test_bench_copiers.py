@@ -30,22 +30,22 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
     desk = Desk("127.0.0.1", {FLOW: leases})
     try:
         copiers = [Pretender(desk.address, FLOW, f"copier-{number}") for number in range(2)]
-        wait_for(lambda: leases.copiers == 2, 20, "both copiers are known")
+        wait_for(lambda: leases.copiers == 2, 60, "both copiers are known")
         lease = leases.renew((frozenset(PARTS[:2]), frozenset(PARTS[2:])))
         for copier in copiers:
             copier.claim(lease)
-        wait_for(lambda: all(len(copier.held) == 2 for copier in copiers), 20, "each holds its share")
+        wait_for(lambda: all(len(copier.held) == 2 for copier in copiers), 60, "each holds its share")
 
         again = leases.renew((frozenset(PARTS[:1]), frozenset(PARTS[1:])))
-        wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 20, "the next lease is dealt")
-        wait_for(lambda: not leases.unclaimed, 20, "the next lease is claimed whole")
+        wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 60, "the next lease is dealt")
+        wait_for(lambda: not leases.unclaimed, 60, "the next lease is claimed whole")
 
         for busy in (False, True):
             reports.clear()
             for copier in copiers:
                 copier.beat()
                 copier.report(7, busy=busy)
-            wait_for(lambda: len(reports) == 2, 20, "the driver has heard of both")
+            wait_for(lambda: len(reports) == 2, 60, "the driver has heard of both")
             told = {(part.topic, part.partition) for report in reports for part in report.partitions}
             assert told == set(PARTS)
             assert all(report.lease == again for report in reports)

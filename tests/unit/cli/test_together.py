@@ -85,6 +85,6 @@ def test_a_warning_waits_for_others_only_a_moment(
 ) -> None:
     monkeypatch.setattr(together, "_hold_s", 0.05)
     log.warning("a->b: one")
-    wait_for(lambda: kept.said == ["WARNING a->b: one"], 5, "it is said")
+    wait_for(lambda: kept.said == ["WARNING a->b: one"], 60, "it is said")
     log.warning("a->b: two")
-    wait_for(lambda: kept.said[1:] == ["WARNING a->b: two"], 5, "it is said")
+    wait_for(lambda: kept.said[1:] == ["WARNING a->b: two"], 60, "it is said")

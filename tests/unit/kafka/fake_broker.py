@@ -49,7 +49,7 @@ class FakeBroker:
         """Be gone: nobody listens at the port any more."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        self._thread.join(5)
+        self._thread.join(60)
         for one in list(self._open):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

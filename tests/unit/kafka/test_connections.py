@@ -23,7 +23,7 @@ from twinlog.kafka.connections import LOGIN_AGAIN_S
 from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
 
-ENOUGH_S = 20.0
+ENOUGH_S = 60.0
 QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
 
 Connect = Callable[[ClientSettings], ClusterClient]
@@ -162,7 +162,7 @@ def test_no_longer_than_it_may_take(loop: Loop, clients: Connect) -> None:
         begun = time.monotonic()
         with pytest.raises(ClusterError):
             loop.run(client.refresh, [])
-        assert 0.3 < time.monotonic() - begun < 5
+        assert 0.3 < time.monotonic() - begun < settings.request_timeout_ms / 1000
 
 
 def test_a_broker_that_cannot_be_reached_is_told_from_one_that_does_not_answer(loop: Loop, clients: Connect) -> None:
@@ -195,7 +195,7 @@ def test_one_silent_server_does_not_take_the_time_of_the_others(loop: Loop, clie
         settings = replace(QUICK, connection_setup_timeout_ms=100, connection_setup_timeout_max_ms=200)
         for _ in range(4):
             client = clients(replace(settings, bootstrap_servers=(mute.address, broker.address)))
-            loop.run(client.connect, 10.0)
+            loop.run(client.connect, ENOUGH_S)
             assert client.connected
 
 
@@ -206,8 +206,8 @@ def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Co
             replace(
                 QUICK,
                 bootstrap_servers=(broker.address,),
-                connection_setup_timeout_ms=20,
-                connection_setup_timeout_max_ms=100,
+                connection_setup_timeout_ms=50,
+                connection_setup_timeout_max_ms=250,
                 retries=0,
             )
         )
@@ -219,10 +219,10 @@ def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Co
         def grown() -> bool:
             answered(loop, client)
             times.add(control.socket_connection_setup_timeout_ms(1))
-            return max(times) > 70
+            return max(times) > 175
 
         wait_for(grown, ENOUGH_S, "the time for a connection grows")
-        assert max(times) <= 120
+        assert max(times) <= 300
         assert control.cut_off
 
 

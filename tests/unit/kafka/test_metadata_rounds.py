@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from twinlog.errors import ClusterError
 from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import TopicMetadata
@@ -31,7 +29,6 @@ class Cluster:
 NAMES = [TopicName(f"topic-{number}") for number in range(3)]
 
 
-@pytest.mark.timeout(20)
 def test_who_asks_meanwhile_shares_the_answer(loop: Loop) -> None:
     cluster = Cluster()
     rounds = MetadataRounds(loop, cluster.refresh)
@@ -46,7 +43,6 @@ def test_who_asks_meanwhile_shares_the_answer(loop: Loop) -> None:
     assert cluster.asked == [set(NAMES), {NAMES[0]}]
 
 
-@pytest.mark.timeout(20)
 def test_a_fault_reaches_everyone_and_the_next_round_asks_again(loop: Loop) -> None:
     cluster = Cluster()
     rounds = MetadataRounds(loop, cluster.refresh)

@@ -12,7 +12,7 @@ from twinlog.kafka.loop import Loop
 from twinlog.settings import ClientSettings
 
 PAUSE_S = 0.5
-ENOUGH_S = 20.0
+ENOUGH_S = 60.0
 
 
 @pytest.fixture

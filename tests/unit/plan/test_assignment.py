@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-import pytest
-
 from twinlog.plan.assignment import TOLERANCE, Slots, assign
 from twinlog.types import TopicName, TopicPartition
 
@@ -108,7 +106,6 @@ def test_any_shift_ends_level_or_cannot_be_helped() -> None:
         assert heaviest[0] <= 1.6 * mean + 1 or alone >= 0.4 * heaviest[0]
 
 
-@pytest.mark.timeout(60)
 def test_ten_thousand_partitions_are_dealt_in_moments() -> None:
     """A pairwise comparison of partitions would take minutes."""
     everything = [part(number, f"t{topic}") for topic in range(500) for number in range(20)]

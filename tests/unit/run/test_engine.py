@@ -13,8 +13,8 @@ from twinlog.errors import EngineError, EngineLostError
 from twinlog.run.engine import SupervisedEngine
 from twinlog.run.restarts import Restarts
 
-DEADLINE_S = 10.0
-STOP_S = 5.0
+DEADLINE_S = 60.0
+STOP_S = 60.0
 
 
 def killed() -> EngineLostError:

@@ -119,9 +119,9 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     seat.hand_over("b")
     assert not seat.can_hand_over
     assert seat.state is State.STARTING
-    wait_for(lambda: "close" in done, 10, "the seat is empty")
+    wait_for(lambda: "close" in done, 60, "the seat is empty")
     assert done == ["start", *between, "leave to b", "end the query", "close"]
-    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 60, "it may be taken again")
     assert (seat.flow, seat.stands_by, desk.flows) == (None, True, {})
 
 
@@ -157,8 +157,8 @@ def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pyte
         monkeypatch.setattr(Flow, "state", state)
         seat.attend(desk)
         assert seat.over
-        wait_for(lambda done=done: "close" in done, 10, "the seat is empty")  # type: ignore[misc]
-        wait_for(lambda seat=seat, desk=desk: seat.attend(desk) is None and not seat.clearing, 10, "it is cleared")  # type: ignore[misc]
+        wait_for(lambda done=done: "close" in done, 60, "the seat is empty")  # type: ignore[misc]
+        wait_for(lambda seat=seat, desk=desk: seat.attend(desk) is None and not seat.clearing, 60, "it is cleared")  # type: ignore[misc]
         assert done == ["start", "stop", "leave", "end the query", "close"]
         assert (seat.state, seat.occupied, seat.seated) == (state, False, None)
         monkeypatch.setattr(Flow, "state", State.RUNNING)
@@ -184,7 +184,7 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
         assert done == ["start"]
     else:
         assert "runs this flow already" in (seat.status[1] or "")
-        wait_for(lambda: done == ["leave"], 10, "it leaves")
+        wait_for(lambda: done == ["leave"], 60, "it leaves")
 
 
 def no_thread(thread: threading.Thread) -> None:
@@ -204,7 +204,7 @@ def test_a_seat_is_cleared_once_there_may_be_a_thread_for_it(
             seat.attend(desk)
     assert (done, seat.clearing, seat.can_hand_over) == (["start"], True, False)
     assert caplog.text.count("a->z: cannot be ended here yet, trying again: can't start new thread") == 1
-    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")  # type: ignore[func-returns-value]
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     assert done == ["start", "stop", "leave to b", "end the query", "close"]
 
 
@@ -231,7 +231,7 @@ def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session
 
     monkeypatch.setattr(Flow, "stop", broken)
     seat.hand_over("b")
-    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it is cleared")  # type: ignore[func-returns-value]
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 60, "it is cleared")  # type: ignore[func-returns-value]
     assert done == ["start", "fall silent", "end the query", "close"]
     assert (seat.over, seat.state, seat.occupied) == (True, State.FAILED, False)
     assert "broken" in caplog.text
@@ -264,11 +264,11 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     monkeypatch.setattr(Flow, "source_away", True)
     assert after(0) == after(module.AWAY_S - 1) == ["start"]
     after(1)
-    wait_for(lambda: "close" in done, 10, "the seat is empty")
+    wait_for(lambda: "close" in done, 60, "the seat is empty")
     assert done == ["start", "stop", "leave to c", "end the query", "close"]
     assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
     # Nobody else took it: then it stays.
-    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 10, "it may be taken again")  # type: ignore[func-returns-value]
+    wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     election: Any = seat._election
     election.standing = Standing.LEADING
     assert after(1)[5:] == after(module.AWAY_S + 1)[5:] == after(module.AWAY_S + 1)[5:] == ["start"]

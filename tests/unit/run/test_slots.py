@@ -183,7 +183,7 @@ def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, mon
     monkeypatch.setattr(module, "rehearse", lambda *_: rehearsed.set())
     runner._meet(engine)  # type: ignore[arg-type]
     runner._rehearse(engine, None)  # type: ignore[arg-type]
-    assert rehearsed.wait(20)
+    assert rehearsed.wait(60)
 
 
 def test_slots_are_dealt_evenly_within_the_limits() -> None:

@@ -159,7 +159,7 @@ def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
     # Once it can be, nothing else need change.
     monkeypatch.setattr(spreading, "LOOK_S", 0.0)
     places[2].can_hand_over = True
-    wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 20, "it is handed over")
+    wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 60, "it is handed over")
 
 
 def test_nobody_waits_for_ever_for_one_that_has_more_to_give(

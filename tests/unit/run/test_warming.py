@@ -17,7 +17,7 @@ from twinlog.run import warming
 from twinlog.run.warming import Warming
 from twinlog.spark.archive import UNUSED_S, archive_file
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 from harness.wait import wait_for
 from twinlog.spark.nursery import Nursery
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def run(shared: Any, step: Callable[[], None]) -> list[tuple[Any, ...]]:
     joined = Host.joined + len(shared)
 
     def take() -> None:
-        wait_for(lambda: Host.joined == joined, 30, "all have joined", every_s=0.005)
+        wait_for(lambda: Host.joined == joined, 60, "all have joined", every_s=0.005)
         step()
 
     taking = threading.Thread(target=take)

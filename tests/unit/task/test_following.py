@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import pytest
-
 from tests.source_log import New, SourceLog
 from twinlog.kafka.loop import Loop
 from twinlog.offsets.exact import ExactMap, Run, Translated
@@ -69,13 +67,11 @@ def known_of(runs: list[Run]) -> ExactMap:
     return writer._map
 
 
-@pytest.mark.timeout(20)
 def test_records_are_where_they_were_found(loop: Loop) -> None:
     runs = found(loop, log_of((100, 20), (130, 30)), log_of((100, 20), (130, 30)))
     assert runs == [Run(100, 100, 20), Run(130, 130, 30)]
 
 
-@pytest.mark.timeout(20)
 def test_a_copy_of_what_the_source_lost_since_is_not_passed_over(loop: Loop) -> None:
     runs = found(loop, log_of((125, 25)), log_of((100, 25), (125, 25)))
     assert [run for run in runs if run.records] == [Run(125, 125, 25)]

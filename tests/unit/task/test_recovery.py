@@ -69,7 +69,6 @@ def recovery(loop: Loop, **parts: Any) -> Recovery:
     return Recovery(loop, **{**unused, **given, **parts})
 
 
-@pytest.mark.timeout(20)
 def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     part, inspector, moved = checked_part(), Inspector(loop), loop.signal()
     inspector.part = part
@@ -134,7 +133,6 @@ def resolve_again(
     return made
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("epoch", "identity", "made"),
     [
@@ -182,7 +180,6 @@ def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> N
     assert part.queue.doubt_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
 
 
-@pytest.mark.timeout(20)
 def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> None:
     part = checked_part()
     read: list[bool] = []
@@ -198,7 +195,6 @@ def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> Non
     assert not part.paused
 
 
-@pytest.mark.timeout(20)
 def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
     part, inspector = checked_part(), Inspector(loop)
     part.queue.clear(ProducerIdentity(1, 0))
@@ -249,7 +245,6 @@ def astray_part(*, transactional: bool = False) -> PartitionCopy:
     return part
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
 def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
@@ -268,7 +263,6 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop,
     assert part.runs.take() == ([Run(5, 2, 1), jump] if anew else [jump])
 
 
-@pytest.mark.timeout(20)
 def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> None:
     part = astray_part(transactional=True)
     assert (part.committed.next_source, part.paused) == (5, True)
@@ -281,7 +275,6 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
     assert (part.committed.next_source, part.acknowledged.next_source, part.paused) == (2, 2, False)
 
 
-@pytest.mark.timeout(20)
 def test_what_failed_meanwhile_is_not_resolved(loop: Loop) -> None:
     part = checked_part()
     resolver = Resolver(lambda: part.fail(CopyError("too late")))

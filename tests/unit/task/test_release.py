@@ -33,7 +33,6 @@ def copier(loop: Loop) -> Copier:
     return Copier(loop, settings, Listener(lambda *_: None, lambda *_: None))
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("settled", [True, False])
 def test_what_never_began_is_as_unsettled_as_it_came(settled: bool) -> None:
     """The copier before it was lost, and this one has not looked at the log yet."""
@@ -46,7 +45,6 @@ def test_what_never_began_is_as_unsettled_as_it_came(settled: bool) -> None:
     loop.close()
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("settled", [True, False])
 def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop()

@@ -90,7 +90,6 @@ def resolver(loop: Loop, cluster: Any = None) -> Resolver:
     return Resolver(cluster, cluster, settings, CopyRules(), lambda *_: None)
 
 
-@pytest.mark.timeout(20)
 def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
     """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
     asked: list[set[str]] = []
@@ -107,7 +106,6 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
     assert {"offsets of t", "offsets of north.t"} in asked
 
 
-@pytest.mark.timeout(20)
 def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     running: list[int] = []
     most: list[int] = []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from twinlog.kafka.loop import Loop
 from twinlog.task.semaphore import KeyedSemaphore
 
 
-@pytest.mark.timeout(20)
 def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
     permits = KeyedSemaphore(loop, 4, 2)
     done: list[str] = []
@@ -35,7 +32,6 @@ def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
     assert len(done) == 10
 
 
-@pytest.mark.timeout(20)
 def test_who_works_on_does_not_overtake_who_waits(loop: Loop) -> None:
     permits = KeyedSemaphore(loop, 1, 1)
     order: list[str] = []
