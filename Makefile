@@ -13,9 +13,10 @@ help: ## print this menu
 demo: .venv/.ready ## two clusters, load and twinlog between them, on this machine
 	@$(PYTHON) -m demo $(ARGS)
 
-test: check ## check, then every test: unit, property, integration on real brokers
-	@$(PYTHON) -m harness.prepare
-	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
+	@$(PYTHON) -m harness.prepare & prepared=$$!; \
+		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
+	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs
 	@.venv/bin/ruff check
