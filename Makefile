@@ -16,7 +16,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
 	@$(PYTHON) -m harness.prepare & prepared=$$!; \
 		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
-	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs
 	@.venv/bin/ruff check

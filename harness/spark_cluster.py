@@ -80,7 +80,8 @@ class SparkCluster:
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            # Of executors too, which live for seconds here.
+            "JDK_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "SPARK_LOCAL_DIRS": str(self.work_dir / "local"),
             "SPARK_CONF_DIR": str(self.work_dir / "conf"),
         }

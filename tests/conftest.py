@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 
 import hypothesis
-import psutil
 import pytest
 
 from twinlog.kafka.loop import Loop
@@ -19,12 +18,6 @@ logging.getLogger("kafka").setLevel(logging.WARNING)
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core, as tests wait half of their time; each with its clusters and Sparks has up to 3 GB."""
-    memory_gb = psutil.virtual_memory().total >> 30
-    return max(3, min(2 * len(os.sched_getaffinity(0)), memory_gb // 4, 6))
 
 
 @pytest.fixture

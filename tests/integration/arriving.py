@@ -13,7 +13,7 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess
 
-COPY_S = 150.0
+COPY_S = 240.0
 
 
 def end_of(cluster: KafkaCluster, remote: str, partition: int) -> int:

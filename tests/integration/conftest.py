@@ -22,8 +22,8 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("resume", "take_over", "standby", "standalone", "parity", "run"),
-    *("topologies", "engine", "exactly_once_run", "failover", "status", "few_slots"),
+    *("standalone", "standby", "resume", "take_over", "parity", "run", "harness_clusters"),
+    *("exactly_once_run", "engine", "status", "topologies", "demo", "checkpoints", "failover", "few_slots", "gaps_run"),
 )
 """Files that take about a minute or more, the longest first: begun in this order, so that no worker is left with one of
 them alone at the end. `make test` tells pytest-xdist to keep it, which else begins with the files of most tests."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -110,6 +111,16 @@ class MirrorProcess:
     def kill(self) -> None:
         """SIGKILL the driver, as a crashed machine would; what it started has to end by itself."""
         self.process.kill()
+
+    def jvm(self) -> psutil.Process:
+        """Spark's, of which there is one."""
+        found = []
+        for one in self.descendants():
+            # Others come and go.
+            with suppress(psutil.NoSuchProcess):
+                found += [one] if one.name() == "java" else []
+        (jvm,) = found
+        return jvm
 
     def descendants(self) -> list[psutil.Process]:
         """Processes that it started and that still run."""

@@ -24,8 +24,7 @@ KILLED = r"Spark's JVM was killed by SIGKILL: nothing is copied until it is star
 def kill_jvm(process: MirrorProcess) -> list[psutil.Process]:
     """SIGKILL; returns what ran for that JVM, itself included."""
     family = process.descendants()
-    (jvm,) = (one for one in family if one.name() == "java")
-    jvm.kill()
+    process.jvm().kill()
     return family
 
 

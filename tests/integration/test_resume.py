@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -147,10 +148,13 @@ def scene(clusters: tuple[KafkaCluster, KafkaCluster], twinlog: MirrorProcess, n
 def copying_worker(process: MirrorProcess, source: KafkaCluster) -> psutil.Process:
     """The Python worker of Spark that copies: it holds connections to the source, and is not the driver."""
     port = source.brokers[1].ports.plaintext
-    workers = [one for one in process.descendants() if "python" in one.name()]
+    workers = process.descendants()
     for worker in workers:
-        if any(line.raddr and line.raddr.port == port for line in worker.net_connections("tcp")):
-            return worker
+        # Spark ends some at any moment.
+        with suppress(psutil.NoSuchProcess):
+            lines = worker.net_connections("tcp") if "python" in worker.name() else []
+            if any(line.raddr and line.raddr.port == port for line in lines):
+                return worker
     raise AssertionError(f"no worker of {workers} is connected to the source")
 
 

@@ -131,8 +131,7 @@ def test_executors_and_workers_die(
                 wait_until_copied(twinlog, flows, 2 * RATE)
 
                 # The driver's own; its application is gone for the master, and comes back as another one.
-                (jvm,) = (one for one in twinlog.descendants() if one.name() == "java")
-                jvm.kill()
+                twinlog.jvm().kill()
                 twinlog.wait_for_line(r"Spark's JVM was killed by SIGKILL", 120)
                 wait_until_copied(twinlog, flows, RATE)
             wait_until_copied(twinlog, flows)
