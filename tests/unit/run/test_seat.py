@@ -331,7 +331,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
         seat.attend(desk)
         assert (seat.flow, desk.flows) == (None, {}), some
         assert seat.status == ("starting", "cannot be run here yet, trying again: can't start new thread")
-        wait_for(lambda: threading.active_count() <= before, 10, "what was begun is ended")
+        wait_for(lambda: threading.active_count() <= before, 60, "what was begun is ended")
     assert caplog.text.count("a->z: cannot be run here yet, trying again: can't start new thread") == 1
     threads.left = None
     seat.attend(desk)
@@ -359,5 +359,5 @@ def test_heartbeats_begin_once_there_may_be_threads_for_them(
     assert caplog.text.count("cannot write heartbeats yet, trying again: can't start new thread") == 1
     threads.left = None
     seat.attend()
-    wait_for(lambda: "heartbeats" not in seat.text, 30, "a heartbeat was tried")
+    wait_for(lambda: "heartbeats" not in seat.text, 60, "a heartbeat was tried")
     seat.stop()

@@ -61,7 +61,6 @@ def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytes
     loop.close()
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("began", [True, False])
 def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken again, a log that moves is waited for anew."""
@@ -87,7 +86,6 @@ def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.Monk
     loop.close()
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
     lost: bool, monkeypatch: pytest.MonkeyPatch

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from twinlog.errors import ClusterError
 from twinlog.kafka.loop import Loop
 from twinlog.offsets.exact import ExactMap, Point
@@ -46,7 +44,6 @@ class Readings:
         return (await self.maps.read({partition(number): Position(100 + number, 100 + number)}))[partition(number)]
 
 
-@pytest.mark.timeout(20)
 def test_one_reading_serves_all_who_ask_at_the_same_time(loop: Loop) -> None:
     readings = Readings(loop)
 
@@ -61,7 +58,6 @@ def test_one_reading_serves_all_who_ask_at_the_same_time(loop: Loop) -> None:
     assert ends == [(number, 100 + number) for number in [*range(COUNT), 0]]
 
 
-@pytest.mark.timeout(20)
 def test_who_asks_again_after_a_failure_has_it_read_again(loop: Loop) -> None:
     readings = Readings(loop, failing=True)
 
