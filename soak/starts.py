@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from faults.scene import PARTITIONS, PLAIN, Mode, Scene, pause
 from harness.checker import Load
@@ -17,10 +15,8 @@ from harness.wait import wait_for
 
 RATE = 100
 ARRIVES_S = 600.0
-WARM_S = 300.0
-CALM = 0.25
-"""A process that stands by computes no more than this share of a core once it is warm."""
-LOOK_S = 2.0
+READY_S = 300.0
+READY = b"this process is ready to take over"
 ORPHANS_S = 1.5
 """What copiers of a killed process may still have sent has arrived by then."""
 
@@ -53,14 +49,16 @@ def measure_take_over(scene: Scene) -> float:
 
 
 def take_over(scene: Scene) -> float:
-    """Kill the process once another is warm, while load runs; seconds until a record comes from the other."""
+    """Kill the process once another is ready, while load runs; seconds until a record comes from the other."""
+    log = scene.standby.log
+    before = log.stat().st_size if log.exists() else 0
     scene.start_standby()
-    wait_for(lambda: _warm(scene), WARM_S, "another process stands by and is warm")
+    wait_for(lambda: READY in log.read_bytes()[before:], READY_S, "another process stands by and is ready")
     killed = time.monotonic()
     scene.lose_driver()
     pause(ORPHANS_S)
-    before = _copied(scene)
-    wait_for(lambda: _copied(scene) > before, ARRIVES_S, "the other process copies")
+    copied = _copied(scene)
+    wait_for(lambda: _copied(scene) > copied, ARRIVES_S, "the other process copies")
     return time.monotonic() - killed
 
 
@@ -72,28 +70,3 @@ def _load(scene: Scene) -> Iterator[None]:
 
 def _copied(scene: Scene) -> int:
     return ends(scene.target, [scene.remotes[PLAIN]]).get(scene.remotes[PLAIN], 0)
-
-
-def _warm(scene: Scene) -> bool:
-    """Its Spark has a JVM, and it has nothing more to do."""
-    root = psutil.Process(scene.standby.pid)
-    began, before = time.monotonic(), _cpu_s(root)
-    pause(LOOK_S)
-    calm = (_cpu_s(root) - before) / (time.monotonic() - began) < CALM
-    return calm and any("java" in name for name in _names(root))
-
-
-def _cpu_s(root: psutil.Process) -> float:
-    """CPU seconds of a process and of those that it started, the ended ones that it has waited for included."""
-    used = 0.0
-    for process in [root, *root.children(recursive=True)]:
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            used += times.user + times.system + times.children_user + times.children_system
-    return used
-
-
-def _names(root: psutil.Process) -> Iterator[str]:
-    for process in root.children(recursive=True):
-        with suppress(psutil.Error):
-            yield process.name()

@@ -18,6 +18,7 @@ from tests.integration.child_copier import ChildCopier
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.loop import Loop
+from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.store import PositionStore
@@ -209,7 +210,8 @@ class CopyFlow:
         self._far = ClusterAdmin(SOURCE, settings.source_admin.client)
         self._far.connect()
         self._store = PositionStore(settings, self._admin)
-        self.translator = Translator(settings, self._far, self._admin, self._store)
+        self.maps = MapStore(settings, self._admin, self._store)
+        self.translator = Translator(settings, self._far, self._admin, self.maps)
         self._running: list[RunningCopier] = []
         self._children: list[ChildCopier] = []
 
@@ -248,8 +250,8 @@ class CopyFlow:
     def grant(self, partition: TopicPartition) -> Grant:
         """What a copier needs to go on with a partition that another let go in order."""
         position = self.stored(*partition)
-        self.translator.read_maps()
-        tip = self.translator.tips([partition]).get(partition)
+        self.maps.read()
+        tip = self.maps.tips([partition]).get(partition)
         remote = TopicPartition(TopicName(self.remote(partition.topic)), partition.partition)
         return Grant(partition, remote, None, self._limit(partition.topic), position, settled=True, tip=tip)
 
@@ -273,8 +275,8 @@ class CopyFlow:
         there = topics(self.source)
         parts = [TopicPartition(TopicName(name), number) for name in names for number in range(there[name])]
         stored = self._store.read(parts)
-        self.translator.read_maps()
-        tips = self.translator.tips(parts)
+        self.maps.read()
+        tips = self.maps.tips(parts)
         limits = {name: max_batch_bytes or self._limit(name) for name in names}
         return [
             Grant(

@@ -8,11 +8,15 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from harness.cluster import KafkaCluster
-from harness.topics import create_topic
+from harness.topics import create_topic, topics
+from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from twinlog.kafka.admin import ClusterAdmin
+from twinlog.offsets.exact import Run, Translated
 from twinlog.offsets.positions import Position, encode_position
+from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.offsets.store import PositionStore
+from twinlog.run.stored import StoredOffsets
 from twinlog.types import TopicName, TopicPartition
 
 
@@ -45,7 +49,57 @@ def test_what_it_lacks_comes_from_the_shared_one(
         store(own, third, 30)
         found = positions.read_all()
         assert {part: position.next_source for part, position in found.items()} == {first: 11, second: 25, third: 30}
+        # Until the flow is taken over another process may have gone on with the shared one; its word is the older one.
+        store(shared, second, 99)
+        fourth = TopicPartition(TopicName("orders"), 3)
+        store(shared, fourth, 40)
+        assert fourth not in positions.read([fourth])
+        positions.look_again()
+        found = positions.read([second, fourth])
+        assert {part: position.next_source for part, position in found.items()} == {second: 25, fourth: 40}
         missing = replace(settings, earlier_positions_topic=new_name("never"))
         assert set(PositionStore(missing, admin).read_all()) == {first, second, third}
     finally:
+        admin.close()
+
+
+def test_who_stands_by_reads_along_and_goes_on_there(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]
+) -> None:
+    """Also where nothing is stored yet, and the topics come later."""
+    source, target = clusters
+    own = new_name("own")
+    settings = replace(flow_settings(source, target), offset_storage_topic=own)
+    part = TopicPartition(TopicName(new_name("orders")), 0)
+    writer = SegmentWriter(part, 0, 0, complete=True)
+    producer = Producer({**target.client_config(), "acks": "all"})
+
+    def store(next_source: int) -> None:
+        writer.copied([Run(next_source - 1, next_source - 1, 1)])
+        for segment in writer.changed():
+            producer.produce(segments_topic(SOURCE), segment.value, segment.key)
+        record = encode_position(SOURCE, part, Position(next_source, next_source, life=writer.life))
+        producer.produce(own, record.value, record.key, headers=list(record.headers))
+        assert producer.flush(30) == 0
+
+    stored = StoredOffsets(settings)
+    admin = ClusterAdmin(TARGET, settings.target_admin.client)
+    try:
+        stored.follow()
+        create_topic(target, own, config={"cleanup.policy": "compact"})
+        if segments_topic(SOURCE) not in topics(target):
+            create_topic(target, segments_topic(SOURCE), config={"cleanup.policy": "compact"})
+        store(10)
+        wait_for(lambda: stored.looked and stored.maps.tips([part]), 60, "it has read along")
+        admin.connect()
+        stored.hand_over(admin)
+        assert not stored._thread.is_alive()
+        store(20)
+        stored.maps.read()
+        known = stored.maps.maps.map(part)
+        assert known is not None
+        assert known.to_target(19) == Translated(19, True)
+        assert stored.positions.read([part])[part].next_source == 20
+    finally:
+        stored.close()
         admin.close()

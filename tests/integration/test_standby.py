@@ -158,7 +158,7 @@ def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
         first.wait_for_line(r"this process .* runs the flow", START_S, times=2)
         goes_on()
         second = run_twinlog("here, away", file)
-        second.wait_for_line(r"standing by for .*, not ready yet$", START_S)
+        second.wait_for_line("ready to take over", START_S)
         handed_over(first, second)
         goes_on()
 

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
 from twinlog.offsets.translator import Translation
+from twinlog.run.lookup import Lookup
+from twinlog.settings import AdminSettings
 from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -243,6 +246,19 @@ def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: Co
     assert found == Translation(129, False, "syncs")
     assert copy_flow.translator.to_target(part(topic_name), 30) is None
     assert copy_flow.translator.to_source(part(topic_name), 129) == Translation(99, False, "syncs")
+    assert copy_flow.translator.looked_at_syncs
+
+    # It goes on behind what twinlog has copied.
+    copy_flow.translator.refresh()
+    after = OffsetSync(TopicName(topic_name), 0, 160, 300)
+    produce(copy_flow.source, topic, [NewRecord(after.value, after.key)])
+    store(copy_flow, mm2_position(topic_name, 169))
+
+    def translated() -> Translation | None:
+        copy_flow.translator.refresh()
+        return copy_flow.translator.to_target(part(topic_name), 160)
+
+    wait_for(lambda: translated() == Translation(300, False, "syncs"), 20, "its offset syncs count")
 
 
 def test_offset_syncs_on_the_target(copy_flow: CopyFlow, topic_name: str) -> None:
@@ -287,13 +303,14 @@ def test_old_segments_are_tidied_away(copy_flow: CopyFlow, topic_name: str) -> N
         produce(copy_flow.source, topic_name, numbered(5, start=number * 5))
         copy_flow.copy(topic_name)
     copy_flow.translator.refresh()
-    assert copy_flow.translator.tidy({part(topic_name): 0}) > 0
+    assert copy_flow.maps.tidy({part(topic_name): 0}) > 0
     latest: dict[bytes | None, bytes | None] = {}
     for one in consume(copy_flow.target, segments_topic(SOURCE)):
         if one.key is not None and topic_name.encode() in one.key:
             latest[one.key] = one.value
     assert sum(value is not None for value in latest.values()) <= 2
     assert check_all(copy_flow, topic_name) == 0
+    assert not copy_flow.translator.looked_at_syncs, "months of them are not read for nothing"
 
 
 @pytest.fixture
@@ -366,3 +383,23 @@ def test_the_command_translates_one_offset(copy_flow: CopyFlow, topic_name: str,
     code, told = ask("--group", "nobody-has-this-name")
     assert code == 1
     assert "group nobody-has-this-name has committed no offsets" in told
+
+
+def test_a_dead_source_spoils_no_answer(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a disaster: all that twinlog has copied itself is known on the target."""
+    monkeypatch.setattr("twinlog.run.lookup.CONNECT_S", 2.0)
+    copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(50))
+    copy_flow.copy(topic_name)
+    settings = flow_settings(copy_flow.source, copy_flow.target)
+    nowhere = AdminSettings(replace(settings.source_admin.client, bootstrap_servers=("127.0.0.1:1",)))
+    with Lookup(replace(settings, source_admin=nowhere), back=False) as lookup:
+        never = lookup.offset(TopicPartition(TopicName(topic_name), 9), 1)
+        assert "has not copied this partition yet" in never.reason
+        assert lookup.offset(part(topic_name), 17).found == Translation(17, True)
+        beyond = lookup.offset(part(topic_name), 70).found
+        assert beyond is not None
+        assert (beyond.offset, beyond.exact) == (50, False)
+    assert "offset syncs are not looked at" in caplog.text

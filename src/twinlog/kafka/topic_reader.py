@@ -81,6 +81,10 @@ class TopicReader:
         """Partitions whose logs do not have the place where we are."""
         self._topic_id: uuid.UUID | None = None
 
+    def use(self, admin: ClusterAdmin) -> None:
+        """Read on over other connections to the same cluster; nothing may be reading."""
+        self._admin = admin
+
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
         """Records added since the last call, up to the end as it is now.
 

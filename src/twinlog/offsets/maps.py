@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.segments import (
@@ -11,9 +12,12 @@ from twinlog.offsets.segments import (
     Segment,
     SegmentKey,
     Tip,
-    decode_segment_key,
+    decode_partition,
+    decode_place,
+    most_points,
     segment_at,
     segment_key,
+    split_segment_key,
 )
 from twinlog.types import TopicPartition
 
@@ -39,10 +43,35 @@ class _Known:
     @property
     def last(self) -> int:
         """The rank of the newest."""
-        return _rank(self.life, self.newest)
+        return _rank(self.newest, self.life)
 
 
-def _rank(life: int, start: int) -> int:
+class _End(NamedTuple):
+    """Where a stored position says that a map ends, and in which life."""
+
+    next_source: int
+    next_target: int
+    life: int
+
+
+@dataclass(slots=True)
+class _Unread:
+    """Segments of a partition as they are stored, values by the second part of their keys; and where the map ends."""
+
+    segments: dict[bytes, bytes] = field(default_factory=dict)
+    end: _End | None = None
+
+    def newest(self, partition: TopicPartition) -> Segment | None:
+        """The segment that says where copying stands; None when it is of a version not known here."""
+        rank, value = max((_rank(*decode_place(place)), value) for place, value in self.segments.items())
+        return segment_at(_segment_key(partition, rank), value)
+
+    def most_points(self) -> int:
+        """No fewer points than there are."""
+        return sum(map(most_points, self.segments.values()))
+
+
+def _rank(start: int, life: int) -> int:
     """A segment's rank among those of its partition; a number, since there may be a million."""
     return life << 64 | start
 
@@ -56,32 +85,68 @@ class ExactMaps:
 
     The first call of `take` must hold the whole topic. To know where a map ends, read the stored positions before the
     segments and give them to `reach` afterwards: a position that is newer than the map would end it too far.
+
+    A partition's segments are decoded when somebody asks for its map. Until then they are kept as they were stored: a
+    flow that starts needs the newest points only, and nobody asks for maps of topics that are gone.
     """
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, _Known] = {}
+        self._unread: dict[TopicPartition, _Unread] = {}
 
     def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
         """Take records (key, value) of the topic in their order; returns the partitions they speak of."""
-        news: dict[TopicPartition, dict[int, bytes | None]] = {}
+        partitions: set[TopicPartition] = set()
+        news: dict[bytes, dict[bytes, bytes | None]] = {}
         for key, value in records:
-            where = decode_segment_key(key)
-            if where is not None:
-                news.setdefault(where.partition, {})[_rank(where.life, where.start)] = value
-        partitions = set(news)
+            parts = split_segment_key(key)
+            if parts is not None:
+                name, place = parts
+                if name in news:
+                    news[name][place] = value
+                else:
+                    news[name] = {place: value}
         while news:
-            partition, values = news.popitem()
-            if partition in self._known:
-                self._known[partition].stored -= {rank for rank, value in values.items() if value is None}
-            for rank, value in sorted(values.items()):
-                if value is not None:
-                    segment = segment_at(_segment_key(partition, rank), value)
-                    if segment is not None:
-                        self._add(segment)
+            name, values = news.popitem()
+            partition = decode_partition(name)
+            partitions.add(partition)
+            known = self._known.get(partition)
+            if known is not None:
+                self._join(known, partition, values)
+            else:
+                self._keep(partition, values)
         return partitions
 
+    def _keep(self, partition: TopicPartition, values: dict[bytes, bytes | None]) -> None:
+        unread = self._unread.setdefault(partition, _Unread())
+        for place, value in values.items():
+            if value is None:
+                unread.segments.pop(place, None)
+            else:
+                unread.segments[place] = value
+        if not unread.segments:
+            del self._unread[partition]
+
+    def _decoded(self, partition: TopicPartition) -> _Known | None:
+        """What is known of a partition, its segments decoded."""
+        unread = self._unread.pop(partition, None)
+        if unread is not None:
+            self._join(None, partition, unread.segments)
+            if unread.end is not None:
+                self.reach(partition, unread.end.next_source, unread.end.next_target, life=unread.end.life)
+        return self._known.get(partition)
+
+    def _join(self, known: _Known | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
+        ranked = {_rank(*decode_place(place)): value for place, value in values.items()}
+        if known is not None:
+            known.stored -= {rank for rank, value in ranked.items() if value is None}
+        for rank, value in sorted(ranked.items()):
+            segment = None if value is None else segment_at(_segment_key(partition, rank), value)
+            if segment is not None:
+                self._add(segment)
+
     def _add(self, segment: Segment) -> None:
-        rank = _rank(segment.life, segment.start)
+        rank = _rank(segment.start, segment.life)
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
@@ -100,17 +165,23 @@ class ExactMaps:
         A position of another life ends another map: one side went back, and it was not stored again since.
         """
         known = self._known.get(partition)
-        if known is not None and known.life == life:
+        unread = self._unread.get(partition)
+        if unread is not None:
+            unread.end = _End(next_source, next_target, life)
+        elif known is not None and known.life == life:
             known.map.reach(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
         """What is known of a partition; None when nothing of it was ever copied by twinlog."""
-        known = self._known.get(partition)
+        known = self._decoded(partition)
         return None if known is None else known.map
 
     def tip(self, partition: TopicPartition) -> Tip | None:
         """The newest point of a partition, None when there is none."""
-        known = self._known.get(partition)
+        newest = self._unread[partition].newest(partition) if partition in self._unread else None
+        if newest is not None:
+            return Tip(newest.life, newest.points[-1].source, newest.points[-1].target)
+        known = self._decoded(partition)
         if known is None:
             return None
         last = known.map.points(-1)[0]
@@ -118,15 +189,21 @@ class ExactMaps:
 
     def __len__(self) -> int:
         """Of how many partitions something is known."""
-        return len(self._known)
+        return len(self._known) + len(self._unread)
 
     def untidy(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
         """Partitions for which `tidy` may have something to do."""
-        return [
+        known = [
             partition
             for partition, known in self._known.items()
             if len(known.stored) > MAX_SEGMENTS or len(known.map) > max_points
         ]
+        unread = [
+            partition
+            for partition, unread in self._unread.items()
+            if len(unread.segments) > MAX_SEGMENTS or unread.most_points() > max_points
+        ]
+        return known + unread
 
     def tidy(
         self,
@@ -142,7 +219,7 @@ class ExactMaps:
         one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
         that writes it.
         """
-        known = self._known.get(partition)
+        known = self._decoded(partition)
         if known is None:
             return []
         changed = known.map.trim(min(source_start, known.newest))
@@ -156,7 +233,7 @@ class ExactMaps:
             Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
             for at in range(0, len(old), segment_points)
         ]
-        keep = {_rank(segment.life, segment.start) for segment in segments}
+        keep = {_rank(segment.start, segment.life) for segment in segments}
         gone = sorted(rank for rank in known.stored - keep if rank < known.last)
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
         return records + [(segment_key(*_segment_key(partition, rank)), None) for rank in gone]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from struct import Struct
 from typing import NamedTuple
 
 from twinlog.offsets.exact import ExactMap, Point, Run
@@ -23,6 +24,10 @@ SEGMENT_POINTS = 256
 MAX_RUNS = 512
 """At most so many holes are noted of what one position stands for; where there are more, groups of them are joined."""
 
+_NAME_SIZE = INT16.size + INT32.size
+"""Of the first part of a key, without the topic's name."""
+
+_PLACE = Struct(">qi")
 _COMPLETE = 1
 _ONE_BYTE = 64
 """Smaller numbers are one byte as a varint, and most steps are."""
@@ -48,14 +53,32 @@ class SegmentKey(NamedTuple):
 
 def decode_segment_key(key: bytes | None) -> SegmentKey | None:
     """What a segment's key says; None when it is none."""
-    if key is None:
+    parts = split_segment_key(key)
+    return None if parts is None else SegmentKey(decode_partition(parts[0]), *decode_place(parts[1]))
+
+
+def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
+    """The bytes of a segment's key that name the partition, and those that say which segment of it; None for others.
+
+    There may be a million keys of a few thousand partitions, so names are decoded once for all segments of one.
+    """
+    if key is None or len(key) < _NAME_SIZE or key[0] >= 0x80:
         return None
-    fields = FieldReader(key)
-    try:
-        partition = TopicPartition(TopicName(fields.string()), fields.int32())
-        return SegmentKey(partition, fields.int64(), fields.int32())
-    except FieldError:
-        return None
+    end = _NAME_SIZE + (key[0] << 8 | key[1])
+    place = key[end : end + _PLACE.size]
+    return (key[:end], place) if len(place) == _PLACE.size else None
+
+
+def decode_partition(name: bytes) -> TopicPartition:
+    """The source partition that the first part of a segment's key names."""
+    fields = FieldReader(name)
+    return TopicPartition(TopicName(fields.string()), fields.int32())
+
+
+def decode_place(place: bytes) -> tuple[int, int]:
+    """The source offset of a segment's first point and its life, the second part of its key."""
+    start, life = _PLACE.unpack(place)
+    return start, life
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +152,11 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
     except (FieldError, IndexError):
         return None
     return Segment(where.partition, where.life, bool(flags & _COMPLETE), tuple(points))
+
+
+def most_points(value: bytes) -> int:
+    """No fewer points than a stored segment holds: a point behind the first takes three bytes at least."""
+    return 1 + len(value) // 3
 
 
 class Tip(NamedTuple):

@@ -7,7 +7,9 @@ ConnectorOffsetBackingStore), so that it goes on where it stood.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
@@ -15,6 +17,16 @@ from twinlog.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.read.last import LastRecords, drained
 from twinlog.settings import FlowSettings
 from twinlog.types import TopicName, TopicPartition
+
+
+@dataclass(slots=True)
+class _Topic:
+    """One topic of positions and what it says, None for a position that was deleted."""
+
+    reader: TopicReader
+    news: LastRecords = field(default_factory=dict)
+    """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
+    positions: dict[TopicPartition, Position | None] = field(default_factory=dict)
 
 
 class PositionStore:
@@ -25,48 +37,68 @@ class PositionStore:
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
-        self._reader = TopicReader(target, TopicName(settings.positions_topic), committed=True)
+        self._own = _Topic(TopicReader(target, TopicName(settings.positions_topic), committed=True))
         earlier = settings.earlier_positions_topic
-        self._earlier: TopicReader | None = None
+        self._earlier: _Topic | None = None
         if earlier not in (None, settings.positions_topic):
-            self._earlier = TopicReader(target, TopicName(earlier), committed=True, optional=True)
-        self._news: LastRecords = {}
-        """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
-        self._positions: dict[TopicPartition, Position] = {}
+            self._earlier = _Topic(TopicReader(target, TopicName(earlier), committed=True, optional=True))
+        self._look_at_earlier = True
+        self._changed: set[TopicPartition] = set()
+        """Partitions whose positions came since `read_changed` was called."""
         self._lock = threading.Lock()
+
+    def use(self, target: ClusterAdmin) -> None:
+        """Read on over other connections to the target; nothing may be reading."""
+        for topic in (self._own, self._earlier):
+            if topic is not None:
+                topic.reader.use(target)
+
+    def look_again(self) -> None:
+        """Read the earlier topic once more: until now another process may have written there."""
+        self._look_at_earlier = True
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
         with self._lock:
-            self._update()
-            return {part: self._positions[part] for part in partitions if part in self._positions}
+            known = self._update()
+            return {part: position for part in partitions if (position := known.get(part)) is not None}
 
     def read_all(self) -> dict[TopicPartition, Position]:
         """Positions of all partitions that have one, as they are stored now. Raises ClusterError."""
         with self._lock:
-            self._update()
-            return dict(self._positions)
+            known = self._update()
+            return {part: position for part, position in dict(known).items() if position is not None}
 
-    def _update(self) -> None:
-        if self._earlier is not None:
-            self._take(self._earlier)
-            # Nobody writes positions of this flow there any more.
-            self._earlier = None
-        self._take(self._reader)
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """Positions that were stored or deleted since the last call. Raises ClusterError."""
+        with self._lock:
+            known = self._update()
+            changed, self._changed = self._changed, set()
+            return {part: known.get(part) for part in changed}
 
-    def _take(self, reader: TopicReader) -> None:
-        reader.read_last(self._news)
-        for record in drained(self._news):
+    def _update(self) -> Mapping[TopicPartition, Position | None]:
+        if self._earlier is not None and self._look_at_earlier:
+            self._look_at_earlier = False
+            try:
+                self._take(self._earlier)
+            except BaseException:
+                self._look_at_earlier = True
+                raise
+        self._take(self._own)
+        if self._earlier is None:
+            return self._own.positions
+        return ChainMap(self._own.positions, self._earlier.positions)
+
+    def _take(self, topic: _Topic) -> None:
+        topic.reader.read_last(topic.news)
+        for record in drained(topic.news):
             headers = tuple((name, value or b"") for name, value in record.headers)
             decoded = decode_position(
                 self._settings.source,
                 PositionRecord(record.key or b"", record.value, headers),
                 self._settings.connector_name,
             )
-            if decoded is None:
-                continue
-            partition, position = decoded
-            if position is None:
-                self._positions.pop(partition, None)
-            else:
-                self._positions[partition] = position
+            if decoded is not None:
+                partition, position = decoded
+                topic.positions[partition] = position
+                self._changed.add(partition)

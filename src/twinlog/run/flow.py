@@ -13,6 +13,7 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.metrics.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
+from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
@@ -23,6 +24,7 @@ from twinlog.run.jobs import Job, Jobs
 from twinlog.run.leases import Leases
 from twinlog.run.mirrored import MirroredTopics
 from twinlog.run.outage import Waiting
+from twinlog.run.stored import StoredOffsets
 from twinlog.run.tasks import Tasks
 from twinlog.run.upkeep import (
     begin_bounding,
@@ -59,7 +61,7 @@ class FlowRunner:
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
     `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
     all flows of the file: some may come in each other's way. Nothing is appended any more once `proven_s()` says 0
-    seconds, see `Election`.
+    seconds, see `Election`. `stored` is what was read of the flow's offsets before, if anything.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class FlowRunner:
         wake: Callable[[], None],
         flows: Sequence[FlowSettings] = (),
         proven_s: Callable[[], float] = lambda: VALID_S,
+        stored: StoredOffsets | None = None,
     ) -> None:
         self.settings = settings
         self.view = FlowView()
@@ -88,6 +91,9 @@ class FlowRunner:
         except RuntimeError:
             self._source.close()
             raise
+        self._stored = stored
+        self._positions = stored.positions if stored else PositionStore(settings, self._target)
+        self._maps = stored.maps if stored else MapStore(settings, self._target, self._positions)
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: proven_s() > 0)
         self._stopping = threading.Event()
@@ -101,7 +107,6 @@ class FlowRunner:
             over=self._jobs.hurry,
         )
         self._insist = Insistence(settings.name, self.view, self._waiting, self._stopping)
-        self._positions = PositionStore(settings, self._target)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._insist)
@@ -117,7 +122,7 @@ class FlowRunner:
         )
         self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks)
         self._topics = MirroredTopics(settings, flows or (settings,), self._source, self._target, self._positions)
-        self.translator = Translator(settings, self._source, self._target, self._positions)
+        self.translator = Translator(settings, self._source, self._target, self._maps)
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
         self._remote: dict[TopicPartition, TopicPartition] = {}
@@ -205,6 +210,8 @@ class FlowRunner:
         self._thread.join(THREAD_STOP_S)
 
     def close(self) -> None:
+        if self._stored is not None:
+            self._stored.close()
         self._topics.close()
         self._source.close()
         self._target.close()
@@ -213,6 +220,8 @@ class FlowRunner:
 
     def _run(self) -> None:
         try:
+            if self._stored is not None:
+                self._stored.hand_over(self._target)
             for cluster in (self._source, self._target):
                 cluster.keep_in_contact()
             if not self._insist(self._target.connect, "connect"):
@@ -241,7 +250,7 @@ class FlowRunner:
             begin_following_groups(
                 self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
             )
-            begin_tidying(self._jobs, self._source, self.translator)
+            begin_tidying(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
             self._keep_going()
         except TwinlogError as error:
@@ -256,7 +265,7 @@ class FlowRunner:
     def _read_maps_ahead(self) -> None:
         """While Spark starts: the first copier needs them, they may be many, and the target far away."""
         try:
-            self.translator.read_maps()
+            self._maps.read()
         except Exception as error:
             # Whoever needs them says what is wrong.
             log.debug("%s: maps are read later: %r", self.settings.name, error)
@@ -310,9 +319,9 @@ class FlowRunner:
         positions: dict[TopicPartition, Position] = {}
         if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
             return []
-        if not self._insist(self.translator.read_maps, "read where records were copied to"):
+        if not self._insist(self._maps.read, "read where records were copied to"):
             return []
-        tips = self.translator.tips(partitions)
+        tips = self._maps.tips(partitions)
         return [
             Grant(
                 source=part,

@@ -14,6 +14,7 @@ from twinlog.kafka import faults
 from twinlog.kafka.admin import ClusterAdmin
 from twinlog.kafka.faults import Code
 from twinlog.kafka.groups import GroupAdmin
+from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translation, Translator
 from twinlog.settings import FlowSettings
@@ -49,8 +50,8 @@ class Lookup:
         self._source = ClusterAdmin(settings.source, settings.source_admin.client)
         self._target = ClusterAdmin(settings.target, settings.target_admin.client)
         self._here = self._target if back else self._source
-        self._positions = PositionStore(settings, self._target)
-        self._translator = Translator(settings, self._source, self._target, self._positions)
+        self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
+        self._translator = Translator(settings, self._source, self._target, self._maps)
         self._connected: set[str] = set()
 
     def __enter__(self) -> Lookup:
@@ -102,12 +103,13 @@ class Lookup:
         """Read positions, maps and, if the cluster that holds them answers, offset syncs."""
         self._connect(self._target)
         self._require_positions()
-        self._translator.read_maps()
+        self._maps.read()
         try:
             if self._settings.offset_syncs_location == "source":
                 self._connect(self._source)
-            self._translator.refresh()
+            self._translator.read_syncs()
         except ClusterError as error:
+            self._translator.looked_at_syncs = True
             log.warning("offset syncs are not looked at, only what twinlog itself has copied is known: %s", error)
 
     def _require_positions(self) -> None:

@@ -20,6 +20,7 @@ from twinlog.run.rehearsal import rehearse
 from twinlog.run.roster import Roster
 from twinlog.run.seat import Seat
 from twinlog.run.spreading import spread
+from twinlog.run.stored import StoredOffsets
 from twinlog.run.warming import Warming
 from twinlog.settings import FlowSettings
 from twinlog.spark.places import sweep_leftovers
@@ -35,6 +36,9 @@ TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
 WARM_AFTER_S = 60.0
 """Without a flow and without a rehearsal a Spark that has run for so long is ready, too."""
+
+READ_AFTER_S = 60.0
+"""After so long a warm process is ready though it has not read what all flows have stored: a cluster may be away."""
 
 HOLD_S = 10.0
 """How long executors are held for flows of which nobody says who runs them."""
@@ -81,6 +85,9 @@ class Runner:
         self._holds: bool | None = None
         """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
         self._warm: SparkEngine | None = None
+        self._seen_warm: SparkEngine | None = None
+        self._warm_at = 0.0
+        self._ready: SparkEngine | None = None
         self._rehearsed: SparkEngine | None = None
         self._rehearsal: threading.Thread | None = None
         self._queries = Queries(self._settings)
@@ -173,15 +180,23 @@ class Runner:
             spread(self._roster, self.flows)
 
     def _say_whether_ready(self, engine: SparkEngine | None) -> None:
-        """Others give flows rather to a process whose Spark has all it needs for one."""
-        ready = engine is not None and (
+        """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
+        warm = engine is not None and (
             engine is self._warm
             or not engine.local
             or any(seat.copies for seat in self.flows)
             or time.monotonic() - self._met_at > WARM_AFTER_S
         )
+        if warm and engine is not self._seen_warm:
+            self._warm = self._seen_warm = engine
+            self._warm_at = time.monotonic()
+        ready = warm and (
+            engine is self._ready
+            or all(seat.has_read for seat in self.flows)
+            or time.monotonic() - self._warm_at > READ_AFTER_S
+        )
         if ready:
-            self._warm = engine
+            self._ready = engine
         if self._roster.be_ready(ready) and ready and any(seat.stands_by for seat in self.flows):
             log.info("Spark is warm, this process is ready to take over")
 
@@ -226,7 +241,7 @@ class Runner:
         self._warm = engine
 
     def _seat(self, settings: FlowSettings) -> Seat:
-        def build(proven_s: Callable[[], float]) -> FlowRunner:
+        def build(proven_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
             return FlowRunner(
                 settings,
                 slots=settings.tasks_max,
@@ -235,6 +250,7 @@ class Runner:
                 wake=self._wake.set,
                 flows=self._all_enabled,
                 proven_s=proven_s,
+                stored=stored,
             )
 
         return Seat(

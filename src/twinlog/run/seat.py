@@ -16,6 +16,7 @@ from twinlog.run.member import Leadership, Term
 from twinlog.run.news import SAY_AGAIN_S, News
 from twinlog.run.put_off import PutOff
 from twinlog.run.roster import Roster
+from twinlog.run.stored import StoredOffsets
 from twinlog.run.view import FlowView
 from twinlog.settings import FlowSettings
 from twinlog.task.wire import VALID_S
@@ -32,14 +33,20 @@ UNFIT_S = 600.0
 """For how long at least this process then gets the flow only where no other one is ready: the source may be away for
 all."""
 
+READ_AGAIN_S = 10.0
+"""How long is waited where nothing can be read ahead, for want of threads or files."""
+
 LEAVE_S = 0.5
 """How long a clean stop waits for the coordinator to hear of it."""
 
 
 class Builder(Protocol):
-    """Makes the runner of a flow; it may append as long as `proven_s()` says, in seconds."""
+    """Makes the runner of a flow; it may append as long as `proven_s()` says, in seconds.
 
-    def __call__(self, proven_s: Callable[[], float]) -> FlowRunner: ...
+    `stored` is what this process has read of the flow's offsets while it stood by, None when it did not.
+    """
+
+    def __call__(self, proven_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
 
 
 class Seat:
@@ -83,6 +90,9 @@ class Seat:
         self._emptying = False
         self._news = News()
         self._put_off = PutOff(settings.name)
+        self._stored: StoredOffsets | None = None
+        """What is read while another process runs the flow."""
+        self._read_from = 0.0
 
     def start(self) -> None:
         """Begin to find out who runs the flow."""
@@ -152,13 +162,30 @@ class Seat:
                 self._take(desk, term)
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
-        elif election.standing is Standing.STANDBY and self._until:
-            self._wait_for_turn(election.leadership)
+        elif self.stands_by:
+            if election.standing is Standing.STANDBY and self._until:
+                self._wait_for_turn(election.leadership)
+            self._read_ahead()
+
+    def _read_ahead(self) -> None:
+        """A take-over is not to wait until all that months have left is read."""
+        if self.over or self._stored is not None or (self._read_from and time.monotonic() < self._read_from):
+            return
+        stored = None
+        try:
+            stored = StoredOffsets(self.settings)
+            stored.follow()
+            self._stored = stored
+        except (RuntimeError, OSError) as error:
+            log.debug("%s: nothing is read ahead yet: %s", self.settings.name, error)
+            self._read_from = time.monotonic() + READ_AGAIN_S
+            if stored is not None:
+                stored.close()
 
     def _take(self, desk: Desk, term: int) -> None:
         flow: FlowRunner | None = None
         try:
-            flow = self._build(self._election.proven_s)
+            flow = self._build(self._election.proven_s, self._stored)
             flow.view.count_on(self._view)
             flow.start()
         except RuntimeError as error:
@@ -168,7 +195,7 @@ class Seat:
             return
         self._put_off.over()
         self._term, self._desk, self._away_since = term, desk, None
-        self.flow, self._view = flow, flow.view
+        self.flow, self._view, self._stored = flow, flow.view, None
         desk.flows[self.settings.name] = flow.leases
         self._seated = True
 
@@ -209,6 +236,9 @@ class Seat:
 
     def _leave(self) -> None:
         self._election.stop(LEAVE_S)
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            stored.close()
 
     def _clear(self, desk: Desk, then: Callable[[], None] | None) -> None:
         """Empty the seat.
@@ -274,6 +304,8 @@ class Seat:
 
     def close(self) -> None:
         """Close the connections to both clusters."""
+        if self._stored is not None:
+            self._stored.close()
         if self.flow is not None and self._clearing is None:
             self.flow.close()
 
@@ -333,6 +365,11 @@ class Seat:
     def stands_by(self) -> bool:
         """Whether another process, of twinlog or of MirrorMaker 2, runs the flow."""
         return self._election.standing in (Standing.STANDBY, Standing.WAITING)
+
+    @property
+    def has_read(self) -> bool:
+        """Whether nothing that is stored has to be read first should this process run the flow."""
+        return self.flow is not None or self.over or (self._stored is not None and self._stored.looked)
 
     @property
     def absent(self) -> bool:

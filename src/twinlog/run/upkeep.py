@@ -10,6 +10,7 @@ from twinlog.kafka.admin import ClusterAdmin
 from twinlog.mirror.acls import AclSync
 from twinlog.mirror.bounds import TopicBounds
 from twinlog.mirror.configs import ConfigSync
+from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.translator import Translator
 from twinlog.run.jobs import Job, Jobs
 from twinlog.run.mirrored import MirroredTopics
@@ -91,12 +92,12 @@ def begin_bounding(jobs: Jobs, settings: FlowSettings, source: ClusterAdmin, tar
     jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
 
 
-def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> None:
+def begin_tidying(jobs: Jobs, source: ClusterAdmin, maps: MapStore) -> None:
     """The job that keeps exact maps and their topic small."""
 
     def tidy() -> None:
-        translator.read_maps()
-        untidy = translator.untidy()
+        maps.read()
+        untidy = maps.untidy()
         if untidy:
             starts = source.offsets(untidy, latest=False)
             without = [partition for partition in untidy if partition not in starts]
@@ -104,6 +105,6 @@ def begin_tidying(jobs: Jobs, source: ClusterAdmin, translator: Translator) -> N
                 # Who only has no leader now has one at a later turn. The map of a topic that is gone takes room, too.
                 there = source.topics()
                 starts |= {partition: 0 for partition in without if partition.topic not in there}
-            translator.tidy(starts)
+            maps.tidy(starts)
 
     jobs.begin("join maps of old offsets", tidy, TIDY_S)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
+from twinlog.offsets import maps as maps_module
+from twinlog.offsets import segments as segments_module
 from twinlog.offsets.exact import Point, Run, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
@@ -11,6 +15,7 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.offsets.segments import (
     SEGMENT_POINTS,
     Segment,
+    SegmentKey,
     SegmentWriter,
     Tip,
     decode_segment,
@@ -168,10 +173,10 @@ def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
 
 def test_partitions_are_kept_apart() -> None:
     maps = ExactMaps()
-    taken = maps.take(
+    maps.take(
         [*records(written(SegmentWriter(PART, 0, 0))), *records(written(SegmentWriter(OTHER, 5, 7))), (b"?", b"!")]
     )
-    assert taken == {PART, OTHER}
+    assert len(maps) == 2
     one, other = maps.map(PART), maps.map(OTHER)
     assert one is not None
     assert other is not None
@@ -208,3 +213,62 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     assert here.points() == there.points()
     assert (here.to_target(999), there.to_target(999)) == (None, None)
     assert maps.tidy(PART, source_start=1000, max_points=4096) == []
+
+
+def lives(partition: TopicPartition, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Records of as many copiers as given, each of which copied ten records and left."""
+    found: list[tuple[bytes | None, bytes | None]] = []
+    for life in range(count):
+        segment = Segment(partition, life, not life, (Point(life * 10, life * 11),))
+        found.append((segment.key, segment.value))
+    return found
+
+
+def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[TopicPartition] = []
+
+    def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
+        decoded.append(where.partition)
+        return segments_module.segment_at(where, value)
+
+    monkeypatch.setattr(maps_module, "segment_at", segment_at)
+    maps = ExactMaps()
+    maps.take([*lives(PART, 30), *lives(OTHER, 30)])
+    maps.reach(OTHER, 297, 326, life=29)
+    maps.reach(PART, 295, 324, life=28)
+    assert (len(maps), set(maps.untidy()), decoded) == (2, {PART, OTHER}, [])
+    assert maps.tip(PART) == Tip(29, 290, 319)
+    assert decoded == [PART]
+    decoded.clear()
+    known = maps.map(OTHER)
+    assert known is not None
+    assert decoded == [OTHER] * 30
+    assert (known.to_target(9), known.to_target(10)) == (Translated(9, True), Translated(11, True))
+    # The position was read before; that of another life ends another map.
+    assert (known.next_source, known.next_target) == (297, 326)
+    other = maps.map(PART)
+    assert other is not None
+    assert (other.next_source, other.next_target) == (290, 319)
+    assert maps.tip(PART) == Tip(29, 290, 319)
+
+
+def test_what_was_deleted_before_anybody_asked_is_gone() -> None:
+    maps = ExactMaps()
+    records = lives(PART, 3)
+    maps.take(records)
+    joined = Segment(PART, 2, True, (Point(0, 0), Point(10, 11)))
+    maps.take([(joined.key, joined.value), (records[0][0], None), (records[1][0], None)])
+    known = maps.map(PART)
+    assert known is not None
+    assert known.points() == [Point(0, 0), Point(10, 11), Point(20, 22)]
+    maps.take((key, None) for key, _ in lives(OTHER, 3))
+    maps.take(lives(OTHER, 1))
+    maps.take((key, None) for key, _ in lives(OTHER, 1))
+    assert (len(maps), maps.map(OTHER), maps.tip(OTHER)) == (1, None, None)
+
+
+def test_a_newest_segment_of_another_version_is_passed_over() -> None:
+    maps = ExactMaps()
+    *older, (key, _) = lives(PART, 3)
+    maps.take([*older, (key, b"\x00\x09")])
+    assert maps.tip(PART) == Tip(1, 10, 11)

@@ -58,6 +58,35 @@ class Election:
         self._done.append("leave" if leave else "fall silent")
 
 
+class Stored:
+    """What is read while standing by."""
+
+    looked = False
+
+    def __init__(self, settings: FlowSettings) -> None:
+        self.done = [f"read {settings.name}"]
+        ALL_STORED.append(self)
+
+    def __str__(self) -> str:
+        return "what was read"
+
+    def follow(self) -> None:
+        self.done.append("follow")
+
+    def close(self) -> None:
+        self.done.append("close")
+
+
+ALL_STORED: list[Stored] = []
+
+
+@pytest.fixture(autouse=True)
+def all_stored(monkeypatch: pytest.MonkeyPatch) -> list[Stored]:
+    ALL_STORED.clear()
+    monkeypatch.setattr(module, "StoredOffsets", Stored)
+    return ALL_STORED
+
+
 class Flow:
     """Runs at once; its copiers let go in time, or not."""
 
@@ -89,7 +118,9 @@ class Flow:
 def seat_of(done: list[str], *, lets_go: bool = True, until: bool = False) -> tuple[Seat, Any]:
     """A seat that is about to be taken, and its desk."""
 
-    def build(proven_s: Any) -> Any:
+    def build(proven_s: Any, stored: Any) -> Any:
+        if stored is not None:
+            done.append(f"go on with {stored}")
         return Flow(done, lets_go=lets_go)
 
     def take_out(flow: Any) -> Any:
@@ -181,13 +212,72 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
         assert caplog.text.count("a->z: other catches up with this flow") == 1
         election.standing = Standing.LEADING
         seat.attend(desk)
-        assert done == ["start"]
+        assert done == ["go on with what was read", "start"]
     else:
         assert "runs this flow already" in (seat.status[1] or "")
         wait_for(lambda: done == ["leave"], 60, "it leaves")
 
 
-def no_thread(thread: threading.Thread) -> None:
+@pytest.mark.parametrize("standing", [Standing.STANDBY, Standing.WAITING])
+def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
+    monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored], standing: Standing
+) -> None:
+    done: list[str] = []
+    seat, desk = seat_of(done)
+    election: Any = seat._election
+    election.standing = Standing.JOINING
+    seat.attend(desk)
+    assert (all_stored, seat.has_read) == ([], False)
+    election.standing = standing
+    for _ in range(3):
+        seat.attend(desk)
+    assert [stored.done for stored in all_stored] == [["read a->z", "follow"]]
+    assert not seat.has_read
+    all_stored[0].looked = True
+    assert seat.has_read
+    election.standing = Standing.LEADING
+    seat.attend(desk)
+    seat.close()
+    assert all_stored[0].done == ["read a->z", "follow"]
+    assert done == ["go on with what was read", "start", "close"]
+
+
+def test_what_was_read_ahead_is_closed_with_its_process(
+    monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    seat, desk = seat_of([])
+    election: Any = seat._election
+    election.standing = Standing.STANDBY
+    for broken in ("__init__", "follow"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Stored, broken, no_thread)
+            for _ in range(3):
+                seat.attend(desk)
+        assert not seat.has_read
+        now += module.READ_AGAIN_S
+    assert [stored.done for stored in all_stored] == [["read a->z", "close"]]
+    seat.attend(desk)
+    seat.close()
+    assert all_stored[1].done == ["read a->z", "follow", "close"]
+
+
+def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
+    seat, desk = seat_of([], until=True)
+    election: Any = seat._election
+    election.standing = Standing.WAITING
+    seat.attend(desk)
+    election.standing = Standing.STANDBY
+    election.leadership = Leadership(Member("other", until=False), Term(3, "id", 1.0))
+    seat.attend(desk)
+    assert seat.over
+    wait_for(lambda: all_stored[0].done == ["read a->z", "follow", "close"], 10, "nothing is read any more")
+    seat.attend(desk)
+    assert len(all_stored) == 1
+
+
+def no_thread(*_: object) -> None:
     raise RuntimeError("can't start new thread")
 
 
@@ -271,7 +361,12 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     wait_for(lambda: seat.attend(desk) is None and not seat.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     election: Any = seat._election
     election.standing = Standing.LEADING
-    assert after(1)[5:] == after(module.AWAY_S + 1)[5:] == after(module.AWAY_S + 1)[5:] == ["start"]
+    assert (
+        after(1)[5:]
+        == after(module.AWAY_S + 1)[5:]
+        == after(module.AWAY_S + 1)[5:]
+        == ["go on with what was read", "start"]
+    )
 
 
 def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +405,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     threads = Threads(monkeypatch)
     other = replace(SETTINGS, source=Alias("b"))
 
-    def build(proven_s: Any) -> FlowRunner:
+    def build(proven_s: Any, stored: Any) -> FlowRunner:
         return FlowRunner(
             SETTINGS,
             slots=1,

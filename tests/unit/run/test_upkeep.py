@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from twinlog.kafka.admin import ClusterAdmin
-from twinlog.offsets.translator import Translator
+from twinlog.offsets.map_store import MapStore
 from twinlog.run.jobs import Jobs
 from twinlog.run.upkeep import begin_tidying
 from twinlog.types import TopicName, TopicPartition
@@ -22,10 +22,10 @@ def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
     def begin(what: str, step: Callable[[], None], interval_s: float, **_: Any) -> None:
         begun.append(step)
 
-    translator = SimpleNamespace(read_maps=lambda: None, untidy=lambda: [LIVING, GONE, LEADERLESS], tidy=tidied.append)
+    maps = SimpleNamespace(read=lambda: None, untidy=lambda: [LIVING, GONE, LEADERLESS], tidy=tidied.append)
     source = SimpleNamespace(
         offsets=lambda partitions, latest: {LIVING: 7}, topics=lambda: {LIVING.topic: None, LEADERLESS.topic: None}
     )
-    begin_tidying(cast(Jobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(Translator, translator))
+    begin_tidying(cast(Jobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(MapStore, maps))
     begun[0]()
     assert tidied == [{LIVING: 7, GONE: 0}]

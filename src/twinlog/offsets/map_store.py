@@ -1,0 +1,108 @@
+"""What the topic of exact maps says, read on the driver: where copies of each source partition are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.offsets.exact import ExactMap
+from twinlog.offsets.keyed_topic import KeyedTopic
+from twinlog.offsets.maps import MAX_POINTS, ExactMaps
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import Tip, segments_topic
+from twinlog.offsets.store import PositionStore
+from twinlog.read.last import LastRecords, drained_values
+from twinlog.settings import FlowSettings
+from twinlog.types import TopicPartition
+
+ALL_POINTS = 2_000_000
+"""Points kept of all partitions together: about 50 MB."""
+
+LEAST_POINTS = 1024
+TIMEOUT_S = 15.0
+PURPOSE = "joining maps of old offsets"
+
+
+class MapStore:
+    """Maps of one flow; `read` reads the topic once and then only what was added. May be used from several threads.
+
+    Where a map ends is told by the stored positions. `target` is connected to the flow's target.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, positions: PositionStore) -> None:
+        topic = segments_topic(settings.source)
+        self.maps = ExactMaps()
+        self.lock = threading.Lock()
+        """Held while somebody looks at `maps`."""
+        self._target = target
+        self._positions = positions
+        self._topic = KeyedTopic(target.client, topic, TIMEOUT_S, PURPOSE)
+        self._reader = TopicReader(target, topic, optional=True)
+        self._news: LastRecords = {}
+        """Segments that were read and not taken yet, because more of them follow."""
+        self._stood: dict[TopicPartition, Position | None] = {}
+        """Positions as of the last `read`."""
+        self._changed: set[TopicPartition] = set()
+        self._reading = threading.Lock()
+
+    def use(self, target: ClusterAdmin) -> None:
+        """Read and write on over other connections to the target; nothing may be reading."""
+        self._target = target
+        self._topic = KeyedTopic(target.client, self._topic.partition.topic, TIMEOUT_S, PURPOSE)
+        self._reader.use(target)
+
+    def read(self) -> None:
+        """Read what was stored since the last call; before the first one nothing is known.
+
+        Raises ClusterError when the target does not answer, RefusedError without READ on the topics of positions and
+        maps.
+        """
+        with self._reading:
+            # In this order: a position that is newer than the map would end it too far.
+            changed = self._positions.read_changed()
+            self._changed.update(changed)
+            self._stood.update(changed)
+            self._reader.read_last(self._news)
+            with self.lock:
+                self._changed |= self.maps.take(drained_values(self._news))
+                for partition in self._changed:
+                    position = self._stood.get(partition)
+                    if position is not None and position.next_target is not None:
+                        self.maps.reach(partition, position.next_source, position.next_target, life=position.life)
+                self._changed.clear()
+
+    def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
+        """Whether a position was stored behind the end of a map: another program copied on."""
+        position = self._stood.get(partition)
+        return position is not None and position.next_source > known.next_source
+
+    def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
+        """The newest stored point of each partition that has one, as of the last `read`."""
+        with self.lock:
+            found = {partition: self.maps.tip(partition) for partition in partitions}
+        return {partition: tip for partition, tip in found.items() if tip is not None}
+
+    def untidy(self) -> list[TopicPartition]:
+        """Source partitions that `tidy` is to be called for."""
+        with self.lock:
+            return self.maps.untidy(self._max_points())
+
+    def tidy(self, source_starts: Mapping[TopicPartition, int]) -> int:
+        """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
+
+        Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic.
+        """
+        changed = 0
+        for partition, start in source_starts.items():
+            with self.lock:
+                records = self.maps.tidy(partition, source_start=start, max_points=self._max_points())
+            if records:
+                self._target.call(partial(self._topic.append, records, at_once=True))
+                changed += 1
+        return changed
+
+    def _max_points(self) -> int:
+        return max(LEAST_POINTS, min(MAX_POINTS, ALL_POINTS // max(1, len(self.maps))))

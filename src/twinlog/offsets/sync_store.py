@@ -1,0 +1,67 @@
+"""Offset syncs of a flow, read on the driver; they are taken apart for partitions that somebody asks for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.offsets.fields import INT32, INT64, string
+from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.offsets.translate import MirrorTranslation
+from twinlog.types import TopicPartition
+
+VALUE_SIZE = 2 * INT64.size
+KEPT_APART = 4096
+"""So many syncs of a partition are kept as they were stored, at most; then those that MirrorMaker 2 would keep."""
+
+
+class SyncStore:
+    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those that `tells` says something new.
+
+    A topic of months may hold millions, and all count, not the last of a key. To choose one takes ten microseconds, to
+    keep it until somebody asks takes one. `read` may run beside the rest; `lock` is held by who calls the others.
+    """
+
+    def __init__(self, reader: TopicReader, tells: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
+        self._reader = reader
+        self._tells = tells
+        self._lock = lock
+        self._unread: dict[bytes, bytearray] = {}
+        """Values one behind the other, by their key."""
+        self._kept = MirrorTranslation()
+        self._kept.ready()
+        self._reading = threading.Lock()
+
+    def read(self) -> None:
+        """Read what was written since the last call. Raises ClusterError, RefusedError without READ on the topic."""
+        with self._reading:
+            for _, record in self._reader.read():
+                key, value = record.key, record.value
+                # On what is none MirrorMaker 2 would fail.
+                if key is None or value is None or len(value) < VALUE_SIZE:
+                    continue
+                with self._lock:
+                    unread = self._unread.setdefault(key, bytearray())
+                    unread += value[:VALUE_SIZE]
+                    if len(unread) >= KEPT_APART * VALUE_SIZE:
+                        self._take(key)
+
+    def of(self, partition: TopicPartition) -> MirrorTranslation:
+        """What translates offsets of this partition; it may not know all syncs of others."""
+        self._take(string(partition.topic) + INT32.pack(partition.partition))
+        return self._kept
+
+    def _take(self, key: bytes) -> None:
+        unread = self._unread.pop(key, b"")
+        for at in range(0, len(unread), VALUE_SIZE):
+            sync = decode_offset_sync(key, bytes(unread[at : at + VALUE_SIZE]))
+            if sync is not None and self._tells(sync):
+                self._add(sync)
+
+    def _add(self, sync: OffsetSync) -> None:
+        newest = self._kept.newest(sync.source)
+        if newest is not None and sync.downstream < newest.downstream:
+            # The remote topic was made anew. MirrorMaker 2 would go on to translate into what is gone.
+            self._kept.forget(sync.source)
+        self._kept.add(sync)
