@@ -69,3 +69,21 @@ def test_what_waits_in_a_throttled_connection_is_not_there_twice(copy_flow: Copy
     copy_flow.wait_until_caught_up(running, topic_name)
     assert running.heard.events == []
     assert values(copy_flow, topic_name) == list(range(count))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_is_read_after_a_crash_may_be_throttled(copy_flow: CopyFlow, topic_name: str, side: str) -> None:
+    """Over a quota a broker answers without naming a partition: what arrived is not taken for what did not."""
+    copy_flow.create(topic_name)
+    count = 300
+    produce(copy_flow.source, topic_name, numbered(count, size=20_000), per_batch=10)
+    running = copy_flow.start(topic_name, **NEVER)
+    running.wait_for_position(topic_name, count)
+    running.crash()
+    clusters = {"source": copy_flow.source, "target": copy_flow.target}
+    clients = {"source": "twinlog-test-consumer", "target": "twinlog-test-producer"}
+    with quota(clusters[side], clients[side], "consumer_byte_rate", 1_000_000):
+        running = copy_flow.start(topic_name)
+        copy_flow.wait_until_caught_up(running, topic_name)
+    assert running.heard.events == []
+    assert values(copy_flow, topic_name) == list(range(count))

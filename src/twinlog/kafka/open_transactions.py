@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsReque
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code, explain, refused
+from twinlog.kafka.faults import RETRIABLE, Code, explain
 from twinlog.types import TopicName, TopicPartition
 
 
@@ -39,8 +39,8 @@ async def producer_states(
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
     """The producers that the leaders of partitions remember, one request for each leader; and why some do not tell.
 
-    None where brokers cannot tell (Kafka before 2.8), or may not without READ on the topic. Raises ClusterError when
-    one does not answer.
+    None where brokers cannot tell (Kafka before 2.8, others than Kafka's), or may not without READ on the topic. Raises
+    ClusterError when one does not answer.
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}
@@ -54,13 +54,14 @@ async def producer_states(
         else:
             by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
     kind = DescribeProducersRequest.TopicRequest
-    for node, topics in by_node.items():
+
+    async def ask(node: int, topics: dict[str, list[int]]) -> None:
         wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
         response = await client.ask(DescribeProducersRequest(topics=wanted), node)
         told = [(topic.name, part) for topic in response.topics for part in topic.partitions]
         for name, part in told:
             where = TopicPartition(TopicName(name), part.partition_index)
-            if part.error_code != Code.NONE and not refused(part.error_code):
+            if part.error_code in RETRIABLE:
                 errors[where] = explain(part.error_code)
             found[where] = [
                 ProducerState(
@@ -72,6 +73,8 @@ async def producer_states(
                 )
                 for one in part.active_producers
             ]
+
+    await client.loop.gather([client.loop.spawn(ask, node, topics) for node, topics in by_node.items()])
     return {where: states for where, states in found.items() if where not in errors}, errors
 
 

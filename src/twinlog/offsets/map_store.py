@@ -45,7 +45,7 @@ class MapStore:
         """Segments that were read and not taken yet, because more of them follow."""
         self._stood: dict[TopicPartition, Position | None] = {}
         """Positions as of the last `read`."""
-        self._changed: set[TopicPartition] = set()
+        self._changed: dict[TopicPartition, Position | None] = {}
         self._reading = threading.Lock()
 
     def use(self, target: ClusterAdmin) -> None:
@@ -62,17 +62,16 @@ class MapStore:
         """
         with self._reading:
             # In this order: a position that is newer than the map would end it too far.
-            changed = self._positions.read_changed()
-            self._changed.update(changed)
-            self._stood.update(changed)
+            self._changed |= self._positions.read_changed()
             self._reader.read_last(self._news)
             with self.lock:
-                self._changed |= self.maps.take(drained_values(self._news))
-                for partition in self._changed:
+                partitions = self.maps.take(drained_values(self._news)) | self._changed.keys()
+                self._stood |= self._changed
+                self._changed.clear()
+                for partition in partitions:
                     position = self._stood.get(partition)
                     if position is not None and position.next_target is not None:
                         self.maps.reach(partition, position.next_source, position.next_target, life=position.life)
-                self._changed.clear()
 
     def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
         """Whether a position was stored behind the end of a map: another program copied on."""

@@ -40,7 +40,12 @@ def segments_topic(source: Alias) -> TopicName:
 
 def segment_key(source: TopicPartition, start: int, life: int) -> bytes:
     """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32 life."""
-    return string(source.topic) + INT32.pack(source.partition) + INT64.pack(start) + INT32.pack(life)
+    return partition_name(source) + INT64.pack(start) + INT32.pack(life)
+
+
+def partition_name(source: TopicPartition) -> bytes:
+    """The first part of the keys of a partition's segments."""
+    return string(source.topic) + INT32.pack(source.partition)
 
 
 class SegmentKey(NamedTuple):

@@ -27,6 +27,7 @@ class Announcements:
         self._group = group
         self._news = News()
         self._troubled_since: float | None = None
+        self._unheard = False
 
     def refused(self, error: TwinlogError) -> None:
         """The target will not have this process in the group."""
@@ -93,6 +94,22 @@ class Announcements:
                 "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
                 *(self._flow, self._group, self._target, error),
             )
+
+    def unheard(self, error: TwinlogError) -> None:
+        """This process stands by, and does not hear who runs the flow."""
+        self._unheard = True
+        if self._news.is_new("unheard", SAY_AGAIN_S):
+            log.warning(
+                "%s: %s does not answer, so this process neither hears who runs the flow nor can take it over, trying "
+                "again: %s",
+                *(self._flow, self._target, error),
+            )
+
+    def heard(self) -> None:
+        """The group has answered."""
+        if self._unheard:
+            self._unheard = False
+            log.info("%s: %s answers again", self._flow, self._target)
 
     def taken(self, reason: str) -> None:
         """Members of another kind are in the group."""

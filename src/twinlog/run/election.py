@@ -43,6 +43,9 @@ CONNECT_S = 5.0
 REACH_S = 10.0
 """How often a process that gave a flow up for want of its source looks whether it reaches that again."""
 
+SILENT_S = 5.0
+"""After so long without an answer a process that stands by says so."""
+
 GIVE_UP_S = 1.0
 
 
@@ -96,6 +99,8 @@ class Election:
         self._heard: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term of this process that it ended itself, and whom it left the flow to."""
+        self._heard_at = time.monotonic()
+        """When the group has answered last."""
         self._told_ready = False
         self._synced = -1
         self._joining = self._void = False
@@ -125,6 +130,9 @@ class Election:
             ready = "ready" if self._ready else "not ready yet"
             if self.unfit:
                 ready = f"not ready, as {self.settings.source} was not reached from here"
+            silent_s = time.monotonic() - self._heard_at
+            if silent_s > SILENT_S:
+                ready = f"but {self.settings.target} has not answered for {silent_s:.0f} s"
             return f"standing by for {self.leadership}, {ready}{differences}"
         if self._closed:
             return "stopped"
@@ -259,6 +267,7 @@ class Election:
             # Whatever it was to the flow, it was as another member.
             self._lost()
         self._membership.enter(generation)
+        self._has_heard()
         if self.standing is Standing.LEADING:
             # Who has joined and did not say that its term is over, goes on.
             self._proof.told(sent_at, self._membership.session_s, settled=False)
@@ -335,6 +344,7 @@ class Election:
             except TwinlogError as error:
                 self._doubt(error)
                 continue
+            self._has_heard()
             if self._membership.generation is generation:
                 self._take(pulse, generation, sent_at)
 
@@ -389,6 +399,10 @@ class Election:
         self.leadership, self.differences = leadership, differences
         self._become(Standing.STANDBY)
 
+    def _has_heard(self) -> None:
+        self._heard_at = time.monotonic()
+        self._says.heard()
+
     def _lost(self) -> None:
         """Another process may lead from now on."""
         self._proof.gone()
@@ -397,8 +411,11 @@ class Election:
             self._become(Standing.JOINING)
 
     def _doubt(self, error: TwinlogError) -> None:
-        if self.standing is Standing.LEADING and self._proof.until < time.monotonic():
+        now = time.monotonic()
+        if self.standing is Standing.LEADING and self._proof.until < now:
             self._says.doubt(error)
+        elif self.standing is Standing.STANDBY and now - self._heard_at > SILENT_S:
+            self._says.unheard(error)
 
     async def _wait_for_others(self) -> None:
         """Members of another kind are there: say who, and try again soon."""

@@ -205,7 +205,7 @@ class FlowRunner:
         self._stopping.set()
         self.ready.set()
         self.leases.abandon()
-        self._jobs.stop(JOBS_STOP_S)
+        self._jobs.stop(JOBS_STOP_S, cut_off=True)
         # Its connections are closed next, under whatever it does.
         self._thread.join(THREAD_STOP_S)
 

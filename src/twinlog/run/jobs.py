@@ -234,10 +234,15 @@ class Jobs:
                 if job.trouble is not None:
                     job.hurry(afresh=True)
 
-    def stop(self, timeout_s: float) -> None:
-        """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`."""
+    def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
+        """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`.
+
+        Where the flow is `cut_off` another process does its jobs, so that it does not matter what is left undone here.
+        """
         with self._lock:
             self._stopped = True
+        for job in self._jobs if cut_off else ():
+            job.once_more = False
         deadline = time.monotonic() + timeout_s
         ending = [job for job in self._jobs if not job.once_more]
         for job in ending:
@@ -245,4 +250,5 @@ class Jobs:
         for job in [job for job in self._jobs if job.once_more] + ending:
             job.ask_to_stop()
             if not job.join(max(0.0, deadline - time.monotonic())):
-                log.warning("%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)
+                level = logging.DEBUG if cut_off else logging.WARNING
+                log.log(level, "%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)

@@ -14,6 +14,9 @@ from twinlog.settings import FlowSettings
 
 log = logging.getLogger(__name__)
 
+SUSPENDED_S = 5.0
+"""This process did not run in between where it has not looked for so long; then what it asks is answered again."""
+
 WATCH_S = 0.5
 SAY_AFTER_S = 2.0
 """An outage is said once it has lasted so long; a leader that moves is none."""
@@ -60,6 +63,8 @@ class OutageWatch:
     def __init__(self, view: FlowView) -> None:
         self._view = view
         self._last: Outage | None = None
+        self._looked_at = time.monotonic()
+        self._awake_at = float("-inf")
 
     def look(self, source: Reach, target: Reach, *, proven: bool = True) -> Outage | None:
         """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
@@ -67,6 +72,10 @@ class OutageWatch:
         `proven` says whether it is certain that no other process runs the flow.
         """
         now, wall = time.monotonic(), time.time()
+        if now - self._looked_at > SUSPENDED_S:
+            # Whoever was suspended has heard of nobody, and it is not that the others were away.
+            self._awake_at = now
+        self._looked_at = now
         found = self._find(now, wall, source, target)
         if found is None and not proven:
             found = Outage("this process waits for a proof that no other one runs the flow", wall)
@@ -83,7 +92,7 @@ class OutageWatch:
         for side, reach in (("target", target), ("source", source)):
             seen = [(getattr(one, side), now - one.heard_at) for one in alive]
             out = _out(reach, seen)
-            if out is not None:
+            if out is not None and (now - self._awake_at > SUSPENDED_S or out[0] <= now - self._awake_at):
                 out_s, why = out
                 return Outage(f"{side} cluster unreachable", wall - out_s, why, side)
         if not self._view.planned() or not holders:

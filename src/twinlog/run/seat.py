@@ -190,7 +190,9 @@ class Seat:
             flow.start()
         except RuntimeError as error:
             if flow is not None:
+                # With it the connections of what was read ahead.
                 flow.close()
+                self._stored = None
             self._put_off.because(error)
             return
         self._put_off.over()

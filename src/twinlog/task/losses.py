@@ -52,9 +52,9 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
             break
         await target.loop.sleep(RETRY_S)
     whole = {part.remote: part for part in ends if part not in lost}
-    doubts = await doubtful(target, {remote: part.committed for remote, part in whole.items()}, {})
-    if len(doubts) < len(whole):
-        raise ClusterError(f"cluster {target.alias}: not every remote partition tells the end of what was committed")
+    doubts, errors = await doubtful(target, {remote: part.committed for remote, part in whole.items()}, {})
+    for remote, why in errors.items():
+        raise ClusterError(f"cluster {target.alias}: {remote} does not tell the end of what was committed: {why}")
     # Whether something is missing there shows when it is compared.
     lost |= {part: part.committed.next_target or 0 for remote, part in whole.items() if doubts[remote]}
     for part in ends:

@@ -67,8 +67,12 @@ class _Originals:
 
     async def of(self, at: int) -> int | No:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
-        are the same and readers see it."""
-        before = at + 1
+        are the same and readers see it.
+
+        Of records that the source has not got any more those before them are compared; where there are none, they count
+        as the same.
+        """
+        before, unknown = at + 1, None
         for _ in range(HOLE):
             pair = self.known.last_before(before)
             if pair is None:
@@ -77,11 +81,14 @@ class _Originals:
             if before < self.start:
                 break
             copy = await _copy(self.target, self.grant.remote, before)
+            if isinstance(copy, No):
+                return copy
             if copy is not None:
-                if isinstance(copy, No) or not await _same(self.source, self.grant.source, offset, copy):
-                    return No.MATCH
-                return offset
-        return No.RECORD
+                original = await _record(self.source, self.grant.source, offset)
+                if original is not None:
+                    return offset if _same(original, copy) else No.MATCH
+                unknown = offset if unknown is None else unknown
+        return No.RECORD if unknown is None else unknown
 
 
 async def is_whole(
@@ -129,11 +136,7 @@ async def find_place(
     return None if begin is None else Place(begin.offset, False, boundary)
 
 
-async def _same(source: ClusterClient, partition: TopicPartition, at: int, copy: Stored) -> bool:
-    """Whether a record of the source and its copy are the same; True when the source has not got it any more."""
-    original = await _record(source, partition, at)
-    if original is None:
-        return True
+def _same(original: Stored, copy: Stored) -> bool:
     return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
 
 
@@ -147,7 +150,7 @@ async def _copy(client: ClusterClient, partition: TopicPartition, offset: int) -
 
 async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
     """The record at an offset; None when it is not there."""
-    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False):
+    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False, most=1, wait_ms=0):
         for batch in scan(fetched.records):
             if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
                 continue
@@ -160,7 +163,7 @@ async def _record(client: ClusterClient, partition: TopicPartition, offset: int)
 
 async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: int) -> bool:
     """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
-    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
+    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False, most=1, wait_ms=0):
         aborted = AbortedFilter(fetched.aborted)
         for batch in scan(fetched.records):
             if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):

@@ -119,12 +119,16 @@ class Resolver:
         if unsettled:
             ends = {part: end for part, end in ends.items() if part not in unsettled}
             ends.update(await self._settled_ends(unsettled))
-        doubts = await self._doubts(grants, ends)
+        doubts, errors = await self._doubts(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = Resolved({}, {})
         behind: deque[tuple[Grant, Position, int]] = deque()
         for grant in grants:
             end = ends.get(grant.remote)
+            if grant.remote in errors:
+                resolved.errors[grant.source] = ClusterError(
+                    f"cluster {self._target.alias}: {grant.remote} does not tell what it holds: {errors[grant.remote]}"
+                )
             if end is None or self._source.leader(grant.source) is None or grant.remote not in doubts:
                 continue
             if grant.position is None:
@@ -158,9 +162,11 @@ class Resolver:
         await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
         return resolved
 
-    async def _doubts(self, grants: Sequence[Grant], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, bool]:
-        """Whether something else may stand on the target where a position counts what was copied; those that do not
-        tell now are missing."""
+    async def _doubts(
+        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+        """Whether something else may stand on the target where a position counts what was copied; and why some do not
+        tell now."""
         # Of one that was let go with all its appends answered that was seen then.
         counted = {
             grant.remote: grant.position
@@ -171,7 +177,10 @@ class Resolver:
             and ends.get(grant.remote, -1) >= grant.position.next_target
         }
         found = {grant.remote: False for grant in grants if grant.remote not in counted}
-        return (found | await doubtful(self._target, counted, ends)) if counted else found
+        if not counted:
+            return found, {}
+        doubts, errors = await doubtful(self._target, counted, ends)
+        return found | doubts, errors
 
     async def _stored_maps(
         self, positions: Mapping[TopicPartition, Position]
@@ -348,7 +357,8 @@ class Resolver:
             self._event("target", f"{text}; where they came from is not known, so they are not copied again")
             return position
         begin = min(max(place.next_source, source_start), position.next_source)
-        text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
+        if begin < position.next_source:
+            text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
         if source_start > place.next_source:
             text += f", those from {place.next_source} on are gone from the source as well"
         if not place.exact:

@@ -8,6 +8,7 @@ the target has deleted by now is counted.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,10 @@ from twinlog.write.prepare import prepare
 from twinlog.write.queue import SEQUENCE_MASK
 
 CHUNK_BYTES = 4 << 20
+SILENT_S = 60.0
+"""A broker that throttles for so long is given up for the moment; whoever reads begins again."""
+
+ASK_AGAIN_S = 0.1
 PATIENCE_MS = 500
 """How long one answer may wait for records that must be there."""
 
@@ -47,11 +52,20 @@ class Logs:
 
 
 async def chunks(
-    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
+    client: ClusterClient,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    committed: bool,
+    known: bool,
+    most: int = CHUNK_BYTES,
+    wait_ms: int = PATIENCE_MS,
 ) -> AsyncIterator[tuple[PartitionAnswer, Callable[[int], None]]]:
     """Answers from `offset` on; the caller says by the function where the next one starts. Ends at the log's end.
 
-    `known` says that the log had these offsets a moment ago.
+    `known` says that the log had these offsets a moment ago; an answer has up to `most` bytes, or one batch. Over a
+    quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no end, and
+    is asked again. Raises ClusterError.
     """
     leader = client.leader(partition)
     if leader is None:
@@ -64,15 +78,27 @@ async def chunks(
     def go_on(next_offset: int) -> None:
         place[0] = next_offset
 
+    silent_since: float | None = None
     while True:
         before = place[0]
         answers = await session.fetch(
-            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
-            max_wait_ms=PATIENCE_MS,
+            {partition: FetchPosition(before, most, topic_id=topic_id)},
+            max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=CHUNK_BYTES,
+            max_bytes=most,
         )
-        for fetched in (found.answer for found in answers):
+        told = [found.answer for found in answers if found.partition == partition]
+        if not told:
+            now = time.monotonic()
+            silent_since = now if silent_since is None else silent_since
+            if now - silent_since > SILENT_S:
+                raise ClusterError(
+                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as over a quota"
+                )
+            await client.loop.sleep(ASK_AGAIN_S)
+            continue
+        silent_since = None
+        for fetched in told:
             if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
                 return
             if fetched.error:

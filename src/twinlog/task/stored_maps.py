@@ -10,9 +10,9 @@ from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.maps import ExactMaps
 from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import decode_segment_key
+from twinlog.offsets.segments import partition_name, split_segment_key
 from twinlog.read.batches import scan
-from twinlog.read.records import decode_records
+from twinlog.read.last import LastRecords, keep_last
 from twinlog.task.resume import chunks
 from twinlog.types import TopicName, TopicPartition
 
@@ -58,6 +58,7 @@ class StoredMaps:
         if start is None or end is None:
             raise ClusterError(f"cluster {target.alias}: {where} does not tell its offsets")
         records: list[tuple[bytes | None, bytes | None]] = []
+        names = {partition_name(partition) for partition in wanted}
         if start == end:
             return records
         async for fetched, go_on in chunks(target, where, start, committed=False, known=True):
@@ -65,10 +66,13 @@ class StoredMaps:
                 start = max(start, batch.last_offset + 1)
                 if batch.is_control:
                     continue
-                for record in decode_records(fetched.records, batch):
-                    of = decode_segment_key(record.key)
-                    if of is not None and of.partition in wanted:
-                        records.append((record.key, record.value))
+                # There may be a million, mostly of others: these are not decoded.
+                last: LastRecords = {}
+                keep_last(fetched.records, batch, 0, last)
+                for key, record in last.items():
+                    parts = split_segment_key(key)
+                    if parts is not None and parts[0] in names:
+                        records.append((key, record.value()))
             if start >= end:
                 break
             go_on(start)

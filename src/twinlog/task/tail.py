@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code
+from twinlog.kafka.faults import Code, explain, refused
 from twinlog.kafka.fetch import FetchSession
 from twinlog.kafka.fetch_request import FetchPosition
 from twinlog.kafka.fetch_response import PartitionAnswer
@@ -31,19 +31,21 @@ MOST_BYTES = 64 << 20
 
 async def doubtful(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, bool]:
-    """Whether a remote partition, which ends at or behind its position, may lack something before that.
+) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+    """Whether a remote partition, which ends at or behind its position, may lack something before that; and why some do
+    not tell now.
 
-    Partitions that do not tell now are missing. One or two requests for each leader. Raises ClusterError.
+    One or two requests for each leader. Raises ClusterError, RefusedError without READ on the topic.
     """
     counted = {remote: position for remote, position in positions.items() if position.next_target}
     written = {remote: position for remote, position in counted.items() if position.writer is not None}
     found = dict.fromkeys(positions.keys() - counted.keys(), False)
+    errors: dict[TopicPartition, str] = {}
     if written:
-        states, _ = await producer_states(target, written)
+        states, errors = await producer_states(target, written)
         found |= {remote: _overtaken(written[remote], ends[remote], states[remote]) for remote in states}
-    found |= await _unmarked(target, {remote: one for remote, one in counted.items() if remote not in written})
-    return found
+    marked, failed = await _unmarked(target, {remote: one for remote, one in counted.items() if remote not in written})
+    return found | marked, errors | failed
 
 
 def _overtaken(position: Position, end: int, states: list[ProducerState]) -> bool:
@@ -52,15 +54,18 @@ def _overtaken(position: Position, end: int, states: list[ProducerState]) -> boo
     assert writer is not None
     assert counted is not None
     for state in states:
-        if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch):
+        if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch) and state.last_sequence >= 0:
             appended = (state.last_sequence + 1 - writer.sequence) & SEQUENCE_MASK
-            # Half way round is behind: the log may have less of the writer than the position says.
-            return end - counted < appended <= SEQUENCE_MASK // 2
+            # Half way round is behind: the log has less of the writer than the position says.
+            return appended > end - counted
     return False
 
 
-async def _unmarked(target: ClusterClient, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, bool]:
-    """Whether something of a transaction stands where one should have ended that was committed."""
+async def _unmarked(
+    target: ClusterClient, positions: Mapping[TopicPartition, Position]
+) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+    """Whether something of a transaction stands where one should have ended that was committed; and why some do not
+    tell. Raises ClusterError, RefusedError without READ on the topic."""
     by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
     for remote, position in positions.items():
         leader, topic = target.leader(remote), target.topic(remote.topic)
@@ -68,17 +73,25 @@ async def _unmarked(target: ClusterClient, positions: Mapping[TopicPartition, Po
             topic_id = None if topic is None else topic.topic_id
             at = FetchPosition(position.next_target - 1, MARKER_BYTES, topic_id=topic_id)
             by_node.setdefault(leader.node, {})[remote] = at
-    found = {}
-    for node, wanted in by_node.items():
+    found: dict[TopicPartition, bool] = {}
+    errors = dict.fromkeys(positions, "it has no leader, or gives nothing out, as over a quota")
+
+    async def ask(node: int, wanted: dict[TopicPartition, FetchPosition]) -> None:
         session = FetchSession(target, node, read_committed=False, kept=False)
         answers = await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=MOST_BYTES)
         for remote, answer in ((one.partition, one.answer) for one in answers):
+            if refused(answer.error):
+                raise target.lacks("READ", f"topic {remote.topic}", "finding out what the target still has")
             if not answer.error:
                 found[remote] = _is_no_marker(answer, wanted[remote].offset)
             elif answer.error == Code.OFFSET_OUT_OF_RANGE:
                 # Deleted by now; of a log that became shorter its end says it.
                 found[remote] = False
-    return found
+            else:
+                errors[remote] = explain(answer.error)
+
+    await target.loop.gather([target.loop.spawn(ask, node, wanted) for node, wanted in by_node.items()])
+    return found, {remote: why for remote, why in errors.items() if remote not in found}
 
 
 def _is_no_marker(answer: PartitionAnswer, offset: int) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.wait import wait_for
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.run import announcements
 from twinlog.run import election as module
 from twinlog.run.announcements import Announcements
 from twinlog.run.election import Election, Standing
+from twinlog.run.member import Leadership, Member, Term
 from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.types import Alias
 
@@ -61,3 +63,29 @@ def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr(announcements, "SAY_AGAIN_S", 0.0)
     says.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
+
+
+def test_who_stands_by_says_when_it_hears_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    member = Election(SETTINGS, lambda: None)
+    try:
+        member.standing = Standing.STANDBY
+        member.leadership = Leadership(Member("other"), Term(3, "id", 1.0))
+        gone = ClusterError("cluster z: connection refused")
+        member._doubt(gone)
+        assert "has not answered" not in member.text
+        now += module.SILENT_S + 1
+        for _ in range(3):
+            member._doubt(gone)
+        assert member.text.endswith(", but z has not answered for 6 s")
+        assert caplog.text.count("a->z: z does not answer, so this process neither hears who runs the flow") == 1
+        with caplog.at_level(logging.INFO):
+            member._has_heard()
+            member._has_heard()
+        assert caplog.text.count("a->z: z answers again") == 1
+        assert "has not answered" not in member.text
+    finally:
+        member._admin.close()

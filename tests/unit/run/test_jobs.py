@@ -266,3 +266,22 @@ def test_a_last_turn_after_stop_one_job_after_the_other(caplog: pytest.LogCaptur
     jobs.stop(5)
     assert done[2:] == ["first", "second"]
     assert caplog.records == []
+
+
+def test_a_flow_that_is_cut_off_takes_no_last_turn_and_leaves_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    jobs = Jobs("a->b", lambda *_: None)
+    goes_on = threading.Event()
+    begun = threading.Event()
+
+    def hangs() -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    jobs.begin("turn", partial(done.append, "turn"), 3600, once_more=True)
+    jobs.begin("hang", hangs, 3600, once_more=True)
+    wait_for(lambda: begun.is_set() and done, 60, "both had a turn")
+    jobs.stop(0.1, cut_off=True)
+    goes_on.set()
+    assert done == ["turn"]
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

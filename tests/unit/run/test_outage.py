@@ -144,3 +144,22 @@ def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
         "a->b: waiting: cluster b unreachable, nothing is copied (refused)",
         "a->b: cluster b answers again after 1 s",
     ]
+
+
+def test_who_was_suspended_does_not_say_that_others_were_away(view: FlowView, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(outage_module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    watch = OutageWatch(view)
+    asked = Reach(heard_s=21.0, out_s=20.0)
+    now += 20.0
+    assert (
+        what(watch.look(FINE, asked, proven=False)) == "this process waits for a proof that no other one runs the flow"
+    )
+    now += 1.0
+    assert what(watch.look(FINE, asked)) is None
+    # What begins afterwards counts, and what lasts.
+    assert what(watch.look(FINE, Reach(heard_s=1.0, out_s=0.5))) == "target cluster unreachable"
+    for _ in range(5):
+        now += 1.0
+        last = watch.look(FINE, asked)
+    assert what(last) == "target cluster unreachable"

@@ -123,6 +123,40 @@ def test_a_log_that_did_not_become_shorter_is_compared(
     assert loop.run(is_whole, source, target, grant, None, 0, 50)
 
 
+@pytest.mark.parametrize(
+    ("gone", "shifted_from", "whole"),
+    [
+        # The source was compacted: only the last one before can be compared.
+        ({59}, 50, True),
+        ({59}, 49, True),
+        ({59}, 48, False),
+        # Nothing can be compared.
+        (set(range(60)), 0, True),
+    ],
+)
+def test_of_records_that_the_source_lost_those_before_are_compared(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, gone: set[int], shifted_from: int, whole: bool
+) -> None:
+    truth = with_a_hole()
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+        if client == "target":
+            translated = truth.to_source(offset)
+            assert translated is not None
+            offset = translated.offset + 3 * (offset >= shifted_from)
+        elif offset in gone:
+            return None
+        return Stored(False, 0, b"%d" % offset)
+
+    monkeypatch.setattr(lost, "_record", record)
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    assert loop.run(is_whole, source, target, grant, truth, 0, 50) == whole
+    if len(gone) == 60:
+        assert loop.run(find_place, source, target, grant, truth, 0, 50) == Place(60, True, 50)
+
+
 @pytest.mark.parametrize("aborted", [False, True])
 def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPatch, aborted: bool) -> None:
     """From target offset 40 on the records are the right ones, in another transaction."""

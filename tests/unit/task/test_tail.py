@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from twinlog.errors import RefusedError
 from twinlog.kafka.faults import Code
 from twinlog.kafka.fetch import Fetched
 from twinlog.kafka.fetch_request import FetchPosition
@@ -23,7 +24,13 @@ from twinlog.types import TopicName, TopicPartition
 from twinlog.write.queue import SEQUENCE_MASK
 
 REMOTE = TopicPartition(TopicName("north.t"), 0)
-TARGET: Any = SimpleNamespace(alias="south", leader=lambda _: Leader(1, 0), topic=lambda _: None)
+
+
+def target(loop: Loop) -> Any:
+    def lacks(right: str, of: str, purpose: str) -> RefusedError:
+        return RefusedError(f"{right} on {of}")
+
+    return SimpleNamespace(alias="south", leader=lambda _: Leader(1, 0), topic=lambda _: None, loop=loop, lacks=lacks)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,8 @@ TARGET: Any = SimpleNamespace(alias="south", leader=lambda _: Leader(1, 0), topi
         (SEQUENCE_MASK - 1, 2, 105, 0, False),
         (SEQUENCE_MASK - 1, 2, 104, 0, True),
         # The log has less of it than the position says.
-        (20, 9, 100, 0, False),
+        (20, 9, 100, 0, True),
+        (20, -1, 100, 0, False),
     ],
 )
 def test_a_producer_appended_more_than_the_log_grew(
@@ -51,7 +59,7 @@ def test_a_producer_appended_more_than_the_log_grew(
 
     monkeypatch.setattr(tail, "producer_states", states)
     position = Position(100, 100, writer=Writer(7, 0, sequence))
-    assert loop.run(doubtful, TARGET, {REMOTE: position}, {REMOTE: end}) == {REMOTE: doubt}
+    assert loop.run(doubtful, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: doubt}, {})
 
 
 def batch(base: int, *, control: bool = False, transactional: bool = True, abort: bool = False) -> bytes:
@@ -92,9 +100,41 @@ def test_what_stands_in_the_place_of_a_commit(
             return [Fetched(one, PartitionAnswer(0, error, 0, 0, 0, (), memoryview(data))) for one in wanted]
 
     monkeypatch.setattr(tail, "FetchSession", Session)
-    assert loop.run(doubtful, TARGET, {REMOTE: Position(90, 100)}, {}) == found
+    doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
+    assert (doubts, set(errors)) == (found, {REMOTE} - set(found))
     assert asked == [99]
 
 
 def test_where_nothing_was_copied_there_is_no_doubt(loop: Loop) -> None:
-    assert loop.run(doubtful, TARGET, {REMOTE: Position(0, 0)}, {REMOTE: 0}) == {REMOTE: False}
+    assert loop.run(doubtful, target(loop), {REMOTE: Position(0, 0)}, {REMOTE: 0}) == ({REMOTE: False}, {})
+
+
+@pytest.mark.parametrize("answers", [[], [PartitionAnswer(0, -1, 0, 0, 0, (), memoryview(b""))]])
+def test_who_does_not_tell_is_named_with_the_reason(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, answers: list[PartitionAnswer]
+) -> None:
+    class Session:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
+            return [Fetched(one, answer) for one, answer in zip(wanted, answers, strict=False)]
+
+    monkeypatch.setattr(tail, "FetchSession", Session)
+    doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
+    assert doubts == {}
+    assert ("quota" if not answers else "error code -1") in errors[REMOTE]
+
+
+def test_without_read_the_flow_says_so(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
+            code = Code.TOPIC_AUTHORIZATION_FAILED
+            return [Fetched(one, PartitionAnswer(0, code, 0, 0, 0, (), memoryview(b""))) for one in wanted]
+
+    monkeypatch.setattr(tail, "FetchSession", Session)
+    with pytest.raises(RefusedError, match=r"READ on topic north\.t"):
+        loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})

@@ -1,0 +1,94 @@
+"""Over a quota a broker answers a fetch without naming a partition: that is no end of a log, and no lost record."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.task.test_resolve import Cluster
+from twinlog.errors import ClusterError
+from twinlog.kafka.fetch import Fetched
+from twinlog.kafka.fetch_request import FetchPosition
+from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.kafka.loop import Loop
+from twinlog.offsets.positions import Position
+from twinlog.task import resume
+from twinlog.task.grant import Grant
+from twinlog.task.lost import _record
+from twinlog.task.resume import Logs, resume_behind_log_end
+from twinlog.types import TopicName, TopicPartition
+from twinlog.write.appends import CopyRules
+from twinlog.write.keyed import own_batch, record_body
+
+SOURCE, REMOTE = (TopicPartition(TopicName(name), 0) for name in ("t", "north.t"))
+RECORDS, IN_BATCH, AT_ONCE = 60, 10, 2
+
+
+def batch(base: int) -> bytes:
+    made = own_batch((1_700_000_000_000 + at, record_body(None, b"%d" % at)) for at in range(base, base + IN_BATCH))
+    return struct.pack(">q", base) + bytes(made[8:])
+
+
+class Broker:
+    """A log of records that are the same on both clusters; answers with these numbers name no partition."""
+
+    def __init__(self, silent: Any = ()) -> None:
+        self.silent = silent
+        self.asked = 0
+
+    def session(self, *_: Any, **__: Any) -> Broker:
+        return self
+
+    async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
+        self.asked += 1
+        if self.asked in self.silent:
+            return []
+        ((partition, at),) = wanted.items()
+        first = at.offset // IN_BATCH * IN_BATCH
+        found = b"".join(batch(base) for base in range(first, min(first + AT_ONCE * IN_BATCH, RECORDS), IN_BATCH))
+        return [Fetched(partition, PartitionAnswer(0, 0, RECORDS, RECORDS, 0, (), memoryview(found)))]
+
+
+@pytest.mark.parametrize("silent", [(), (1,), (2,), (1, 2, 4, 5), (3,)])
+def test_after_a_crash_nothing_is_taken_for_not_arrived(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, silent: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(resume, "FetchSession", Broker(silent).session)
+    monkeypatch.setattr(resume, "ASK_AGAIN_S", 0.0)
+    events: list[tuple[str, str]] = []
+    rules = replace(CopyRules(), max_batch_bytes=1 << 20)
+    cluster: Any = Cluster(loop)
+    logs = Logs(0, 0, RECORDS)
+    grant, at = Grant(SOURCE, REMOTE, None, 1 << 20, Position(0, 0)), Position(0, 0)
+
+    async def resumed() -> Position:
+        position, _ = await resume_behind_log_end(
+            cluster, cluster, grant, at, logs, rules, lambda kind, text: events.append((kind, text))
+        )
+        return position
+
+    found = loop.run(resumed)
+    assert (found.next_source, found.next_target, events) == (RECORDS, RECORDS, [])
+
+
+def test_a_record_that_was_not_told_is_not_missing(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resume, "FetchSession", Broker((1, 2)).session)
+    monkeypatch.setattr(resume, "ASK_AGAIN_S", 0.0)
+    cluster: Any = Cluster(loop)
+    found = loop.run(_record, cluster, SOURCE, 15)
+    assert found is not None
+    assert found.body.endswith(b"15\x00")
+
+
+def test_a_broker_that_tells_nothing_for_long_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resume, "FetchSession", Broker(range(1, 1_000_000)).session)
+    monkeypatch.setattr(resume, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(resume, "SILENT_S", 0.05)
+    cluster: Any = Cluster(loop)
+    cluster.alias = "north"
+    with pytest.raises(ClusterError, match=r"t-0 could not be read for .*, as over a quota"):
+        loop.run(_record, cluster, SOURCE, 15)
