@@ -175,6 +175,11 @@ class ClusterClient:
         """Whether no connection for data could be made to a broker when that was last tried."""
         return self._data.unreachable(node)
 
+    async def unthrottled(self, node: int) -> None:
+        """Wait until a broker that throttled us wants to hear of us again on the data connection."""
+        while (wait_s := self._data.throttled_s(node)) > 0:
+            await self.loop.sleep(wait_s)
+
     async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
         """Send on the data connection of a broker."""
         return await self._send(self._data, request, node, timeout_s)

@@ -66,6 +66,11 @@ class Connections(FrameManager):
         """Whether the last connection to a broker could not be made."""
         return node in self._backoff
 
+    def throttled_s(self, node: int) -> float:
+        """For how many seconds nothing may be sent to a broker, as its last answer said (KIP-219)."""
+        connection = self._conns.get(node)
+        return 0.0 if connection is None else max(0.0, connection._throttle_time - time.monotonic())
+
     def metadata_wanted(self) -> None:
         """Metadata is asked for; when it was long since it came, the bootstrap servers are asked instead (KIP-1102)."""
         now = time.monotonic()

@@ -67,6 +67,8 @@ class FetchSession:
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
         if not self._kept:
+            # A request to a broker that throttles fails at once; who reads a log from its begin would never get through it.
+            await self._client.unthrottled(self._node)
             wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
         if self._epoch <= 0:
             ask: Mapping[TopicPartition, FetchPosition] = wanted
