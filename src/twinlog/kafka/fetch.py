@@ -67,7 +67,7 @@ class FetchSession:
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
         if not self._kept:
-            # A request to a broker that throttles fails at once; who reads a log from its begin would never get through it.
+            # A request to a broker that throttles fails at once, and who reads a whole log would begin again for ever.
             await self._client.unthrottled(self._node)
             wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
         if self._epoch <= 0:
