@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-EXPECTED = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
+_LOGIN = 'org.apache.kafka.common.security.{}LoginModule required username="..." password="...";'
+EXPECTED, EXPECTED_SCRAM = _LOGIN.format("plain.Plain"), _LOGIN.format("scram.Scram")
 
 EXPECTED_OAUTH = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required; "

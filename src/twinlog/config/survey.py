@@ -110,7 +110,8 @@ def _guessed_aliases(last: Iterable[str]) -> list[str]:
 
 def _wrong_alias(alias: str) -> str | None:
     if not all(char.isascii() and (char.isalnum() or char in "._-") for char in alias) or not alias.strip("."):
-        return "an alias of a-z A-Z 0-9 . _ -, because it becomes part of topic names"
+        several = f"; or commas between several: {', '.join(alias.split())}" if len(alias.split()) > 1 else ""
+        return f"an alias of a-z A-Z 0-9 . _ -, because it becomes part of topic names{several}"
     if alias in RESERVED_ALIASES:
         return "another alias: keys such as this one's would be read as settings of that name"
     return None
