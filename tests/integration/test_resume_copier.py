@@ -92,7 +92,7 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         running = flow.start(topic_name)
         pair.kill(2)
         produce(source_cluster, topic_name, numbered(50, start=100))
-        wait_for(lambda: log_end(pair, remote) == 150, 60, "the leader has all")
+        wait_for(lambda: log_end(pair, remote) == 150, 240, "the leader has all")
         assert running.position(topic_name).next_source == 100
         running.crash()
 

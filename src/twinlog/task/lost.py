@@ -150,7 +150,7 @@ async def _copy(client: ClusterClient, partition: TopicPartition, offset: int) -
 
 async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
     """The record at an offset; None when it is not there."""
-    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False, most=1, wait_ms=0):
+    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False):
         for batch in scan(fetched.records):
             if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
                 continue
@@ -163,7 +163,7 @@ async def _record(client: ClusterClient, partition: TopicPartition, offset: int)
 
 async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: int) -> bool:
     """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
-    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False, most=1, wait_ms=0):
+    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
         aborted = AbortedFilter(fetched.aborted)
         for batch in scan(fetched.records):
             if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):
