@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-_LOGIN = 'org.apache.kafka.common.security.{}LoginModule required username="..." password="...";'
-EXPECTED, EXPECTED_SCRAM = _LOGIN.format("plain.Plain"), _LOGIN.format("scram.Scram")
-
-EXPECTED_OAUTH = (
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required; "
-    "with the client's id and secret in sasl.oauthbearer.client.credentials.*"
-)
-
 Family = Literal["PLAIN", "SCRAM", "OAUTHBEARER"]
+
+EXPECTED: Mapping[str, str] = {
+    "PLAIN": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";',
+    "SCRAM": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";',
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required; "
+    "with the client's id and secret in sasl.oauthbearer.client.credentials.*",
+}
+"""What the line looks like for the mechanisms of a family."""
 
 _MODULES: dict[str, Family] = {
     "PlainLoginModule": "PLAIN",

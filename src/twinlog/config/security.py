@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twinlog.config.jaas import EXPECTED, EXPECTED_OAUTH, EXPECTED_SCRAM, JaasError, Login, parse_jaas
+from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.tls import read_tls
@@ -80,8 +80,8 @@ class _Reader:
         return mechanism
 
     def _login(self, mechanism: str) -> tuple[Entry | None, Login | None]:
-        expected = EXPECTED_SCRAM if mechanism.startswith("SCRAM") else EXPECTED
-        expected = EXPECTED_OAUTH if mechanism == _TOKENS else expected
+        family = mechanism.partition("-")[0]
+        expected = EXPECTED.get(family, EXPECTED["PLAIN"])
         entry = self.reading.written("sasl.jaas.config")
         if entry is None:
             if "sasl.jaas.config" not in self.reading.layer:
@@ -92,7 +92,7 @@ class _Reader:
         except JaasError as error:
             self.reading.problems.refuse(entry, str(error), expected)
             return entry, None
-        if mechanism in MECHANISMS and mechanism.partition("-")[0] != login.family:
+        if mechanism in MECHANISMS and family != login.family:
             self.reading.problems.refuse(
                 entry, f"a login module for {login.family}", f"one for {mechanism}: {expected}"
             )

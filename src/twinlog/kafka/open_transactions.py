@@ -14,15 +14,6 @@ from twinlog.kafka.faults import RETRIABLE, Code, explain
 from twinlog.types import TopicName, TopicPartition
 
 
-class OpenTransaction(NamedTuple):
-    """A producer's open transaction in a partition: its first offset there, and when its last record came (ms)."""
-
-    producer_id: int
-    epoch: int
-    first_offset: int
-    heard_ms: int
-
-
 class ProducerState(NamedTuple):
     """What a leader remembers of a producer: the sequence number of its last record there, when that came (ms), and
     where its open transaction begins, -1 without one."""
@@ -80,22 +71,15 @@ async def producer_states(
 
 async def open_transactions(
     client: ClusterClient, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, list[OpenTransaction]]:
-    """What the leaders of partitions know to be open there, one request for each leader.
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers whose transactions are open in partitions, as their leaders know it, one request for each leader.
 
     Nothing where they do not tell. Raises ClusterError when one does not answer or does not lead any more.
     """
     found, errors = await producer_states(client, partitions)
     for partition, why in errors.items():
         raise ClusterError(f"cluster {client.alias}: producers of {partition}: {why}")
-    return {
-        partition: [
-            OpenTransaction(one.producer_id, one.epoch, one.first_offset, one.heard_ms)
-            for one in states
-            if one.first_offset >= 0
-        ]
-        for partition, states in found.items()
-    }
+    return {partition: [one for one in states if one.first_offset >= 0] for partition, states in found.items()}
 
 
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:

@@ -27,7 +27,7 @@ class Announcements:
         self._group = group
         self._news = News()
         self._troubled_since: float | None = None
-        self._unheard = False
+        self._unanswered = False
 
     def refused(self, error: TwinlogError) -> None:
         """The target will not have this process in the group."""
@@ -95,20 +95,20 @@ class Announcements:
                 *(self._flow, self._group, self._target, error),
             )
 
-    def unheard(self, error: TwinlogError) -> None:
+    def unanswered(self, error: TwinlogError) -> None:
         """This process stands by, and does not hear who runs the flow."""
-        self._unheard = True
-        if self._news.is_new("unheard", SAY_AGAIN_S):
+        self._unanswered = True
+        if self._news.is_new("unanswered", SAY_AGAIN_S):
             log.warning(
                 "%s: %s does not answer, so this process neither hears who runs the flow nor can take it over, trying "
                 "again: %s",
                 *(self._flow, self._target, error),
             )
 
-    def heard(self) -> None:
+    def answered(self) -> None:
         """The group has answered."""
-        if self._unheard:
-            self._unheard = False
+        if self._unanswered:
+            self._unanswered = False
             log.info("%s: %s answers again", self._flow, self._target)
 
     def taken(self, reason: str) -> None:

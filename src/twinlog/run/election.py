@@ -99,7 +99,7 @@ class Election:
         self._heard: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term of this process that it ended itself, and whom it left the flow to."""
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
         """When the group has answered last."""
         self._told_ready = False
         self._synced = -1
@@ -130,7 +130,7 @@ class Election:
             ready = "ready" if self._ready else "not ready yet"
             if self.unfit:
                 ready = f"not ready, as {self.settings.source} was not reached from here"
-            silent_s = time.monotonic() - self._heard_at
+            silent_s = time.monotonic() - self._answered_at
             if silent_s > SILENT_S:
                 ready = f"but {self.settings.target} has not answered for {silent_s:.0f} s"
             return f"standing by for {self.leadership}, {ready}{differences}"
@@ -267,7 +267,7 @@ class Election:
             # Whatever it was to the flow, it was as another member.
             self._lost()
         self._membership.enter(generation)
-        self._has_heard()
+        self._was_answered()
         if self.standing is Standing.LEADING:
             # Who has joined and did not say that its term is over, goes on.
             self._proof.told(sent_at, self._membership.session_s, settled=False)
@@ -344,7 +344,7 @@ class Election:
             except TwinlogError as error:
                 self._doubt(error)
                 continue
-            self._has_heard()
+            self._was_answered()
             if self._membership.generation is generation:
                 self._take(pulse, generation, sent_at)
 
@@ -399,9 +399,9 @@ class Election:
         self.leadership, self.differences = leadership, differences
         self._become(Standing.STANDBY)
 
-    def _has_heard(self) -> None:
-        self._heard_at = time.monotonic()
-        self._says.heard()
+    def _was_answered(self) -> None:
+        self._answered_at = time.monotonic()
+        self._says.answered()
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
@@ -414,8 +414,8 @@ class Election:
         now = time.monotonic()
         if self.standing is Standing.LEADING and self._proof.until < now:
             self._says.doubt(error)
-        elif self.standing is Standing.STANDBY and now - self._heard_at > SILENT_S:
-            self._says.unheard(error)
+        elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
+            self._says.unanswered(error)
 
     async def _wait_for_others(self) -> None:
         """Members of another kind are there: say who, and try again soon."""

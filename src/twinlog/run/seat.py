@@ -182,6 +182,11 @@ class Seat:
             if stored is not None:
                 stored.close()
 
+    def _read_no_further(self) -> None:
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            stored.close()
+
     def _take(self, desk: Desk, term: int) -> None:
         flow: FlowRunner | None = None
         try:
@@ -238,9 +243,7 @@ class Seat:
 
     def _leave(self) -> None:
         self._election.stop(LEAVE_S)
-        stored, self._stored = self._stored, None
-        if stored is not None:
-            stored.close()
+        self._read_no_further()
 
     def _clear(self, desk: Desk, then: Callable[[], None] | None) -> None:
         """Empty the seat.
@@ -306,8 +309,7 @@ class Seat:
 
     def close(self) -> None:
         """Close the connections to both clusters."""
-        if self._stored is not None:
-            self._stored.close()
+        self._read_no_further()
         if self.flow is not None and self._clearing is None:
             self.flow.close()
 

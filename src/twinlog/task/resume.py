@@ -52,20 +52,12 @@ class Logs:
 
 
 async def chunks(
-    client: ClusterClient,
-    partition: TopicPartition,
-    offset: int,
-    *,
-    committed: bool,
-    known: bool,
-    most: int = CHUNK_BYTES,
-    wait_ms: int = PATIENCE_MS,
+    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
 ) -> AsyncIterator[tuple[PartitionAnswer, Callable[[int], None]]]:
     """Answers from `offset` on; the caller says by the function where the next one starts. Ends at the log's end.
 
-    `known` says that the log had these offsets a moment ago; an answer has up to `most` bytes, or one batch. Over a
-    quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no end, and
-    is asked again. Raises ClusterError.
+    `known` says that the log had these offsets a moment ago. Over a quota a broker answers without naming a partition
+    (Kafka class KafkaApis, handleFetchRequest): that is no end, and is asked again. Raises ClusterError.
     """
     leader = client.leader(partition)
     if leader is None:
@@ -82,10 +74,10 @@ async def chunks(
     while True:
         before = place[0]
         answers = await session.fetch(
-            {partition: FetchPosition(before, most, topic_id=topic_id)},
-            max_wait_ms=wait_ms,
+            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
+            max_wait_ms=PATIENCE_MS,
             min_bytes=1,
-            max_bytes=most,
+            max_bytes=CHUNK_BYTES,
         )
         told = [found.answer for found in answers if found.partition == partition]
         if not told:

@@ -83,8 +83,8 @@ def test_who_stands_by_says_when_it_hears_nothing(
         assert member.text.endswith(", but z has not answered for 6 s")
         assert caplog.text.count("a->z: z does not answer, so this process neither hears who runs the flow") == 1
         with caplog.at_level(logging.INFO):
-            member._has_heard()
-            member._has_heard()
+            member._was_answered()
+            member._was_answered()
         assert caplog.text.count("a->z: z answers again") == 1
         assert "has not answered" not in member.text
     finally:

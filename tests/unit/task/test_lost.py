@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -25,6 +26,23 @@ def with_a_hole() -> ExactMap:
     return known
 
 
+def both_logs(monkeypatch: pytest.MonkeyPatch, *, shift: int, shifted_from: int, gone: Collection[int] = ()) -> None:
+    """What both logs hold: the target other records than the map names, with a `shift`, from target offset
+    `shifted_from` on; the source those no more that are `gone`."""
+    truth = with_a_hole()
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+        if client == "target":
+            translated = truth.to_source(offset)
+            assert translated is not None
+            offset = translated.offset + shift * (offset >= shifted_from)
+        elif offset in gone:
+            return None
+        return Stored(False, 0, b"%d" % offset)
+
+    monkeypatch.setattr(lost, "_record", record)
+
+
 def place(
     loop: Loop,
     monkeypatch: pytest.MonkeyPatch,
@@ -37,16 +55,7 @@ def place(
 ) -> Place | None:
     """The place found for a log from `start` to `end`; with a `shift` the map names the wrong records, from target
     offset `shifted_from` on."""
-    truth = with_a_hole()
-
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
-        if client == "target":
-            translated = truth.to_source(offset)
-            assert translated is not None
-            offset = translated.offset + shift * (offset >= shifted_from)
-        return Stored(False, 0, b"%d" % offset)
-
-    monkeypatch.setattr(lost, "_record", record)
+    both_logs(monkeypatch, shift=shift, shifted_from=shifted_from)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
@@ -107,15 +116,7 @@ def test_a_log_that_did_not_become_shorter_is_compared(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, shifted_from: int, whole: bool
 ) -> None:
     truth = with_a_hole()
-
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
-        if client == "target":
-            translated = truth.to_source(offset)
-            assert translated is not None
-            offset = translated.offset + 3 * (offset >= shifted_from)
-        return Stored(False, 0, b"%d" % offset)
-
-    monkeypatch.setattr(lost, "_record", record)
+    both_logs(monkeypatch, shift=3, shifted_from=shifted_from)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
@@ -138,17 +139,7 @@ def test_of_records_that_the_source_lost_those_before_are_compared(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, gone: set[int], shifted_from: int, whole: bool
 ) -> None:
     truth = with_a_hole()
-
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
-        if client == "target":
-            translated = truth.to_source(offset)
-            assert translated is not None
-            offset = translated.offset + 3 * (offset >= shifted_from)
-        elif offset in gone:
-            return None
-        return Stored(False, 0, b"%d" % offset)
-
-    monkeypatch.setattr(lost, "_record", record)
+    both_logs(monkeypatch, shift=3, shifted_from=shifted_from, gone=gone)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
