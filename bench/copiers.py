@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-from twinlog.metrics.progress import PartitionProgress, Report
+from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
+from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.task.reporter import INTERVAL_S
-from twinlog.task.wire import BEAT_S, DriverAddress, Line
 
 NEXT_LEASE_S = 0.5
 
@@ -29,7 +29,7 @@ class Pretender:
         self.lease = 0
         self.held: set[tuple[str, int]] = set()
         self._told: set[tuple[str, int]] = set()
-        self._line = Line.open(address)
+        self._line = Channel.open(address)
         self._sending = threading.Lock()
         self._flow = flow
         self._send({"type": "hello", "flow": flow, "copier": name})

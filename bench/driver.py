@@ -20,7 +20,7 @@ from bench.meter import MB, rss_and_pss
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.wait import wait_for
-from twinlog.types import Alias
+from twinlog.model.types import Alias
 
 SOURCE, TARGET = Alias("near"), Alias("far")
 PREFIX = "many-"

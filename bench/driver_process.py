@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from twinlog.config import load
-from twinlog.run.desk import Desk
-from twinlog.run.flow import FlowRunner
+from twinlog.driver.flow import FlowRunner
+from twinlog.driver.lease_server import LeaseServer
 
 
 def main() -> None:
@@ -23,12 +23,12 @@ def main() -> None:
     # The way back is not enabled, and has heartbeats only.
     (settings,) = (flow for flow in load(Path(file)).flows if flow.enabled)
     runner = FlowRunner(settings, slots=int(slots), tasks=int(slots), until_caught_up=False, wake=lambda: None)
-    desk = Desk("127.0.0.1", {settings.name: runner.leases})
+    lease_server = LeaseServer("127.0.0.1", {settings.name: runner.leases})
     began = time.monotonic()
     runner.start()
     runner.ready.wait()
     first_s = time.monotonic() - began
-    address = desk.address
+    address = lease_server.address
     facts = {"port": address.port, "secret": address.secret.hex(), "flow": settings.name, "lease": runner.leases.lease}
     _tell(first_refresh_s=first_s, **facts)
     for line in sys.stdin:

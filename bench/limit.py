@@ -25,10 +25,10 @@ from bench.wire import CLIENT_ID, Connection, EndWatch, fetch_frame, fetched
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
-from twinlog.kafka.produce import RawProduce
+from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.stamp import stamp
 
 PARTITION_BYTES = 4 << 20
 KEPT_BYTES = 256 << 20

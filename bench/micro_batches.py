@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from google_crc32c import value
 
-from twinlog.read.codecs import CODECS
-from twinlog.read.varint import encode_varint
+from twinlog.record.builder import encode_batch
+from twinlog.record.compression import CODECS
+from twinlog.record.stamp import stamp
+from twinlog.record.varint import encode_varint
 from twinlog.write.appends import Append
-from twinlog.write.encode import encode_batch
 from twinlog.write.prepare import CopyRules, prepare
-from twinlog.write.stamp import stamp
 
 FETCH_BYTES = 8 << 20
 _RANDOM = random.Random(7)

@@ -25,8 +25,8 @@ from harness.filled import Filled
 from harness.jars import cache_dir
 from harness.topics import create_topic
 from harness.wait import wait_for
-from twinlog.run.restarts import WAITS_S, WINDOW_S
-from twinlog.types import Alias
+from twinlog.driver.restarts import WAITS_S, WINDOW_S
+from twinlog.model.types import Alias
 
 Mode = Literal["default", "exactly-once"]
 Role = Literal["driver", "jvm", "copier", "helper"]

@@ -15,11 +15,11 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic
 from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.exact import Point
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.segments import Segment, segments_topic
 from twinlog.offsets.syncs import OffsetSync
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 
 DEADLINE_S = 300.0
 COMPACTED = {"cleanup.policy": "compact"}

@@ -11,8 +11,8 @@ from kafka.protocol.admin import AlterClientQuotasRequest
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.loop import Loop
-from twinlog.settings import ClientSettings
+from twinlog.kafka.net.loop import Loop
+from twinlog.settings.flow import ClientSettings
 
 Rate = Literal["consumer_byte_rate", "producer_byte_rate", "request_percentage"]
 

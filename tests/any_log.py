@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 
 from tests.source_log import New, SourceLog
-from twinlog.read.codecs import CODECS
+from twinlog.record.compression import CODECS
 from twinlog.write.appends import CopyRules
 
 PRODUCERS = (4_000, 4_001)

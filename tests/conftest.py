@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
 
 _numbers = itertools.count(1)
 logging.getLogger("kafka").setLevel(logging.WARNING)

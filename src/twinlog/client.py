@@ -1,7 +1,7 @@
 """What an application on a target cluster asks about mirroring: Python's twin of MirrorMaker 2's client library.
 
     from twinlog.client import translate_offsets
-    from twinlog.settings import ClientSettings
+    from twinlog.settings.flow import ClientSettings
 
     west = ClientSettings(("west-1:9092",))
     for partition, committed in translate_offsets(west, "east", "my-group", timeout_s=30).items():
@@ -24,12 +24,12 @@ from twinlog.checkpoint.checkpoints import decode_checkpoint
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
 from twinlog.flows.naming import ReplicationPolicy
-from twinlog.groups import CommittedOffset
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
-from twinlog.read.last import KeptRecord, LastRecords
-from twinlog.settings import ClientSettings
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.groups import CommittedOffset
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.record.last_records import KeptRecord, LastRecords
+from twinlog.settings.flow import ClientSettings
 
 __all__ = [
     "CommittedOffset",

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from twinlog.kafka.loop import Loop
-from twinlog.settings import FlowSettings
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier import Copier, Listener
-from twinlog.task.grant import Grant
 
 ROOT = Path(__file__).parents[2]
 

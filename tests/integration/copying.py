@@ -15,19 +15,19 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.child_copier import ChildCopier
+from twinlog.driver.fencing import TransactionalIds
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
-from twinlog.run.fencing import TransactionalIds
-from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.copier import Copier, Listener
-from twinlog.task.grant import Grant
-from twinlog.types import Alias, TopicName, TopicPartition
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 DEADLINE_S = 60.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics import TopicMirror
+from twinlog.model.topics import Refusal
+from twinlog.model.types import TopicName
 from twinlog.plan.changes import compare
-from twinlog.settings import FlowSettings
-from twinlog.topics import Refusal
-from twinlog.types import TopicName
+from twinlog.settings.flow import FlowSettings
 
 
 def mirror_topics(settings: FlowSettings) -> dict[TopicName, Refusal]:

@@ -11,14 +11,14 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, topic_config
 from tests.integration.copying import flow_settings
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.faults import Code
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror import bounds
 from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, TopicBounds
 from twinlog.mirror.topics import TopicMirror
-from twinlog.settings import FlowSettings
-from twinlog.topics import Refusal
-from twinlog.types import Alias, TopicName
+from twinlog.model.topics import Refusal
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
 
 COMPACT = {"cleanup.policy": "compact"}
 

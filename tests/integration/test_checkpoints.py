@@ -26,8 +26,8 @@ from tests.integration.copying import SOURCE, TARGET, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.client import translate_offsets
-from twinlog.settings import ClientSettings, FlowSettings
-from twinlog.types import Alias, GroupId, TopicName
+from twinlog.model.types import Alias, GroupId, TopicName
+from twinlog.settings.flow import ClientSettings, FlowSettings
 
 PATIENCE_S = 60.0
 """Five seconds after its last commit a group can go on at the target exactly where it stood, unless all are busy."""

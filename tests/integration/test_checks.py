@@ -16,14 +16,14 @@ from harness.topics import create_topic, delete_topic, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
-from twinlog.run.mirrored import MirroredTopics
-from twinlog.settings import AdminSettings, ClientSettings, FlowSettings, PolicyName
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings, PolicyName
 
 Pair = tuple[KafkaCluster, KafkaCluster]
 
@@ -37,12 +37,12 @@ class Opened:
         self.target = ClusterAdmin(settings.target, settings.target_admin.client)
         self.source.connect()
         self.target.connect()
-        self._topics: list[MirroredTopics] = []
+        self._topics: list[TopicRefresh] = []
 
-    def topics(self, *flows: FlowSettings) -> MirroredTopics:
+    def topics(self, *flows: FlowSettings) -> TopicRefresh:
         """What the flow mirrors next to other flows of a file."""
         positions = PositionStore(self.settings, self.target)
-        found = MirroredTopics(self.settings, flows, self.source, self.target, positions)
+        found = TopicRefresh(self.settings, flows, self.source, self.target, positions)
         self._topics.append(found)
         found.create_own()
 
@@ -238,7 +238,7 @@ def test_a_rival_that_cannot_be_seen_is_known_by_its_positions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source, target = clusters
-    monkeypatch.setattr("twinlog.run.rivals.FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr("twinlog.driver.topic_conflicts.FIRST_LOOK_S", 0.2)
     topic, other = new_name("t"), new_name("t")
     for name in (topic, other):
         create_topic(source, name)

@@ -24,11 +24,11 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.errors import ClusterError
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.configs import ConfigSync, wanted_settings
+from twinlog.model.topics import ConfigEntry as Setting
 from twinlog.plan.changes import Pair, compare
-from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigEntry as Setting
+from twinlog.settings.flow import FlowSettings
 
 
 class Syncing:

@@ -16,11 +16,11 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.kafka import membership
-from twinlog.run import election
-from twinlog.run.election import Election, Standing
-from twinlog.run.roster import Roster
-from twinlog.settings import AdminSettings, ClientSettings, FlowSettings
+from twinlog.driver.election import election
+from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.roster import Roster
+from twinlog.kafka.coordinator import membership
+from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
 ENOUGH_S = 60.0
 

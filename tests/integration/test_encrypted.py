@@ -27,11 +27,11 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
-from twinlog.config.tokens import HANDLERS
+from twinlog.config.oauth import HANDLERS
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.settings import ClientSettings, FlowSettings
-from twinlog.types import Alias
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import Alias
+from twinlog.settings.flow import ClientSettings, FlowSettings
 
 HOST = "127.0.0.1"
 STORE, KEY = "store-secret", "key-secret"

@@ -19,8 +19,8 @@ from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.segments import stored_batches
 from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.driver.flow import State
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
-from twinlog.run.flow import State
-from twinlog.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.settings import FlowSettings
+from twinlog.settings.flow import FlowSettings
 
 DELAY_S = 0.02
 COPIER, DRIVER = "copier", "driver"

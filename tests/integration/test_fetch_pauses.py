@@ -17,7 +17,7 @@ from harness.topics import DEADLINE_S, create_topic, delete_topic, move_replicas
 from harness.wait import wait_for
 from tests.integration.copying import FOR_EVER, CopyFlow
 from tests.integration.records import seen
-from twinlog.kafka.fetch import Fetched, FetchSession
+from twinlog.kafka.fetch_session import Fetched, FetchSession
 
 WATCHED_S = 3.0
 MOST_PER_S = 50

@@ -24,15 +24,15 @@ from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.offsets.syncs import OffsetSync
-from twinlog.settings import ClientSettings
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, record_body
+from twinlog.record.own_records import own_batch, record_body
+from twinlog.settings.flow import ClientSettings
 
 ASK = Path(__file__).parent / "AskRemoteCluster.java"
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"

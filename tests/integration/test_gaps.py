@@ -10,8 +10,8 @@ from harness.topics import create_topic, delete_records, delete_topic
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, CopyFlow, RunningCopier
 from twinlog.errors import GapError
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
-from twinlog.types import TopicName, TopicPartition
 
 KEY = "north->south.twinlog.gap.policy = continue"
 

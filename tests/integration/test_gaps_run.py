@@ -10,8 +10,9 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.mirror_process import MirrorProcess, flow_properties
-from twinlog.metrics.progress import Report, progress_topic
-from twinlog.types import Alias
+from twinlog.lease.progress import Report
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.types import Alias
 
 FLOWS = {
     "halts": {},

@@ -15,11 +15,11 @@ from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from twinlog.errors import ClusterError
-from twinlog.groups import CommittedOffset, Group, GroupOffsets
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.groups import GroupAdmin
-from twinlog.settings import ClientSettings
-from twinlog.types import GroupId, TopicName, TopicPartition
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings
 
 log = logging.getLogger(__name__)
 

@@ -65,7 +65,7 @@ def line(tmp_path: Path) -> Iterator[Callable[[Callable[[socket.socket], None]],
             release_port(port)
 
 
-Line = Callable[[Callable[[socket.socket], None]], socket.socket]
+Channel = Callable[[Callable[[socket.socket], None]], socket.socket]
 
 
 def _serve(server: socket.socket, serve: Callable[[socket.socket], None]) -> None:
@@ -81,7 +81,7 @@ def _received(end: socket.socket, size: int) -> bytes:
     return bytes(taken)
 
 
-def test_an_answer_takes_a_round_trip(line: Line) -> None:
+def test_an_answer_takes_a_round_trip(line: Channel) -> None:
     def echo(end: socket.socket) -> None:
         while data := end.recv(100):
             end.sendall(data)
@@ -95,7 +95,7 @@ def test_an_answer_takes_a_round_trip(line: Line) -> None:
         assert time.monotonic() - began >= ROUND_TRIP_S * (1.8 if number == 0 else 1)
 
 
-def test_no_more_than_the_window_is_on_its_way_and_every_byte_arrives_in_order(line: Line) -> None:
+def test_no_more_than_the_window_is_on_its_way_and_every_byte_arrives_in_order(line: Channel) -> None:
     sent = b"".join(b"%08d" % number for number in range(SENT // 8))
     client = line(lambda end: end.sendall(sent))
 
@@ -108,7 +108,7 @@ def test_no_more_than_the_window_is_on_its_way_and_every_byte_arrives_in_order(l
     assert client.recv(1) == b""
 
 
-def test_what_nobody_takes_holds_up_the_sender(line: Line) -> None:
+def test_what_nobody_takes_holds_up_the_sender(line: Channel) -> None:
     accepted: list[int] = []
 
     def pour(end: socket.socket) -> None:

@@ -16,12 +16,12 @@ from harness.jars import classpath_argument
 from harness.java import java_command
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
-from twinlog.read.batches import check_crc, scan
-from twinlog.read.codecs import CODECS
-from twinlog.read.records import Record, decode_records
+from twinlog.record.batch import check_crc, scan
+from twinlog.record.compression import CODECS
+from twinlog.record.records import Record, decode_records
+from twinlog.record.stamp import stamp
 from twinlog.write.appends import CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.stamp import stamp
 
 TOOL = Path(__file__).parent / "BatchTool.java"
 VALUES = [b"", b"short", b"text " * 4_000, bytes(place * place * 7 % 251 for place in range(70_000))]

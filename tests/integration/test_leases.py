@@ -20,12 +20,12 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
+from twinlog.driver import load as load_module
+from twinlog.lease.channel import Channel, DriverAddress
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
-from twinlog.run import load as load_module
-from twinlog.task.grant import Grant
-from twinlog.task.host import CopierHost, LeaseTicket
-from twinlog.task.wire import DriverAddress, Line
-from twinlog.types import TopicName, TopicPartition
+from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ class MuteDriver:
         self._thread.start()
 
     def _serve(self) -> None:
-        line = Line(self._listener.accept())
+        line = Channel(self._listener.accept())
         try:
             line.challenge(self.address.secret)
             while True:
@@ -244,11 +244,11 @@ class MuteDriver:
 def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.task.host.BEAT_S", 0.2)
+    monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
     remote = copy_flow.create(topic_name)
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
-    host = CopierHost(LeaseTicket(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0))
+    host = CopierThread(LeaseTicket(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0))
     assert host.join(LeaseTicket(host._ticket.settings, driver.address, 1, 0), threading.Event())
 
     def end() -> int:

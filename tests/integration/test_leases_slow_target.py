@@ -16,7 +16,7 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.types import TopicName, TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ def slow_target() -> Iterator[KafkaCluster]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes seconds takes less, so that a hang of three seconds outlasts it."""
-    monkeypatch.setattr("twinlog.run.leases.RELEASE_S", 0.4)
-    monkeypatch.setattr("twinlog.run.leases.VALID_S", 1.0)
-    monkeypatch.setattr("twinlog.task.host.BEAT_S", 0.2)
+    monkeypatch.setattr("twinlog.driver.leases.RELEASE_S", 0.4)
+    monkeypatch.setattr("twinlog.driver.leases.VALID_S", 1.0)
+    monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
     monkeypatch.setattr("twinlog.task.copier.DRAIN_S", 0.2)
 
 

@@ -14,7 +14,7 @@ from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, RunningCopier
-from twinlog.kafka.fetch import Fetched, FetchSession
+from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.read import nearest
 
 PARTITIONS = 3

@@ -11,13 +11,13 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, flow_settings
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run, Translated
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.offsets.store import PositionStore
-from twinlog.run.stored import StoredOffsets
-from twinlog.types import TopicName, TopicPartition
 
 
 def test_what_it_lacks_comes_from_the_shared_one(

@@ -18,8 +18,8 @@ from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
 from twinlog.errors import GapError
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, encode_position
-from twinlog.types import TopicName, TopicPartition
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is let go, not in between."""

@@ -12,8 +12,8 @@ from harness.cluster import KafkaCluster
 from harness.topics import add_partitions, create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
 from tests.integration.mirroring import mirror_topics
-from twinlog.topics import Refusal
-from twinlog.types import TopicName
+from twinlog.model.topics import Refusal
+from twinlog.model.types import TopicName
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.run.flow import State
-from twinlog.settings import RenamedTopicPolicy
-from twinlog.types import TopicName, TopicPartition
+from twinlog.driver.flow import State
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import RenamedTopicPolicy
 
 Clusters = tuple[KafkaCluster, KafkaCluster]
 

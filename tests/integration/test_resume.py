@@ -20,9 +20,10 @@ from harness.consume import consume
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
-from twinlog.metrics.progress import Report, progress_topic
+from twinlog.lease.progress import Report
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.types import Alias
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
-from twinlog.types import Alias
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.run.election import Election, Standing
-from twinlog.run.roster import Roster
-from twinlog.run.spreading import spread
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias
+from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.roster import Roster
+from twinlog.driver.election.spreading import spread
+from twinlog.model.types import Alias
+from twinlog.settings.flow import FlowSettings
 
 FLOWS = 4
 ENOUGH_S = 90.0

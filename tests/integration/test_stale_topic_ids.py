@@ -14,7 +14,7 @@ from harness.topics import create_topic, delete_topic
 from tests.integration.copying import SOURCE, TARGET, CopyFlow
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import TopicMetadata
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 OLD, NEW = 100, 10
 

@@ -16,21 +16,21 @@ from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.copying import SOURCE, TARGET, flow_settings
-from twinlog.checkpoint.bearings import Bearings
 from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.errors import ClusterError
 from twinlog.kafka import topic_reader
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.fetch import Fetched, FetchSession
-from twinlog.kafka.fetch_request import FetchPosition
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
-from twinlog.read.last import LastRecords
-from twinlog.read.records import Record
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, record_body
+from twinlog.record.last_records import LastRecords
+from twinlog.record.own_records import own_batch, record_body
+from twinlog.record.records import Record
 
 
 @pytest.fixture
@@ -125,7 +125,9 @@ def test_checkpoints_of_hours_are_read_in_one_go(
     ]
     append(here, topic, ages[0], 99)
     append(here, topic, ages[1], 1)
-    writer = CheckpointWriter(settings, here, here, cast(Bearings, SimpleNamespace(accepts=lambda _: True)))
+    writer = CheckpointWriter(
+        settings, here, here, cast(GroupOffsetTranslator, SimpleNamespace(accepts=lambda _: True))
+    )
 
     writer._read_last()
 

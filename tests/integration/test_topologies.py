@@ -20,9 +20,9 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.running import RunTwinlog
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.run.flow import State
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias
+from twinlog.driver.flow import State
+from twinlog.model.types import Alias
+from twinlog.settings.flow import FlowSettings
 
 WEST, EAST, NORTH = ALIASES = ("west-1", "east-1", "north-1")
 ARRIVE_S = 180.0

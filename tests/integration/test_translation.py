@@ -26,13 +26,13 @@ from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
 from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.test_positions import mm2_position, store
 from twinlog.cli.main import app
+from twinlog.driver.offset_lookup import Lookup
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
 from twinlog.offsets.translator import Translation
-from twinlog.run.lookup import Lookup
-from twinlog.settings import AdminSettings
-from twinlog.types import TopicName, TopicPartition
+from twinlog.settings.flow import AdminSettings
 
 log = logging.getLogger(__name__)
 
@@ -282,7 +282,7 @@ def test_no_sync_is_written_when_none_are_wanted(copy_flow: CopyFlow, topic_name
 def test_records_are_copied_where_offset_syncs_cannot_be_written(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.task.syncs.SAY_AFTER_S", 0.2)
+    monkeypatch.setattr("twinlog.task.sync_writer.SAY_AFTER_S", 0.2)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     # Nobody has created this one.
@@ -389,7 +389,7 @@ def test_a_dead_source_spoils_no_answer(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a disaster: all that twinlog has copied itself is known on the target."""
-    monkeypatch.setattr("twinlog.run.lookup.CONNECT_S", 2.0)
+    monkeypatch.setattr("twinlog.driver.offset_lookup.CONNECT_S", 2.0)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(50))
     copy_flow.copy(topic_name)

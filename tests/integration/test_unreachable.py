@@ -11,10 +11,10 @@ import pytest
 
 from harness.cluster import KafkaCluster
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka import versions
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.settings import ClientSettings
-from twinlog.types import Alias
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol import versions
+from twinlog.model.types import Alias
+from twinlog.settings.flow import ClientSettings
 
 TRY_S = 1.0
 NOBODY = "127.0.0.1:1"

@@ -1,4 +1,4 @@
-"""What `twinlog.kafka.wire` takes from kafka-python's inner layers: fails when an upgrade of the library changes it."""
+"""What `kafka.net.frames` takes from the inner layers of kafka-python: fails when an upgrade of it changes them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka import wire
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.connections import Connections
-from twinlog.kafka.fetch_response import read_fetch_response
-from twinlog.kafka.loop import Loop
-from twinlog.kafka.produce import PRODUCE_VERSION
-from twinlog.kafka.selector import LeanSelector
-from twinlog.kafka.transport import PlainTransport, TlsTransport
-from twinlog.settings import ClientSettings
-from twinlog.types import TopicName
+from twinlog.kafka.net import frames as wire
+from twinlog.kafka.net.connections import Connections
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.selector import LeanSelector
+from twinlog.kafka.net.transport import PlainTransport, TlsTransport
+from twinlog.kafka.protocol.fetch_response import read_fetch_response
+from twinlog.kafka.protocol.produce_request import PRODUCE_VERSION
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import ClientSettings
 
 Call = Callable[..., Any]
 

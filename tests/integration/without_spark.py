@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from harness.wait import wait_for
+from twinlog.driver.bundle import Bundle
+from twinlog.driver.flow import FlowRunner
+from twinlog.driver.lease_server import LeaseServer
 from twinlog.errors import TwinlogError
+from twinlog.lease.channel import Channel
+from twinlog.lease.grant import Share
 from twinlog.plan.assignment import Slots
-from twinlog.run.bundle import Bundle
-from twinlog.run.desk import Desk
-from twinlog.run.flow import FlowRunner
-from twinlog.settings import FlowSettings
-from twinlog.task.grant import Share
-from twinlog.task.host import CopierHost, LeaseTicket
-from twinlog.task.wire import Line
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
 START_S = 60.0
 BETWEEN_LEASES_S = 0.25
@@ -28,7 +28,7 @@ class Worker:
     """In place of one of Spark's Python workers: keeps a copier between tasks."""
 
     def __init__(self) -> None:
-        self.host: CopierHost | None = None
+        self.host: CopierThread | None = None
         self.hosts = 0
         self.errors: list[TwinlogError] = []
 
@@ -45,7 +45,7 @@ class Worker:
     def _hold(self, ticket: LeaseTicket) -> None:
         over = threading.Event()
         while self.host is None or not self.host.join(ticket, over):
-            self.host = CopierHost(ticket)
+            self.host = CopierThread(ticket)
             self.hosts += 1
         over.wait()
         if self.host.error is not None:
@@ -56,11 +56,11 @@ class Worker:
         """Whether its copier works under a lease now."""
         return self.host is not None and self.host._in_lease
 
-    def wait_for_another(self, lost: CopierHost) -> None:
+    def wait_for_another(self, lost: CopierThread) -> None:
         """Wait until another copier has taken the place of a lost one."""
         wait_for(lambda: self.host is not lost, 60, "another copier follows")
 
-    def lose_line(self) -> CopierHost:
+    def lose_line(self) -> CopierThread:
         """Cut its copier's line to the driver; returns the copier."""
         assert self.host is not None
         self.host._line.shut()
@@ -80,8 +80,8 @@ class FlowWithoutSpark:
         self.runner = FlowRunner(
             settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None, flows=flows or (settings,)
         )
-        self._desk = Desk("127.0.0.1", {settings.name: self.runner.leases})
-        self._desk.bundles[settings.name] = Bundle(settings.name, [self.runner.leases])
+        self._lease_server = LeaseServer("127.0.0.1", {settings.name: self.runner.leases})
+        self._lease_server.bundles[settings.name] = Bundle(settings.name, [self.runner.leases])
         self._stopping = threading.Event()
         self._planner = threading.Thread(target=self._plan, name="planner", daemon=True)
 
@@ -101,7 +101,7 @@ class FlowWithoutSpark:
         self._stopping.set()
         self.runner.stop(5.0)
         self._planner.join(60)
-        self._desk.close()
+        self._lease_server.close()
         self.runner.close()
 
     def renew(self, slots: Slots | None = None) -> int:
@@ -112,7 +112,7 @@ class FlowWithoutSpark:
 
     def _plan(self) -> None:
         """What Spark's micro-batches do."""
-        line = Line.open(self._desk.address)
+        line = Channel.open(self._lease_server.address)
         lease = 0
         while not self._stopping.is_set():
             line.send({"type": "next", "query": self.settings.name, "after": lease})
@@ -126,7 +126,7 @@ class FlowWithoutSpark:
             tasks = [
                 threading.Thread(
                     target=self.workers[self.place(share.slot)].run,
-                    args=(LeaseTicket(self.settings, self._desk.address, share.lease, share.slot),),
+                    args=(LeaseTicket(self.settings, self._lease_server.address, share.lease, share.slot),),
                     daemon=True,
                 )
                 for share in shares

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from twinlog.config import load
 from twinlog.config.jaas import parse_jaas
 from twinlog.config.keys import CONNECTOR, CONSUMER, PRODUCER, WORKER
+from twinlog.config.parse import survey
 from twinlog.config.properties import parse_properties
 from twinlog.config.resolve import resolve_flow
-from twinlog.config.survey import survey
 from twinlog.errors import ConfigError
 from twinlog.flows.patterns import PatternError, compile_list
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias
+from twinlog.model.types import Alias
+from twinlog.settings.flow import FlowSettings
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SERVERS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"

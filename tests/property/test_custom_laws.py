@@ -7,9 +7,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.flows.chosen import group_filter_of, topic_filter_of
+from twinlog.flows.plugins import group_filter_of, topic_filter_of
 from twinlog.flows.topology import topology_of
-from twinlog.settings import (
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
     ConsumerSettings,
@@ -18,7 +19,6 @@ from twinlog.settings import (
     PolicyName,
     ProducerSettings,
 )
-from twinlog.types import Alias, TopicName
 
 CLIENT = ClientSettings(("a:1",))
 ALIASES = st.sampled_from([Alias(name) for name in ("a", "b", "c")])

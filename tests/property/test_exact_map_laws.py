@@ -8,12 +8,12 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment
-from twinlog.types import TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 3)
 SEGMENT_POINTS = 2

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 
 from harness.certificates import authority
-from twinlog.kafka.loop import Loop
-from twinlog.kafka.produce import RawProduce
-from twinlog.kafka.transport import SCRATCH_BYTES, PlainTransport, TlsTransport
-from twinlog.kafka.wire import FrameParser
-from twinlog.tls import TlsContext, TlsSettings, tls_context
+from twinlog.kafka.net.frames import FrameParser
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.transport import SCRATCH_BYTES, PlainTransport, TlsTransport
+from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.settings.tls import TlsContext, TlsSettings, tls_context
 
 LIMIT = 200_000
 

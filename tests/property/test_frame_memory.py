@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.kafka.frame_memory import KEEP_S, LARGE_BYTES, FrameMemory
+from twinlog.kafka.net.frame_memory import KEEP_S, LARGE_BYTES, FrameMemory
 
 MB = 1 << 20
 MOST_BYTES = 4 * MB

@@ -7,11 +7,11 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.flows.circles import returning
+from twinlog.flows.cycles import returning
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 SEPARATORS = st.sampled_from([".", "_", "-", "--", ".-"])
 PLAIN = st.text("abcXYZ019", min_size=1, max_size=8)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from twinlog.kafka.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.produce import PRODUCE_VERSION, RawProduce
-from twinlog.types import TopicName
+from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
+from twinlog.kafka.protocol.produce_request import PRODUCE_VERSION, RawProduce
+from twinlog.model.types import TopicName
 
 anything = settings(deadline=None)
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.syncs import OffsetSync, SyncEmitter, decode_offset_sync
 from twinlog.offsets.translate import MirrorTranslation
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 0)
 

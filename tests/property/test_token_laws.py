@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.kafka.tokens import renewal
-from twinlog.tokens import TokenSettings
+from twinlog.kafka.auth.oauth import renewal
+from twinlog.settings.oauth import TokenSettings
 
 seconds = st.floats(0, 100_000)
 

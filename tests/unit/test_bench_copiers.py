@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from bench.copiers import Pretender
 from harness.wait import wait_for
-from twinlog.metrics.progress import Report
-from twinlog.run.desk import Desk
-from twinlog.run.leases import Leases
-from twinlog.task.grant import Grant
-from twinlog.types import TopicName, TopicPartition
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.driver.leases import Leases
+from twinlog.lease.grant import Grant
+from twinlog.lease.progress import Report
+from twinlog.model.types import TopicName, TopicPartition
 
 FLOW = "a->b"
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(4)]
@@ -27,9 +27,9 @@ def _ignore(kind: str, text: str) -> None:
 def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> None:
     reports: list[Report] = []
     leases = Leases(FLOW, _grants, _ignore, _ignore, reported=reports.append)
-    desk = Desk("127.0.0.1", {FLOW: leases})
+    lease_server = LeaseServer("127.0.0.1", {FLOW: leases})
     try:
-        copiers = [Pretender(desk.address, FLOW, f"copier-{number}") for number in range(2)]
+        copiers = [Pretender(lease_server.address, FLOW, f"copier-{number}") for number in range(2)]
         wait_for(lambda: leases.copiers == 2, 60, "both copiers are known")
         lease = leases.renew((frozenset(PARTS[:2]), frozenset(PARTS[2:])))
         for copier in copiers:
@@ -51,4 +51,4 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
             assert all(report.lease == again for report in reports)
         assert leases.stop(10)
     finally:
-        desk.close()
+        lease_server.close()

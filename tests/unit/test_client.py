@@ -14,8 +14,8 @@ from twinlog.client import MirrorClient, translate_offsets
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
-from twinlog.settings import ClientSettings
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import ClientSettings
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "clients.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.groups import Group
-from twinlog.types import GroupId
+from twinlog.model.groups import Group
+from twinlog.model.types import GroupId
 
 
 @pytest.mark.parametrize(

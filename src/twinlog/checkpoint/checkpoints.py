@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
-from twinlog.types import GroupId, TopicName, TopicPartition
 
 VERSION = 0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.model.types import Alias
 from twinlog.offsets.fields import INT16, INT64, FieldError, FieldReader, string
-from twinlog.types import Alias
 
 VERSION = 0
 

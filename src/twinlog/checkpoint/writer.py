@@ -8,22 +8,22 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from twinlog.checkpoint.bearings import Bearings
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
-from twinlog.checkpoint.following import FollowedGroups
-from twinlog.checkpoint.journal import Journal
+from twinlog.checkpoint.followed_groups import FollowedGroups
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.checkpoint.keyed_journal import Journal
 from twinlog.errors import RefusedError
-from twinlog.flows.chosen import policy_of
-from twinlog.groups import CommittedOffset, GroupOffsets
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.flows.plugins import policy_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol import error_codes as faults
 from twinlog.kafka.topic_reader import TopicReader
-from twinlog.read.last import KeptRecord, LastRecords
-from twinlog.read.records import Record
-from twinlog.settings import FlowSettings
-from twinlog.topics import listed
-from twinlog.types import GroupId, TopicName, TopicPartition
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.record.last_records import KeptRecord, LastRecords
+from twinlog.record.records import Record
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +44,17 @@ WRONG_S = 5.0
 class CheckpointWriter:
     """The checkpoints of one flow; `turn` looks once at all groups (Kafka class MirrorCheckpointTask)."""
 
-    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, bearings: Bearings) -> None:
+    def __init__(
+        self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, translator: GroupOffsetTranslator
+    ) -> None:
         self._settings = settings
         self._source = source
         self._target = target
-        self._bearings = bearings
+        self._translator = translator
         self._topic = policy_of(settings).checkpoints_topic(settings.source)
         factor = settings.checkpoints_replication_factor
         self._journal = Journal(settings.name, target, self._topic, factor, "checkpoints")
-        self._groups = FollowedGroups(settings, source, bearings.accepts)
+        self._groups = FollowedGroups(settings, source, translator.accepts)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition, as the topic holds them."""
@@ -99,7 +101,7 @@ class CheckpointWriter:
             if look or created or group in self._unsettled or self._seen.get(group) is not committed
         ]
         if changed:
-            self._bearings.refresh({where.topic for group in changed for where in offsets[group]})
+            self._translator.refresh({where.topic for group in changed for where in offsets[group]})
             found = {group: self._translate(group, offsets[group]) for group in changed}
             self._write([checkpoint for due, _ in found.values() for checkpoint in due])
             with self._lock:
@@ -153,7 +155,7 @@ class CheckpointWriter:
         standing: GroupOffsets = {}
         settled = True
         for where, committed in offsets.items():
-            bearing = self._bearings.find(where, committed.offset)
+            bearing = self._translator.find(where, committed.offset)
             if bearing is None:
                 # What was said to be lost is looked for again from time to time only.
                 settled = settled and self._untranslated.setdefault((group, where.topic), time.monotonic()) == SAID

@@ -13,7 +13,7 @@ from twinlog.cli.run import all_clusters
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.errors import ConfigError
-from twinlog.settings import CustomClass, ExactlyOnce, FlowSettings
+from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
 
 _WRITES: Mapping[ExactlyOnce, str] = {
     "disabled": "without transactions",

@@ -20,7 +20,7 @@ from twinlog.config import MirrorConfig
 from twinlog.errors import ConfigError, EngineError, TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.run.runner import Runner
+    from twinlog.driver.runner import Runner
 
 log = logging.getLogger("twinlog")
 
@@ -93,7 +93,7 @@ def _run(
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
 
-    from twinlog.run.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
     if stopping.is_set():
         return Outcome.ENDED

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from twinlog.run.view import Summary
+from twinlog.driver.flow_status import Summary
 
 if TYPE_CHECKING:
-    from twinlog.run.runner import Runner
-    from twinlog.run.seat import Seat
+    from twinlog.driver.elected_flow import ElectedFlow
+    from twinlog.driver.runner import Runner
 
 log = logging.getLogger("twinlog")
 console = Console(stderr=True)
@@ -56,7 +56,7 @@ class LogLines:
                 if flow.status[0] != "stopped" and self._is_news(flow):
                     log.info("%s", _line(flow))
 
-    def _is_news(self, flow: Seat) -> bool:
+    def _is_news(self, flow: ElectedFlow) -> bool:
         """Whether a line would say more than the last one, or that was long ago."""
         seen = flow.view.summary()
         word, detail = flow.status
@@ -144,7 +144,7 @@ def eta(seen: Summary) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _line(flow: Seat) -> str:
+def _line(flow: ElectedFlow) -> str:
     state, detail = flow.status
     name = flow.settings.name
     if flow.absent:

@@ -8,7 +8,7 @@ import re
 import threading
 from dataclasses import dataclass, field
 
-from twinlog.topics import listed
+from twinlog.model.topics import listed
 
 HOLD_S = 2.0
 """A warning waits so long for others that say the same."""

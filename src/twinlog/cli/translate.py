@@ -13,7 +13,7 @@ import typer
 from twinlog.cli.foreground import print_problems
 from twinlog.config import load
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 EXIT_CONFIG = 2
 _HEAD = ("TOPIC", "PARTITION", "OFFSET", "", "TOPIC", "PARTITION", "OFFSET", "")
@@ -59,7 +59,7 @@ def translate(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
-    from twinlog.run.lookup import Lookup, choose_flow  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.driver.offset_lookup import Lookup, choose_flow  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     try:
         settings = choose_flow({one.name: one for one in config.flows}, flow)

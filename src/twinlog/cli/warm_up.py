@@ -19,7 +19,7 @@ def warm_up() -> None:
     """
     logging.basicConfig(level=logging.ERROR)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    from twinlog.run.warm_up import warm_up as make  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.driver.class_archive import warm_up as make  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
     typer.echo("starting Spark once, this takes about a minute ...")
     try:

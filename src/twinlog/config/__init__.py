@@ -1,6 +1,6 @@
 """What the user asked for: text of a MirrorMaker 2 properties file in, checked settings out.
 
-Runs on the driver and in command lines only; tasks get the plain values of `twinlog.settings`.
+Runs on the driver and in command lines only; tasks get the plain values of `twinlog.settings.flow`.
 """
 
 from twinlog.config.load import load

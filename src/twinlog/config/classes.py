@@ -6,9 +6,9 @@ from twinlog.config.keys import SECURITY
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
 from twinlog.errors import ConfigError
-from twinlog.flows.chosen import config_filter_of, group_filter_of, policy_of, topic_filter_of
-from twinlog.settings import CustomClass, FlowSettings
-from twinlog.types import TopicName
+from twinlog.flows.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import CustomClass, FlowSettings
 
 _CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers")
 _SAMPLE = TopicName("orders")

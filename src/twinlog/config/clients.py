@@ -9,7 +9,8 @@ from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.security import read_security
 from twinlog.errors import ConfigProblem
-from twinlog.settings import (
+from twinlog.model.types import Alias
+from twinlog.settings.flow import (
     SOURCE_CONNECTOR,
     AdminSettings,
     ClientSettings,
@@ -19,7 +20,6 @@ from twinlog.settings import (
     OffsetReset,
     ProducerSettings,
 )
-from twinlog.types import Alias
 
 _WITHOUT_END = 2**31 - 1
 

@@ -8,7 +8,7 @@ error, because nothing would be copied; a refused checkpoint connector is a warn
 from __future__ import annotations
 
 from twinlog.config.reading import Reading
-from twinlog.types import Alias
+from twinlog.model.types import Alias
 
 _SYNCS = "emit.offset-syncs.enabled"
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.key import Key, Level
+from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
 from twinlog.config.keys import CLIENTS
 from twinlog.config.keys_connector import OLD_NAMES
-from twinlog.config.place import Pair, Placed, Places
+from twinlog.config.parse import ParsedFile, own_class, survey
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.resolve import FlowLayers, Layer, resolve_flow
 from twinlog.config.suggest import expected_instead
-from twinlog.config.survey import Survey, own_class, survey
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.types import Alias
+from twinlog.model.types import Alias
 
 HIDDEN = "[hidden]"
 _OF_SOURCE = {"offset.storage.topic": "mm2-offsets.{}.internal", "group.id": "{}-mm2"}
@@ -45,7 +45,7 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
     """
     found = survey(read_properties(Path(path)), str(path))
-    places = Places(found.aliases)
+    places = KeyScopes(found.aliases)
     placed = places.place(Entry(key, "", str(path), 0, ""))
     if placed.key is None:
         reader = own_class(placed, found)
@@ -64,14 +64,14 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     ]
 
 
-def _pairs(found: Survey, places: Places, placed: Placed) -> list[Pair]:
+def _pairs(found: ParsedFile, places: KeyScopes, placed: KeyScope) -> list[Pair]:
     if placed.pair is not None:
         return [placed.pair]
     every = "heartbeats." in placed.name
     return [pair for pair in places.pairs if (every or pair in found.flows) and placed.alias in {None, *pair}]
 
 
-def _of_flow(layers: FlowLayers, placed: Placed, key: Key) -> list[Explanation]:
+def _of_flow(layers: FlowLayers, placed: KeyScope, key: Key) -> list[Explanation]:
     flow = f"{layers.source}->{layers.target}"
     if key.level is Level.CLUSTER and key.name in _OF_SOURCE:
         key = replace(key, default=_OF_SOURCE[key.name].format(layers.source))
@@ -81,7 +81,7 @@ def _of_flow(layers: FlowLayers, placed: Placed, key: Key) -> list[Explanation]:
     ]
 
 
-def _layers(layers: FlowLayers, placed: Placed, key: Key) -> list[tuple[str, str, Layer]]:
+def _layers(layers: FlowLayers, placed: KeyScope, key: Key) -> list[tuple[str, str, Layer]]:
     """Prefix for the reader, name in the layer, and the layer, of every client or part that reads the key."""
     if not placed.prefix and key.level is not Level.SECURITY:
         of_connector = key.level in {Level.FLOW, Level.ONE_FLOW}

@@ -11,7 +11,7 @@ from twinlog.config.keys import CONNECTOR, WORKER
 from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers
-from twinlog.settings import (
+from twinlog.settings.flow import (
     AlterConfigs,
     ExactlyOnce,
     FlowSettings,

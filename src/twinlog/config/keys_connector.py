@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from twinlog.config.key import Effect, Form, Key, KeyType, Level
-from twinlog.settings import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
+from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
 
 _MIRROR = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = _MIRROR + "DefaultReplicationPolicy"

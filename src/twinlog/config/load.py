@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 
+from twinlog.config.cycles import warn_of_loops
 from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
+from twinlog.config.key_scope import Pair
 from twinlog.config.keys import CONNECTOR, PROCESS
-from twinlog.config.loops import warn_of_loops
 from twinlog.config.model import MirrorConfig
-from twinlog.config.place import Pair
+from twinlog.config.parse import ParsedFile, survey
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, resolve_flow
-from twinlog.config.survey import Survey, survey
-from twinlog.config.traps import warn_of_circles, warn_of_lost_overrides, warn_of_rivals
+from twinlog.config.warnings import warn_of_circles, warn_of_lost_overrides, warn_of_rivals
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.settings import FlowSettings
+from twinlog.settings.flow import FlowSettings
 
 
 def load(
@@ -64,7 +64,7 @@ def load(
     return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up)
 
 
-def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Problems) -> None:
+def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: Problems) -> None:
     known = ", ".join(found.aliases)
     for alias in clusters or ():
         if alias not in found.aliases:
@@ -73,7 +73,7 @@ def _check_filter(found: Survey, clusters: Sequence[str] | None, problems: Probl
             )
 
 
-def _enabled(found: Survey, pairs: Sequence[Pair], problems: Problems) -> list[Pair]:
+def _enabled(found: ParsedFile, pairs: Sequence[Pair], problems: Problems) -> list[Pair]:
     """Pairs whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
     enabled: list[Pair] = []
     for pair in pairs:
@@ -97,7 +97,7 @@ def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
 
 
 def _without_enabled(
-    found: Survey, clusters: Sequence[str] | None, flows: Sequence[FlowSettings], problems: Problems
+    found: ParsedFile, clusters: Sequence[str] | None, flows: Sequence[FlowSettings], problems: Problems
 ) -> None:
     """MirrorMaker 2 then writes heartbeats only, which nobody means who did not ask for it one way or the other."""
     elsewhere = bool(_enabled(found, list(permutations(found.aliases, 2)), Problems([]))) and clusters is not None

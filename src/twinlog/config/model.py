@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias
+from twinlog.model.types import Alias
+from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)

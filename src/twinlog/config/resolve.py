@@ -13,9 +13,9 @@ from itertools import chain
 
 from twinlog.config.keys import CLIENTS, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
+from twinlog.config.parse import ParsedFile
 from twinlog.config.properties import Entry
-from twinlog.config.survey import Survey
-from twinlog.types import Alias
+from twinlog.model.types import Alias
 
 Layer = Mapping[str, Entry]
 """Setting names without prefix, each with the entry that decides it."""
@@ -35,7 +35,7 @@ class FlowLayers:
     target_admin: Layer
 
 
-def resolve_flow(found: Survey, source: Alias, target: Alias) -> FlowLayers:
+def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
     """All settings of `source->target`."""
     connector = _connector(found, source, target)
     worker = _worker(found, target)
@@ -51,7 +51,7 @@ def resolve_flow(found: Survey, source: Alias, target: Alias) -> FlowLayers:
     )
 
 
-def cluster_layer(found: Survey, alias: Alias) -> dict[str, Entry]:
+def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
     """Everything below `alias.`, with its security settings spread to its clients, and those of the top level behind.
 
     (MirrorMakerConfig.clusterProps)
@@ -66,7 +66,7 @@ def cluster_layer(found: Survey, alias: Alias) -> dict[str, Entry]:
     return layer
 
 
-def _connector(found: Survey, source: Alias, target: Alias) -> dict[str, Entry]:
+def _connector(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Entry]:
     """Later contributions win (MirrorMakerConfig.connectorBaseConfig)."""
     layer = {
         name: entry
@@ -80,7 +80,7 @@ def _connector(found: Survey, source: Alias, target: Alias) -> dict[str, Entry]:
     return layer
 
 
-def _worker(found: Survey, target: Alias) -> dict[str, Entry]:
+def _worker(found: ParsedFile, target: Alias) -> dict[str, Entry]:
     """The top level wins over the cluster here (MirrorMakerConfig.workerConfig)."""
     layer = cluster_layer(found, target)
     shared = (*TOP_LEVEL_PREFIXES, "replication.policy", "config.providers")

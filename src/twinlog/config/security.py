@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
+from twinlog.config.oauth import read_tokens
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.tls import read_tls
-from twinlog.config.tokens import read_tokens
 from twinlog.errors import ConfigProblem
-from twinlog.tls import TlsSettings
-from twinlog.tokens import TokenSettings
-from twinlog.types import Alias
+from twinlog.model.types import Alias
+from twinlog.settings.oauth import TokenSettings
+from twinlog.settings.tls import TlsSettings
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _TOKENS = "OAUTHBEARER"

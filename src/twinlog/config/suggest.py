@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from twinlog.config.key_scope import KeyScope, KeyScopes
 from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
-from twinlog.config.place import Placed, Places
 
 _CLOSE = 0.72
 _KEY_END = re.compile(r"[\s=:]")
@@ -21,7 +21,7 @@ _CLUSTER_NAMES = (
 _TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
 
 
-def expected_instead(placed: Placed, places: Places) -> str:
+def expected_instead(placed: KeyScope, places: KeyScopes) -> str:
     """Words for a message: the key that was probably meant, or where to look."""
     name = placed.entry.key
     if placed.entry.value.startswith("->"):
@@ -45,7 +45,7 @@ def expected_instead(placed: Placed, places: Places) -> str:
     return _spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
 
 
-def _flow_instead(name: str, places: Places) -> str:
+def _flow_instead(name: str, places: KeyScopes) -> str:
     itself = next((alias for alias in places.aliases if name.startswith(f"{alias}->{alias}.")), None)
     if itself is not None:
         return f"a flow between two clusters; {itself} would mirror itself"
@@ -60,7 +60,7 @@ def _flow_instead(name: str, places: Places) -> str:
     return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
 
 
-def _alias_instead(alias: str, known: str, places: Places) -> str:
+def _alias_instead(alias: str, known: str, places: KeyScopes) -> str:
     exact = [item for item in places.aliases if item.lower() == alias.lower()]
     close = exact or get_close_matches(alias, places.aliases, n=1, cutoff=_CLOSE)
     if close:

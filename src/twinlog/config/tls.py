@@ -24,7 +24,7 @@ from twinlog.config.stores import (
     pem_identity,
     trusted_certificates,
 )
-from twinlog.tls import TlsSettings, Version, tls_context
+from twinlog.settings.tls import TlsSettings, Version, tls_context
 
 _VERSIONS: tuple[Version, ...] = ("TLSv1.2", "TLSv1.3")
 _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")

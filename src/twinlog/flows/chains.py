@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.flows.naming import ReplicationPolicy
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 
 def sources(policy: ReplicationPolicy, topic: TopicName) -> list[Alias]:

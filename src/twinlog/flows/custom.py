@@ -10,8 +10,8 @@ from typing import Any
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.flows.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
 from twinlog.flows.naming import ReplicationPolicy, is_legal_topic, looks_like_heartbeats
-from twinlog.settings import CustomClass
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import CustomClass
 
 POLICY_METHODS = ("remote_name", "source_alias", "upstream_name")
 FILTER_METHODS = ("accepts",)

@@ -11,7 +11,7 @@ from collections.abc import Container
 
 from twinlog.flows.naming import IdentityPolicy
 from twinlog.flows.topology import Topology
-from twinlog.types import TopicName
+from twinlog.model.types import TopicName
 
 _SEPARATORS = "._-"
 """What may stand between an alias and a topic: topic names have no other punctuation (Kafka class Topic)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 HEARTBEATS = TopicName("heartbeats")
 OWN_PREFIX = "mm2-twinlog-"

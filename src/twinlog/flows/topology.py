@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.flows.chosen import policy_of, topic_filter_of
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.patterns import spelled_out
-from twinlog.settings import FlowSettings
-from twinlog.types import Alias, TopicName
+from twinlog.flows.plugins import policy_of, topic_filter_of
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)

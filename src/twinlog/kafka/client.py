@@ -18,22 +18,22 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka import faults
-from twinlog.kafka.backoff import Backoff
-from twinlog.kafka.connections import Connections
-from twinlog.kafka.contact import Contact
-from twinlog.kafka.faults import Code
-from twinlog.kafka.frame_memory import FrameMemory
-from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.metadata_rounds import MetadataRounds
-from twinlog.kafka.produce import Appended, ProduceAnswer, RawProduce
-from twinlog.kafka.reach import reason, unreachable
-from twinlog.kafka.security import connection_options, principal
-from twinlog.kafka.versions import FETCH_VERSION, incompatible
-from twinlog.settings import ClientSettings
-from twinlog.topics import listed
-from twinlog.types import TopicName, TopicPartition
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.client_config import connection_options, principal
+from twinlog.kafka.net.connections import Connections
+from twinlog.kafka.net.contact import Contact
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.unreachable import reason, unreachable
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
+from twinlog.kafka.protocol.versions import FETCH_VERSION, incompatible
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
 EARLIEST, LATEST = -2, -1
@@ -267,7 +267,7 @@ class ClusterClient:
         batches are part of."""
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
-        answer: ProduceAnswer = await (self.change if control else self.send)(request, node, timeout_s + 5)
+        answer: ProducedPartitions = await (self.change if control else self.send)(request, node, timeout_s + 5)
         return answer.partitions
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:

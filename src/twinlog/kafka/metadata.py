@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from twinlog.types import TopicName
+from twinlog.model.types import TopicName
 
 
 @dataclass(frozen=True, slots=True)

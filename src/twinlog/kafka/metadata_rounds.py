@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import TopicMetadata
-from twinlog.types import TopicName
+from twinlog.kafka.net.loop import Loop
+from twinlog.model.types import TopicName
 
 ROUND_S = 0.05
 """How long a round waits for others that ask, too: a thousand partitions of a topic that is gone each ask for it."""

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.producer_states import name_open_transaction
 from twinlog.kafka.client import EARLIEST, LATEST
-from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import Fetched, FetchSession
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.fetch_response import PartitionAnswer
-from twinlog.kafka.open_transactions import name_open_transaction
-from twinlog.read.aborted import AbortedFilter
-from twinlog.read.batches import Batch, scan
-from twinlog.read.last import LastRecords, keep_last
-from twinlog.read.records import Record, decode_records, is_abort_marker
-from twinlog.types import TopicName, TopicPartition
+from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.aborted import AbortedFilter
+from twinlog.record.batch import Batch, scan
+from twinlog.record.last_records import LastRecords, keep_last
+from twinlog.record.records import Record, decode_records, is_abort_marker
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class TopicReader:
         for partition, answer, batch in self._batches(timeout_s):
             keep_last(answer.records, batch, self._places[partition].offset, last, deletions=deletions)
 
-    def _batches(self, timeout_s: float | None) -> Iterator[tuple[TopicPartition, PartitionAnswer, Batch]]:
+    def _batches(self, timeout_s: float | None) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
         """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""
         patience = _Patience(f"cluster {self._admin.alias}: {self._topic}", timeout_s)
         aim: _Aim | None = None
@@ -155,7 +155,7 @@ class TopicReader:
 
     def _visible(
         self, fetched: Fetched, patience: _Patience
-    ) -> Iterator[tuple[TopicPartition, PartitionAnswer, Batch]]:
+    ) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
         partition, answer = fetched.partition, fetched.answer
         place = self._places[partition]
         hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None

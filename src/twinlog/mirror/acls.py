@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from twinlog.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
 from twinlog.flows.topology import Topology, topology_of
-from twinlog.kafka.acls import create_topic_acls, describe_topic_acls
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.settings import FlowSettings
-from twinlog.topics import listed
-from twinlog.types import TopicName
+from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.flows.chosen import policy_of
 from twinlog.flows.naming import HEARTBEATS
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.configs import alter_configs, describe_configs, knows_single_changes
-from twinlog.metrics.progress import progress_topic
+from twinlog.flows.plugins import policy_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
+from twinlog.model.types import Alias, TopicName
 from twinlog.offsets.segments import segments_topic
-from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
-from twinlog.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
-from twinlog.flows.chosen import policy_of
 from twinlog.flows.naming import HEARTBEATS
+from twinlog.flows.plugins import policy_of
 from twinlog.flows.topology import Topology
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.configs import describe_configs
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.model.topics import ConfigEntry, listed
+from twinlog.model.types import Alias, TopicName
 from twinlog.offsets.segments import segments_topic
-from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigEntry, listed
-from twinlog.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.flows.chosen import config_filter_of
 from twinlog.flows.filters import ConfigPropertyFilter
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.configs import alter_configs, describe_configs, knows_single_changes, replace_configs
-from twinlog.kafka.faults import Code
+from twinlog.flows.plugins import config_filter_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes, replace_configs
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
+from twinlog.model.types import TopicName
 from twinlog.plan.changes import Pair
-from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
-from twinlog.types import TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.faults import Code
-from twinlog.topics import NewTopic, Refusal, listed
-from twinlog.types import TopicName
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import NewTopic, Refusal, listed
+from twinlog.model.types import TopicName
 
 log = logging.getLogger(__name__)
 

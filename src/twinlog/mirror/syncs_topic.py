@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.bounds import OFFSET_SYNCS
 from twinlog.mirror.create import create_topics
-from twinlog.settings import FlowSettings
-from twinlog.topics import NewTopic
-from twinlog.types import TopicName
+from twinlog.model.topics import NewTopic
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

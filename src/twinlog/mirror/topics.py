@@ -6,20 +6,20 @@ import logging
 from collections.abc import Sequence
 
 from twinlog.errors import RefusedError
-from twinlog.flows.chosen import config_filter_of
-from twinlog.kafka import faults
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.configs import describe_configs
-from twinlog.kafka.faults import Code
-from twinlog.metrics.progress import progress_topic
+from twinlog.flows.plugins import config_filter_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.bounds import JOURNALS, POSITIONS, PROGRESS
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.syncs_topic import create_syncs_topic
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
+from twinlog.model.types import TopicName
 from twinlog.offsets.segments import segments_topic
 from twinlog.plan.changes import Pair
-from twinlog.settings import FlowSettings
-from twinlog.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
-from twinlog.types import TopicName
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

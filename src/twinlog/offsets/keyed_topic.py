@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from twinlog.errors import ClusterError
-from twinlog.kafka import faults
 from twinlog.kafka.client import ClusterClient
-from twinlog.types import TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, portions, record_body
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.own_records import own_batch, portions, record_body
 
 _AFTER_APPEND = 20
 """NOT_ENOUGH_REPLICAS_AFTER_APPEND: it is in the leader's log."""

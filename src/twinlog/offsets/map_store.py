@@ -6,17 +6,17 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.keyed_topic import KeyedTopic
 from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip, segments_topic
 from twinlog.offsets.store import PositionStore
-from twinlog.read.last import LastRecords, drained_values
-from twinlog.settings import FlowSettings
-from twinlog.types import TopicPartition
+from twinlog.record.last_records import LastRecords, drained_values
+from twinlog.settings.flow import FlowSettings
 
 ALL_POINTS = 2_000_000
 """Points kept of all partitions together: about 50 MB."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.segments import (
     SEGMENT_POINTS,
@@ -19,7 +20,6 @@ from twinlog.offsets.segments import (
     segment_key,
     split_segment_key,
 )
-from twinlog.types import TopicPartition
 
 MAX_POINTS = 65_536
 """Points kept of a partition, at most: 1.5 MB of memory, and records of less than 600 kB together."""

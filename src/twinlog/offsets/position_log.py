@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka import faults
-from twinlog.kafka.backoff import pause_s
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code
-from twinlog.kafka.partitioner import partition_for
+from twinlog.kafka.net.backoff import pause_s
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
-from twinlog.settings import FlowSettings
-from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import portions, record_body
+from twinlog.settings.flow import FlowSettings
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
-from twinlog.write.encode import encode_batch
-from twinlog.write.keyed import portions, record_body
 from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
 
 _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})

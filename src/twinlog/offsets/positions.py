@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.settings import SOURCE_CONNECTOR
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.settings.flow import SOURCE_CONNECTOR
 
 HEADER = "twinlog.position"
 

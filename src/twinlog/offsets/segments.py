@@ -13,11 +13,11 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Point, Run
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.offsets.positions import Position
-from twinlog.read.varint import encode_varint, read_varint
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.record.varint import encode_varint, read_varint
 
 VERSION = 0
 SEGMENT_POINTS = 256

@@ -11,12 +11,12 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
-from twinlog.read.last import LastRecords, drained
-from twinlog.settings import FlowSettings
-from twinlog.types import TopicName, TopicPartition
+from twinlog.record.last_records import LastRecords, drained
+from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(slots=True)

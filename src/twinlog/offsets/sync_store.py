@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.fields import INT32, INT64, string
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import MirrorTranslation
-from twinlog.types import TopicPartition
 
 VALUE_SIZE = 2 * INT64.size
 KEPT_APART = 4096

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.fields import INT32, INT64, FieldError, FieldReader, string
-from twinlog.types import TopicName, TopicPartition
 
 OFFSET_LAG_MAX = 100
 SETTLE_S = 5.0

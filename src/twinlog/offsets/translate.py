@@ -5,8 +5,8 @@ Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
 
 from __future__ import annotations
 
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.syncs import OffsetSync
-from twinlog.types import TopicPartition
 
 SLOTS = 64
 UNTRANSLATABLE = -1

@@ -6,16 +6,16 @@ import logging
 from typing import Literal, NamedTuple
 
 from twinlog.errors import RefusedError
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.sync_store import SyncStore
 from twinlog.offsets.syncs import OffsetSync
 from twinlog.offsets.translate import UNTRANSLATABLE
-from twinlog.settings import FlowSettings
-from twinlog.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Mapping
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka import faults
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import TopicMetadata
-from twinlog.kafka.partitioner import partition_for
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
-from twinlog.settings import FlowSettings
-from twinlog.types import TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, portions, record_body
+from twinlog.record.own_records import own_batch, portions, record_body
+from twinlog.settings.flow import FlowSettings
 
 
 class PositionWriter:

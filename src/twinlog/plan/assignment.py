@@ -6,7 +6,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
 
-from twinlog.types import TopicPartition
+from twinlog.model.types import TopicPartition
 
 Slots = tuple[frozenset[TopicPartition], ...]
 """One set of source partitions per task."""

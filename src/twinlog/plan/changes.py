@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from twinlog.flows.topology import Topology
-from twinlog.topics import Topic
-from twinlog.types import TopicName, TopicPartition
+from twinlog.model.topics import Topic
+from twinlog.model.types import TopicName, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from twinlog.types import TopicPartition
+from twinlog.model.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_response import PartitionAnswer
 from twinlog.kafka.metadata import Leader
-from twinlog.types import TopicPartition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import TopicPartition
 
 SHUN_S = 10.0
 """How long leaders are not told our rack after a near replica failed: until the cluster itself has noticed, as a rule
@@ -63,7 +63,7 @@ class NearestReplicas:
         leader = self._client.leader(partition)
         return leader is None or leader.node == node
 
-    def follow(self, partition: TopicPartition, answer: PartitionAnswer) -> bool:
+    def follow(self, partition: TopicPartition, answer: PartitionResponse) -> bool:
         """A leader sends us elsewhere; False when that cannot be followed, because the replica is not known here."""
         leader, node = self._client.leader(partition), answer.preferred_replica
         if leader is None or not self._client.holds(partition, node):
@@ -73,7 +73,7 @@ class NearestReplicas:
         self._near[partition] = _Near(node, leader, until, answer.high_watermark, answer.last_stable_offset)
         return True
 
-    def took(self, partition: TopicPartition, node: int, answer: PartitionAnswer) -> None:
+    def took(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
         """A near replica answered: its view of the end lags behind what the leader said, which counts here."""
         if node in self._shunned and self._shunned[node][0] <= time.monotonic():
             del self._shunned[node]

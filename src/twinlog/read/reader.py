@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka.backoff import Backoff
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch import Fetched, FetchSession
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.loop import Loop, Signal
+from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.read.fetch_size import FetchSize
 from twinlog.read.nearest import NearestReplicas
-from twinlog.settings import ConsumerSettings
-from twinlog.types import TopicName, TopicPartition
+from twinlog.settings.flow import ConsumerSettings
 
 SHORT_WAIT_MS = 10
 """Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long. It

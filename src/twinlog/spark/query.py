@@ -14,10 +14,10 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StreamingQuery
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.settings import FlowSettings
+from twinlog.lease.channel import DriverAddress
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.jvm import Jvm
 from twinlog.spark.source import LeaseSource, source_options
-from twinlog.task.wire import DriverAddress
 
 log = logging.getLogger(__name__)
 

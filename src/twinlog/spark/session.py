@@ -14,14 +14,14 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
-from twinlog.settings import FlowSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.archive import use_options
+from twinlog.spark.fork_server import ForkServer
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
-from twinlog.spark.nursery import Nursery
 from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
-from twinlog.task.wire import DriverAddress
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class SparkEngine:
         self._session: SparkSession | None = None
         self._scratch: Scratch | None = None
         self._blocks: list[Scratch] = []
-        self._nursery: Nursery | None = None
+        self._fork_server: ForkServer | None = None
         self._exported: list[str] = []
 
     def start(self) -> None:
@@ -126,8 +126,8 @@ class SparkEngine:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             if not _PYTHON_VARIABLES & set(os.environ) and not _PYTHON_SETTINGS & set(self._conf):
-                self._open_nursery(scratch)
-        python = sys.executable if self._nursery is None else str(self._nursery.launcher)
+                self._open_fork_server(scratch)
+        python = sys.executable if self._fork_server is None else str(self._fork_server.launcher)
         self._exported = [name for name in _PYTHON_VARIABLES if name not in os.environ]
         os.environ.update(dict.fromkeys(self._exported, python))
         conf = self._settings(scratch)
@@ -155,9 +155,9 @@ class SparkEngine:
         settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
         return SparkConf().setMaster(self._master).setAppName(self._app_name).setAll(list(settings.items()))
 
-    def _open_nursery(self, scratch: Path) -> None:
+    def _open_fork_server(self, scratch: Path) -> None:
         try:
-            self._nursery = Nursery(scratch)
+            self._fork_server = ForkServer(scratch)
         except OSError as error:
             # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
             log.debug("Python is started anew for each of Spark's daemons: %r", error)
@@ -216,7 +216,7 @@ class SparkEngine:
             return None if url is None else str(url)
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
-        """Start the streaming query `name`, whose tasks do what the desk at `address` says for some of `flows`."""
+        """Start the streaming query `name`, whose tasks work for `flows` by the leases of the server at `address`."""
         session = self._running
         assert self._scratch is not None
         with self._jvm.asked():
@@ -240,8 +240,8 @@ class SparkEngine:
             stopping.start()
             stopping.join(timeout_s / 2)
         self._jvm.end(max(0.1, deadline - time.monotonic()))
-        if self._nursery is not None:
-            self._nursery.close()
+        if self._fork_server is not None:
+            self._fork_server.close()
         for name in self._exported:
             os.environ.pop(name, None)
         for scratch in (self._scratch, *self._blocks):

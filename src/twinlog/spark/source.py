@@ -15,11 +15,11 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from twinlog.settings import FlowSettings
+from twinlog.lease.channel import Channel, DriverAddress
+from twinlog.lease.grant import Share
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
-from twinlog.task.grant import Share
-from twinlog.task.host import LeaseTicket
-from twinlog.task.wire import DriverAddress, Line
+from twinlog.task.copier_thread import LeaseTicket
 
 SCHEMA = "flow string, lease long, slot int, copier string, partitions int, records long, bytes long"
 
@@ -55,13 +55,13 @@ class LeaseSource(DataSource):  # type: ignore[misc]
 
 
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Asks the driver's desk for leases; lives in Spark's source process for as long as the query."""
+    """Asks the driver's lease server for leases; lives in Spark's source process for as long as the query."""
 
     def __init__(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> None:
         self._name = name
         self._flows = {flow.name: flow for flow in flows}
         self._address = address
-        self._line: Line | None = None
+        self._line: Channel | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"lease": 0}
@@ -86,7 +86,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         if self._line is None:
-            self._line = Line.open(self._address)
+            self._line = Channel.open(self._address)
         self._line.send({**question, "query": self._name})
         return self._line.receive()
 

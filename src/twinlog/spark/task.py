@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twinlog.task.host import CopierHost, LeaseTicket
+from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ ROW_EVERY_S = 10.0
 PAUSE_S = 1.0
 """Before a copier that broke down beside others is started again."""
 
-_hosts: dict[tuple[str, int], CopierHost] = {}
+_hosts: dict[tuple[str, int], CopierThread] = {}
 """Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
 
 
@@ -49,7 +49,7 @@ def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]
     _part(tickets, hosts)
 
 
-def _part(tickets: Sequence[LeaseTicket], hosts: Sequence[CopierHost]) -> None:
+def _part(tickets: Sequence[LeaseTicket], hosts: Sequence[CopierThread]) -> None:
     """The task is over for all of its copiers."""
     broken = [host.error for host in hosts if host.ended.is_set() and host.error is not None]
     if broken and len(hosts) == 1:
@@ -62,7 +62,7 @@ def _part(tickets: Sequence[LeaseTicket], hosts: Sequence[CopierHost]) -> None:
         host.leave(ticket.lease)
 
 
-def _host(ticket: LeaseTicket, over: threading.Event) -> CopierHost:
+def _host(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
     """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
     for gone in [key for key, host in _hosts.items() if host.ended.is_set()]:
         del _hosts[gone]
@@ -71,7 +71,7 @@ def _host(ticket: LeaseTicket, over: threading.Event) -> CopierHost:
     while host is None or not host.join(ticket, over):
         # kafka-python tells of every lost connection as an error; a copier retries, and reports what lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        host = _hosts[key] = CopierHost(ticket)
+        host = _hosts[key] = CopierThread(ticket)
         gc.collect()
         gc.freeze()
     return host

@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.backoff import Backoff
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.settings import FlowSettings
-from twinlog.task.grant import Grant
-from twinlog.task.resolve import Resolved, Resolver
-from twinlog.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.start_position import StartPosition, StartPositions
 
 PATIENCE_S = 5.0
 """After so long it is said why a partition does not begin."""
@@ -31,10 +31,10 @@ class Beginning:
         self,
         loop: Loop,
         settings: FlowSettings,
-        resolver: Resolver,
+        resolver: StartPositions,
         *,
         refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
-        store: Callable[[Mapping[Grant, Position], Resolved], Coroutine[Any, Any, dict[TopicPartition, Position]]],
+        store: Callable[[Mapping[Grant, Position], StartPosition], Coroutine[Any, Any, dict[TopicPartition, Position]]],
         begun: Callable[[Mapping[Grant, Position]], None],
         failed: Callable[[TopicPartition | None, TwinlogError], None],
         event: Callable[[str, str], None],

@@ -15,27 +15,27 @@ from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch import Fetched
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.loop import Loop
-from twinlog.kafka.transactions import TransactionCoordinator
+from twinlog.kafka.coordinator.transactions import TransactionCoordinator
+from twinlog.kafka.fetch_session import Fetched
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.read.reader import Cursor, SourceReader
-from twinlog.settings import FlowSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import Beginning
-from twinlog.task.foreign import ForeignOffsets
-from twinlog.task.grant import Grant
+from twinlog.task.foreign_records import ForeignOffsets
+from twinlog.task.gap_check import GapCheck
 from twinlog.task.hooks import Hooks
-from twinlog.task.identities import Identities
-from twinlog.task.inspect import SourceInspector
-from twinlog.task.limits import RemoteLimits
+from twinlog.task.max_message_bytes import MaxMessageBytes
 from twinlog.task.memory import CopierMemory
+from twinlog.task.offset_committer import OffsetCommitter
 from twinlog.task.partition import PartitionCopy
+from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
-from twinlog.task.resolve import Resolved, Resolver
-from twinlog.task.storing import Storing
-from twinlog.task.transactional import LentId, Transactions
-from twinlog.types import TopicName, TopicPartition
+from twinlog.task.start_position import StartPosition, StartPositions
+from twinlog.task.transactions import LentId, Transactions
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
 from twinlog.write.queue import ProducerIdentity
@@ -99,7 +99,7 @@ class Copier:
         self.unsettled: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
-        self._identities = Identities(lambda: self.insist(self.target.init_producer))
+        self._identities = ProducerIds(lambda: self.insist(self.target.init_producer))
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -127,16 +127,16 @@ class Copier:
             allowed=allowed,
             lost=self._lost,
         )
-        self._resolver = Resolver(self.source, self.target, settings, self._rules, listener.event)
-        self._limits = RemoteLimits(loop, self.source, self.target, settings, listener.event)
+        self._resolver = StartPositions(self.source, self.target, settings, self._rules, listener.event)
+        self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event)
-        self._storing = Storing(
+        self._storing = OffsetCommitter(
             loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
         )
         self._recovery = Recovery(
             loop,
             settings,
-            SourceInspector(self.source, settings, listener.event),
+            GapCheck(self.source, settings, listener.event),
             self._resolver,
             self._identities.after,
             store=self._storing.now,
@@ -266,7 +266,9 @@ class Copier:
         identity = self._identities.first(grant.remote)
         return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
 
-    async def _store_first(self, found: Mapping[Grant, Position], resolved: Resolved) -> dict[TopicPartition, Position]:
+    async def _store_first(
+        self, found: Mapping[Grant, Position], resolved: StartPosition
+    ) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
         await self._identities.prepare()
         positions = {grant.source: self._who(grant, position) for grant, position in found.items()}

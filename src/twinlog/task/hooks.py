@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.types import TopicPartition
+from twinlog.model.types import TopicPartition
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 

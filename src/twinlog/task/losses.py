@@ -6,11 +6,11 @@ import time
 from collections.abc import Collection
 
 from twinlog.errors import ClusterError
+from twinlog.kafka.admin.producer_states import open_transactions
 from twinlog.kafka.client import LATEST, ClusterClient
-from twinlog.kafka.faults import Code
-from twinlog.kafka.open_transactions import open_transactions
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.task.doubtful_tail import doubtful
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.tail import doubtful
 
 MARKER_S = 5.0
 """The marker of a transaction that was committed is not longer on its way to a partition."""

@@ -9,9 +9,9 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping
 
-from twinlog.kafka.frame_memory import FrameMemory
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.model.types import TopicPartition
 from twinlog.task.partition import PartitionCopy
-from twinlog.types import TopicPartition
 from twinlog.write.appends import Append
 
 LEAST_FETCH_BYTES = 256 << 10

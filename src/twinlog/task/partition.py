@@ -7,19 +7,19 @@ import uuid
 from dataclasses import replace
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
-from twinlog.kafka import faults
-from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
-from twinlog.settings import ProducerSettings
-from twinlog.task.account import Account
+from twinlog.settings.flow import ProducerSettings
 from twinlog.task.astray import Astray
-from twinlog.task.delivery import Delivery
-from twinlog.task.grant import Grant
+from twinlog.task.counts import CopyCounts
 from twinlog.task.hooks import Hooks
-from twinlog.types import TopicPartition
+from twinlog.task.produce_errors import ProduceErrors
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import MAX_WINDOW, SEQUENCE_MASK, AppendQueue, Gate, ProducerIdentity
@@ -54,7 +54,7 @@ class PartitionCopy:
         """What the remote topic takes, as far as is known."""
         topic_id = position.topic_id or grant.topic_id
         self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
-        self.delivery = Delivery(self, producer, hooks)
+        self.delivery = ProduceErrors(self, producer, hooks)
         self.queue = AppendQueue(
             self.remote,
             identity,
@@ -67,7 +67,7 @@ class PartitionCopy:
         self.acknowledged = position
         self.committed = position
         """Up to here no crash takes anything back: behind `acknowledged` while a transaction is open."""
-        self.account = Account()
+        self.account = CopyCounts()
         self.copied_bytes = 0
         """What is on the target for good since this copier took the partition."""
         self.runs = CopiedRuns()
@@ -178,7 +178,7 @@ class PartitionCopy:
             most_bytes = MAX_WINDOW * self.rules.max_batch_bytes
         self.queue.doubt(position.next_source, most_bytes)
 
-    def deliver(self, asked: FetchPosition, fetched: PartitionAnswer) -> None:
+    def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take one answer of the source."""
         if self.paused or asked.offset != self._fetch_offset or asked.topic_id != self.topic_id:
             return
@@ -261,7 +261,7 @@ class PartitionCopy:
         self._sure_until = time.monotonic() + SURE_S
         self.go_on()
 
-    def _refused(self, fetched: PartitionAnswer) -> None:
+    def _refused(self, fetched: PartitionResponse) -> None:
         code = fetched.error
         if fetched.diverging_epoch >= 0 or code == Code.OFFSET_OUT_OF_RANGE:
             self.paused = True

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.backoff import Backoff, pause_s
-from twinlog.kafka.loop import Loop, Signal
+from twinlog.kafka.net.backoff import Backoff, pause_s
+from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
-from twinlog.settings import FlowSettings
-from twinlog.task.inspect import SourceInspector
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.gap_check import GapCheck
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.resolve import Resolver
+from twinlog.task.start_position import StartPositions
 from twinlog.write.queue import ProducerIdentity
 
 RETRY_MS = 200
@@ -34,8 +34,8 @@ class Recovery:
         self,
         loop: Loop,
         settings: FlowSettings,
-        inspector: SourceInspector,
-        resolver: Resolver,
+        inspector: GapCheck,
+        resolver: StartPositions,
         identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
         store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
         refresh_source: Callable[[], None],

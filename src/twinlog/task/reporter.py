@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka import faults
-from twinlog.kafka.faults import Code
-from twinlog.metrics.progress import PartitionProgress, Report, in_pieces, progress_topic
-from twinlog.read.codecs import LZ4
-from twinlog.task.account import Account
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.compression import LZ4
+from twinlog.record.own_records import own_batch, record_body
 from twinlog.task.copier import Copier
+from twinlog.task.counts import CopyCounts
 from twinlog.task.partition import PartitionCopy
-from twinlog.types import TopicName, TopicPartition
-from twinlog.write.keyed import own_batch, record_body
 
 INTERVAL_S = 1.0
 POLL_S = 0.05
@@ -135,7 +136,7 @@ class Reporter:
             if now >= self._full_at:
                 for part in self._known.values():
                     if part.source not in self._rest:
-                        self._rest[part.source] = _progress(part, self._state(part, now), Account())
+                        self._rest[part.source] = _progress(part, self._state(part, now), CopyCounts())
             if not self._rest and not self._events and now < self._quiet_at:
                 return
             parts, self._rest = self._rest, {}
@@ -218,7 +219,7 @@ class Reporter:
             if state == self._states.get(part.source) and not part.account.records:
                 continue
             self._states[part.source] = state
-            account, part.account = part.account, Account()
+            account, part.account = part.account, CopyCounts()
             self.records += account.records
             self.bytes += account.bytes
             progress = _progress(part, state, account)
@@ -253,7 +254,7 @@ class Reporter:
         )
 
 
-def _progress(part: PartitionCopy, state: State, account: Account) -> PartitionProgress:
+def _progress(part: PartitionCopy, state: State, account: CopyCounts) -> PartitionProgress:
     return PartitionProgress(
         topic=part.source.topic,
         partition=part.source.partition,

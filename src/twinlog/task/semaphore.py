@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable
 
-from twinlog.kafka.loop import Loop, Signal
+from twinlog.kafka.net.loop import Loop, Signal
 
 
 class KeyedSemaphore:

@@ -7,14 +7,14 @@ from typing import Any
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.maps import ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import partition_name, split_segment_key
-from twinlog.read.batches import scan
-from twinlog.read.last import LastRecords, keep_last
-from twinlog.task.resume import chunks
-from twinlog.types import TopicName, TopicPartition
+from twinlog.record.batch import scan
+from twinlog.record.last_records import LastRecords, keep_last
+from twinlog.task.resume_after_crash import chunks
 
 ROUND_S = 0.05
 """How long a reading waits for others that need it, too: a broker that lost its log lost that of many partitions."""

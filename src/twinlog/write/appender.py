@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.loop import Loop, Signal
-from twinlog.kafka.produce import Appended
-from twinlog.types import TopicName
+from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.model.types import TopicName
 from twinlog.write.queue import AppendQueue, Sent
 
 NO_ANSWER = -2

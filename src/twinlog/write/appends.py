@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from twinlog.read.codecs import NONE
-from twinlog.types import SourceOffset
+from twinlog.model.types import SourceOffset
+from twinlog.record.compression import NONE
 
 LARGEST_MERGED_BYTES = 4 << 20
 _ANY_RECORDS = 1 << 30

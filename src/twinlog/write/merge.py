@@ -11,7 +11,7 @@ from struct import Struct
 
 from google_crc32c import value
 
-from twinlog.read.batches import (
+from twinlog.record.batch import (
     CODEC_MASK,
     CONTROL,
     CRC_START,
@@ -22,10 +22,10 @@ from twinlog.read.batches import (
     Batch,
     read_batch,
 )
-from twinlog.read.codecs import decompress
-from twinlog.read.records import corrupt
-from twinlog.read.varint import encode_varint, read_unsigned
-from twinlog.write.encode import MAX_RECORDS, STAMPS, VARINTS, BatchBuilder, reserve_varints, stamp_of
+from twinlog.record.builder import MAX_RECORDS, STAMPS, VARINTS, BatchBuilder, reserve_varints, stamp_of
+from twinlog.record.compression import decompress
+from twinlog.record.records import corrupt
+from twinlog.record.varint import encode_varint, read_unsigned
 
 _HEADER = Struct(">qi4xbIhiqq14xiBI")
 """What matters of a v2 header, and the first five bytes behind it."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.errors import CopyError, CorruptBatchError
-from twinlog.read.aborted import AbortedFilter
-from twinlog.read.batches import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
-from twinlog.read.codecs import CODECS, NONE, compress
-from twinlog.read.legacy import legacy_records
-from twinlog.read.records import is_abort_marker, records_block
-from twinlog.types import SourceOffset
+from twinlog.model.types import SourceOffset
+from twinlog.record.aborted import AbortedFilter
+from twinlog.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
+from twinlog.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
+from twinlog.record.compression import CODECS, NONE, compress
+from twinlog.record.legacy import legacy_records
+from twinlog.record.records import is_abort_marker, records_block
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared
-from twinlog.write.encode import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.write.merge import take_records, take_row
 from twinlog.write.split import build_appends
 

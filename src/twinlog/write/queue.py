@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from twinlog.kafka.faults import Code
-from twinlog.types import TopicPartition
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TopicPartition
+from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append
-from twinlog.write.stamp import stamp
 
 MAX_WINDOW = 5
 """A broker remembers the last five batches of a producer per partition; more in flight could not be told apart."""

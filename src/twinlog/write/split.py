@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 
 from twinlog.errors import RecordTooLargeError
-from twinlog.read.batches import Batch, read_batch
-from twinlog.read.records import records_block
-from twinlog.types import SourceOffset
+from twinlog.model.types import SourceOffset
+from twinlog.record.batch import Batch, read_batch
+from twinlog.record.builder import BatchBuilder
+from twinlog.record.records import records_block
 from twinlog.write.appends import Append, CopyRules, OversizedRecord
-from twinlog.write.encode import BatchBuilder
 from twinlog.write.merge import take_records
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.emission import is_due
-from twinlog.types import GroupId, TopicName
+from twinlog.model.types import GroupId, TopicName
 
 
 def checkpoint(upstream: int, downstream: int, metadata: str = "") -> Checkpoint:

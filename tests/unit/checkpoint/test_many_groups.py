@@ -8,15 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from twinlog.checkpoint import sync, writer
-from twinlog.checkpoint.bearings import Bearings
+from twinlog.checkpoint import group_sync as sync
+from twinlog.checkpoint import writer
 from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.sync import GroupSync
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.checkpoint.group_sync import GroupSync
 from twinlog.checkpoint.writer import CheckpointWriter
-from twinlog.groups import CommittedOffset, Group, GroupOffsets
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 THERE = TopicPartition(TopicName("east.t"), 0)
 NOBODY = ClientSettings(("127.0.0.1:1",))
@@ -77,7 +78,9 @@ def test_checkpoints_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.M
     monkeypatch.setattr(writer, "FORGET_S", -1.0)
     admin = ClusterAdmin("west", NOBODY)
     try:
-        writing = CheckpointWriter(SETTINGS, admin, admin, cast(Bearings, SimpleNamespace(accepts=lambda _: True)))
+        writing = CheckpointWriter(
+            SETTINGS, admin, admin, cast(GroupOffsetTranslator, SimpleNamespace(accepts=lambda _: True))
+        )
         for number in range(300):
             group = GroupId(f"g-{number}")
             writing._last[group][THERE] = Checkpoint(group, *THERE, 5, 5)

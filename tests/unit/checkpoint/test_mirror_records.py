@@ -11,8 +11,8 @@ import pytest
 
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
+from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
-from twinlog.types import Alias, GroupId, TopicName
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "formats.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]

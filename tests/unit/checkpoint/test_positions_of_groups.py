@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from twinlog.checkpoint.bearings import Bearing, Bearings
 from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.sync import _ahead
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.checkpoint.group_sync import _ahead
 from twinlog.checkpoint.writer import CheckpointWriter
-from twinlog.groups import CommittedOffset
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.read.records import Record
-from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.groups import CommittedOffset
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.record.records import Record
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 GROUP = GroupId("g")
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
@@ -25,12 +25,12 @@ class Told:
     """Translates as it is told."""
 
     def __init__(self) -> None:
-        self.bearing: Bearing | None = None
+        self.bearing: TranslatedGroupOffset | None = None
 
     def accepts(self, topic: TopicName) -> bool:
         return True
 
-    def find(self, partition: TopicPartition, offset: int) -> Bearing | None:
+    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
         return self.bearing
 
 
@@ -52,7 +52,7 @@ def writer(told: Told) -> Iterator[CheckpointWriter]:
     )
     admin = ClusterAdmin("west", nobody)
     try:
-        yield CheckpointWriter(settings, admin, admin, cast(Bearings, told))
+        yield CheckpointWriter(settings, admin, admin, cast(GroupOffsetTranslator, told))
     finally:
         admin.close()
 
@@ -84,14 +84,14 @@ def test_only_what_is_known_now_is_committed(
 ) -> None:
     if last is not None:
         writer._take([stored(*last)])
-    told.bearing = None if bearing is None else Bearing(THERE, *bearing)
+    told.bearing = None if bearing is None else TranslatedGroupOffset(THERE, *bearing)
     checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == due
     assert {where: what.offset for where, what in positions.items()} == standing
 
 
 def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, told: Told) -> None:
-    told.bearing = Bearing(THERE, 7, True)
+    told.bearing = TranslatedGroupOffset(THERE, 7, True)
     writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
     checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == [7]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-import twinlog.run.runner
+import twinlog.driver.runner
 from twinlog.cli import foreground, main, mirror_maker, run
 from twinlog.errors import ClusterError, EngineError, EngineLostError, RefusedError
 
@@ -46,7 +46,7 @@ def ends_with(error: Exception, at: str, monkeypatch: pytest.MonkeyPatch) -> Non
         def run(self, **_: object) -> int:
             raise error
 
-    monkeypatch.setattr(twinlog.run.runner, "Runner", Runner)
+    monkeypatch.setattr(twinlog.driver.runner, "Runner", Runner)
 
 
 @pytest.mark.parametrize("at", ["made", "run"])
@@ -90,7 +90,7 @@ def test_a_signal_while_modules_load_starts_nothing(
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
 
     class Loading:
-        """`twinlog.run.runner` while it is imported: the signal comes before it is there."""
+        """`twinlog.driver.runner` while it is imported: the signal comes before it is there."""
 
         RunOptions = None
 
@@ -103,7 +103,7 @@ def test_a_signal_while_modules_load_starts_nothing(
         def __getattr__(self, name: str) -> object:
             return lambda *_: pytest.fail("something was started")
 
-    monkeypatch.setitem(sys.modules, "twinlog.run.runner", Loading())
+    monkeypatch.setitem(sys.modules, "twinlog.driver.runner", Loading())
     monkeypatch.setattr(sys, "argv", ["twinlog", "run", str(file)])
     with caplog.at_level(logging.INFO, "twinlog"), pytest.raises(SystemExit) as ended:
         main()

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from twinlog.cli import live
-from twinlog.metrics.progress import PartitionProgress, Report
-from twinlog.run.view import FlowView
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.lease.progress import PartitionProgress, Report
 
 REFUSED = "cannot connect: cluster primary: no broker can be reached: primary-1:9092: connection refused"
 WAITING = ("waiting", "target cluster unreachable since 14:03:10, nothing is copied")
@@ -22,7 +22,7 @@ WAITING = ("waiting", "target cluster unreachable since 14:03:10, nothing is cop
 class Flow:
     """As much of a flow as the table looks at."""
 
-    view: FlowView = field(default_factory=FlowView)
+    view: FlowStatus = field(default_factory=FlowStatus)
     settings: Any = field(default_factory=lambda: SimpleNamespace(name="east->west"))
     status: tuple[str, str | None] = ("running", None)
     ended: bool = False

@@ -13,9 +13,9 @@ import pytest
 from twinlog.config import MirrorConfig, load
 from twinlog.config.explain import explain
 from twinlog.errors import ConfigError
-from twinlog.flows.chosen import config_filter_of, group_filter_of, policy_of
+from twinlog.flows.plugins import config_filter_of, group_filter_of, policy_of
 from twinlog.flows.topology import topology_of
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

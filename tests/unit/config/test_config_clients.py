@@ -10,7 +10,7 @@ import pytest
 
 from twinlog.config import load
 from twinlog.errors import ConfigError
-from twinlog.settings import FlowSettings
+from twinlog.settings.flow import FlowSettings
 
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 READS, WRITES = "consumer.client", "producer.client"

@@ -15,7 +15,7 @@ from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 from twinlog.config.reference import render
 from twinlog.config.values import parse_value
-from twinlog.settings import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"
 

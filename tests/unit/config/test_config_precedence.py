@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from twinlog.config.parse import survey
 from twinlog.config.properties import read_properties
 from twinlog.config.resolve import Layer, resolve_flow
-from twinlog.config.survey import survey
-from twinlog.types import Alias
+from twinlog.model.types import Alias
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 ROWS = [json.loads(line) for line in (RECORDED / "precedence.jsonl").read_text("utf-8").splitlines()]

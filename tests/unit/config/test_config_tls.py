@@ -15,11 +15,11 @@ from harness.certificates import Certified, authority
 from twinlog.config import load
 from twinlog.config.ciphers import OPENSSL_NAMES, SUITES
 from twinlog.config.model import MirrorConfig
-from twinlog.config.tokens import BEARER, HANDLERS, UNSECURED
+from twinlog.config.oauth import BEARER, HANDLERS, UNSECURED
 from twinlog.errors import ConfigError
-from twinlog.settings import ClientSettings
-from twinlog.tls import TlsSettings
-from twinlog.tokens import TokenSettings
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.oauth import TokenSettings
+from twinlog.settings.tls import TlsSettings
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hush";'

@@ -8,7 +8,7 @@ from twinlog.flows.echoes import echo
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 EAST, WEST = Alias("east"), Alias("west")
 ON_WEST = {TopicName("east.orders"), TopicName("orders")}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "policies.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]

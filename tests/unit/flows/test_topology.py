@@ -7,7 +7,7 @@ import pytest
 from twinlog.flows.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 EAST, WEST = Alias("east"), Alias("west")
 DEFAULT = ReplicationPolicy()

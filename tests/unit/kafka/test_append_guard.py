@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from twinlog.kafka.loop import Loop
-from twinlog.kafka.transport import PlainTransport
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.transport import PlainTransport
 
 REQUEST = b"." * (8 << 20)
 """More than a socket takes while nobody reads."""

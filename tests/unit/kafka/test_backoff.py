@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.kafka.backoff import Backoff, pause_s
+from twinlog.kafka.net.backoff import Backoff, pause_s
 
 MS = st.integers(0, 2**63 - 1)
 

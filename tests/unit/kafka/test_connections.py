@@ -16,12 +16,12 @@ from kafka.net.inet import KafkaNetSocket
 from harness.wait import wait_for
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError
-from twinlog.kafka.addresses import canonical
-from twinlog.kafka.aside import aside
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.connections import LOGIN_AGAIN_S
-from twinlog.kafka.loop import Loop
-from twinlog.settings import ClientSettings
+from twinlog.kafka.net.addresses import canonical
+from twinlog.kafka.net.connections import LOGIN_AGAIN_S
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.run_in_thread import aside
+from twinlog.settings.flow import ClientSettings
 
 ENOUGH_S = 60.0
 QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
@@ -272,7 +272,7 @@ def test_bootstrap_servers_are_named_canonically_only_when_asked_for(
 ) -> None:
     with FakeBroker() as broker:
         broker.brokers = {1: broker.port}
-        monkeypatch.setattr("twinlog.kafka.connections.canonical", lambda servers: [broker.address])
+        monkeypatch.setattr("twinlog.kafka.net.connections.canonical", lambda servers: [broker.address])
         settings = replace(QUICK, bootstrap_servers=("alias.invalid:1",))
         loop.run(clients(replace(settings, canonical_bootstrap=True)).connect)
         with pytest.raises(ClusterError, match=r"alias\.invalid"):
@@ -290,7 +290,7 @@ def test_the_loop_goes_on_while_names_are_looked_up(
             assert answers.wait(ENOUGH_S)
             return [broker.address]
 
-        monkeypatch.setattr("twinlog.kafka.connections.canonical", slow)
+        monkeypatch.setattr("twinlog.kafka.net.connections.canonical", slow)
         settings = replace(QUICK, bootstrap_servers=("alias.invalid:1",), canonical_bootstrap=True)
         client = clients(settings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.kafka.contact import SILENT_S, SURE_S, Contact
+from twinlog.kafka.net.contact import SILENT_S, SURE_S, Contact
 
 
 class Clock:

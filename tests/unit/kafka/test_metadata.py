@@ -6,7 +6,7 @@ import uuid
 from types import SimpleNamespace
 
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
-from twinlog.types import TopicName
+from twinlog.model.types import TopicName
 
 SHOP, ANEW = uuid.UUID(int=1), uuid.UUID(int=2)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.metadata_rounds import MetadataRounds
-from twinlog.types import TopicName
+from twinlog.kafka.net.loop import Loop
+from twinlog.model.types import TopicName
 
 
 class Cluster:

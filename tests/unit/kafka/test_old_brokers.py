@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from twinlog.kafka.versions import incompatible
+from twinlog.kafka.protocol.versions import incompatible
 
 
 @pytest.mark.parametrize("version", sorted(version for version in BROKER_API_VERSIONS if version < (2, 8)))

@@ -12,7 +12,7 @@ import pytest
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
 from kafka.protocol.metadata import FindCoordinatorResponse
 
-from twinlog.kafka.wire import FrameParser
+from twinlog.kafka.net.frames import FrameParser
 
 THREADS = 8
 ROUNDS = 20

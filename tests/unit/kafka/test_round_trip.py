@@ -8,8 +8,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from harness.wait import wait_for
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.loop import Loop
-from twinlog.settings import ClientSettings
+from twinlog.kafka.net.loop import Loop
+from twinlog.settings.flow import ClientSettings
 
 PAUSE_S = 0.5
 ENOUGH_S = 60.0

@@ -19,13 +19,13 @@ import pytest
 from harness.certificates import Certified, authority
 from harness.wait import wait_for
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.loop import Loop
-from twinlog.kafka.refusal import LoginRefusedError
-from twinlog.kafka.transport import TlsTransport
-from twinlog.settings import ClientSettings
-from twinlog.tls import TlsSettings, tls_context
-from twinlog.types import Alias
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.auth.refusal import LoginRefusedError
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.transport import TlsTransport
+from twinlog.model.types import Alias
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.tls import TlsSettings, tls_context
 
 HOST = "127.0.0.1"
 PAST = -datetime.timedelta(days=1)

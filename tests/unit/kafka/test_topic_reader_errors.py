@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.admin import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.topic_reader import TopicReader
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 
 TOPIC = TopicName("positions")
 NOT_LEADER, UNKNOWN, NO_LISTENER, INVALID = 6, 3, 72, 17

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.acls import Operation, Pattern, Permission, TopicAcl
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
 from twinlog.mirror.acls import remote_acl
-from twinlog.types import Alias, TopicName
+from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
+from twinlog.model.types import Alias, TopicName
 
 EAST, WEST = Alias("east"), Alias("west")
 FLOW = Topology(EAST, WEST, ReplicationPolicy(), TopicFilter((r"orders.*", r".*\.orders")))

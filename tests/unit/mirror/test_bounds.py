@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.run.test_rivals import flow
+from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, bounded_topics, too_loose
-from twinlog.topics import ConfigEntry, ConfigSource
-from twinlog.types import Alias
+from twinlog.model.topics import ConfigEntry, ConfigSource
+from twinlog.model.types import Alias
 
 BOUNDS = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1"}
 

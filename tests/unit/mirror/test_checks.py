@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.run.test_rivals import flow
+from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.flows.topology import topology_of
 from twinlog.mirror.checks import compacted_topics, misread_topics
-from twinlog.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName
 
 EAST, WEST, NORTH = Alias("east"), Alias("west"), Alias("north")
 

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.mirror.configs import differences, wanted_settings
-from twinlog.topics import ConfigChange, ConfigEntry, ConfigSource, listed
+from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, listed
 
 TARGETS_DEFAULTS = ConfigPropertyFilter()
 SOURCES_DEFAULTS = ConfigPropertyFilter(defaults_from_source=True)

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from twinlog.kafka.admin import ClusterAdmin
-from twinlog.kafka.faults import Code
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.create import create_topics
-from twinlog.topics import NewTopic, Refusal
-from twinlog.types import TopicName
+from twinlog.model.topics import NewTopic, Refusal
+from twinlog.model.types import TopicName
 
 
 class Target:

@@ -8,14 +8,14 @@ import pytest
 
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.faults import Code
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.position_log import PositionLog
-from twinlog.settings import FlowSettings
-from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.settings.flow import FlowSettings
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
-from twinlog.write.encode import encode_batch
-from twinlog.write.keyed import record_body
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 WHERE = TopicPartition(TopicName("mm2-offsets.east.internal"), 3)

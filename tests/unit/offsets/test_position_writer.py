@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.faults import Code
 from twinlog.kafka.metadata import Leader, TopicMetadata
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, position_key
 from twinlog.offsets.writer import PositionWriter
-from twinlog.read.batches import scan
-from twinlog.read.records import decode_records
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.record.batch import scan
+from twinlog.record.records import decode_records
 
 TOPIC = TopicName("mm2-offsets.east.internal")
 EAST = Alias("east")
@@ -120,7 +120,7 @@ def test_where_the_leader_was_is_not_asked_for_ever(target: Target, write: Write
 
 
 def test_no_batch_is_too_large_for_a_broker(target: Target, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlog.write.keyed.BATCH_BYTES", 500)
+    monkeypatch.setattr("twinlog.record.own_records.BATCH_BYTES", 500)
     write(7)
     assert len(target.batches) > PARTITIONS
     assert all(len(batch) < 700 for _, batch in target.batches)

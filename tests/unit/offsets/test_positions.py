@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import HEADER, Position, PositionRecord, Writer, decode_position, encode_position
-from twinlog.types import Alias, TopicName, TopicPartition
 
 NORTH, PART = Alias("north"), TopicPartition(TopicName("t"), 3)
 FULL = Position(8, 9, 2, "a", "b", life=1, remote_topic="north.t", writer=Writer(4001, 3, 17))

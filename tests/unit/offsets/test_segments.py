@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets import maps as maps_module
 from twinlog.offsets import segments as segments_module
 from twinlog.offsets.exact import Point, Run, Translated
@@ -22,7 +23,6 @@ from twinlog.offsets.segments import (
     decode_segment_key,
     segments_topic,
 )
-from twinlog.types import Alias, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)

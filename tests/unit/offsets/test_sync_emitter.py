@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.syncs import MAX_PENDING, OffsetSync, SyncEmitter
 from twinlog.offsets.translate import MirrorTranslation
-from twinlog.types import TopicName, TopicPartition
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "translations.jsonl"
 RULES = [row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines()) if row["kind"] == "rule"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets import sync_store
 from twinlog.offsets.sync_store import SyncStore
 from twinlog.offsets.syncs import OffsetSync
 from twinlog.offsets.translate import MirrorTranslation
-from twinlog.types import TopicName, TopicPartition
 
 PARTS = [TopicPartition(TopicName("orders"), number) for number in range(2)]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.syncs import OffsetSync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
-from twinlog.types import TopicName, TopicPartition
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "translations.jsonl"
 ROWS = [row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines()) if row["kind"] == "store"]

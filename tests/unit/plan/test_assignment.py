@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import TOLERANCE, Slots, assign
-from twinlog.types import TopicName, TopicPartition
 
 MB = 1e6
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import Fetched
-from twinlog.kafka.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
+from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.read import nearest
 from twinlog.read.nearest import NearestReplicas
 from twinlog.read.reader import SourceReader
-from twinlog.settings import ClientSettings, ConsumerSettings
-from twinlog.types import TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings, ConsumerSettings
 
 PART = TopicPartition(TopicName("shop"), 0)
 END = 100
@@ -42,7 +42,7 @@ class Cluster:
     online: set[int] = field(default_factory=lambda: {1, 2, 3})
     asked: list[tuple[int, str]] = field(default_factory=list)
     """Each fetch: who was asked, and which rack was told."""
-    follower: Callable[[int], PartitionAnswer] | None = None
+    follower: Callable[[int], PartitionResponse] | None = None
     refreshed: int = 0
 
     def leader(self, _: TopicPartition) -> Leader:
@@ -54,7 +54,7 @@ class Cluster:
     async def refresh(self, _: Any) -> None:
         self.refreshed += 1
 
-    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchAnswer:
+    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchedPartitions:
         self.asked.append((node, request.rack))
         await self.loop.sleep(0.001)
         answers = []
@@ -67,13 +67,13 @@ class Cluster:
                     answers.append(self.follower(offset))
                 elif offset < END:
                     answers.append(answer(END, records=b"x"))
-        return FetchAnswer(0, 0, 0, [(PART.topic, answers)])
+        return FetchedPartitions(0, 0, 0, [(PART.topic, answers)])
 
 
 def answer(
     end: int, *, error: int = 0, records: bytes = b"", preferred: int = -1, diverging: int = -1
-) -> PartitionAnswer:
-    found = PartitionAnswer(0, error, end, end, 0, (), memoryview(bytearray(records)))
+) -> PartitionResponse:
+    found = PartitionResponse(0, error, end, end, 0, (), memoryview(bytearray(records)))
     found.preferred_replica = preferred
     if diverging >= 0:
         found.diverging_epoch, found.diverging_end = 0, diverging
@@ -102,7 +102,7 @@ class Reading:
 
     def __init__(self, cluster: Cluster, rack: str) -> None:
         self.offset = 0
-        self.delivered: list[PartitionAnswer] = []
+        self.delivered: list[PartitionResponse] = []
         settings = ConsumerSettings(CLIENT, client_rack=rack)
         client: Any = cluster
         self.reader = SourceReader(
@@ -163,7 +163,7 @@ def test_without_a_rack_they_come_from_the_leader(loop: Loop) -> None:
     ],
     ids=["out of range", "diverging", "no replica", "unknown"],
 )
-def test_what_a_follower_lacks_is_asked_of_the_leader(loop: Loop, refusal: PartitionAnswer) -> None:
+def test_what_a_follower_lacks_is_asked_of_the_leader(loop: Loop, refusal: PartitionResponse) -> None:
     cluster = Cluster(loop)
     cluster.follower = lambda offset: refusal if offset >= 5 else answer(END, records=b"x")
     reading = Reading(cluster, "near")
@@ -178,7 +178,7 @@ def test_what_a_follower_lacks_is_asked_of_the_leader(loop: Loop, refusal: Parti
 def test_a_follower_that_does_not_answer_is_left(loop: Loop) -> None:
     cluster = Cluster(loop)
 
-    def gone(_: int) -> PartitionAnswer:
+    def gone(_: int) -> PartitionResponse:
         raise ClusterError("gone")
 
     cluster.follower = gone

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.read.test_nearest import CLIENT, END, PART, Cluster, Reading
-from twinlog.kafka.faults import Code
-from twinlog.kafka.fetch import FetchSession
-from twinlog.kafka.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.fetch_response import FetchAnswer, PartitionAnswer
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
+from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.read import reader
-from twinlog.types import TopicName, TopicPartition
 
 OTHER = TopicPartition(TopicName("shop"), 1)
 
@@ -32,7 +32,7 @@ class SessionBroker:
         self.said: list[set[TopicPartition]] = []
         self.refuses: set[TopicPartition] = set()
 
-    async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchAnswer:
+    async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
         asked = {
             TopicPartition(topic, number): at for (topic, _), parts in request.topics.items() for number, at in parts
         }
@@ -41,11 +41,11 @@ class SessionBroker:
                 del self.known[TopicPartition(topic, number)]
         self.known.update(asked)
         self.said.append(set(asked))
-        return FetchAnswer(0, 0, 7, [(part.topic, [self._answer(part)]) for part in self.known])
+        return FetchedPartitions(0, 0, 7, [(part.topic, [self._answer(part)]) for part in self.known])
 
-    def _answer(self, part: TopicPartition) -> PartitionAnswer:
+    def _answer(self, part: TopicPartition) -> PartitionResponse:
         refused = Code.NOT_LEADER_OR_FOLLOWER if part in self.refuses else Code.NONE
-        return PartitionAnswer(part.partition, refused, 0, 0, 0, (), memoryview(b""))
+        return PartitionResponse(part.partition, refused, 0, 0, 0, (), memoryview(b""))
 
 
 def fetch(loop: Loop, session: FetchSession, wanted: Mapping[TopicPartition, FetchPosition]) -> dict[int, int]:

@@ -33,7 +33,7 @@ def test_a_worker_that_was_idle_for_too_long_is_nothing_to_say() -> None:
     "text",
     [
         "BrokenPipeError: [Errno 32] Broken pipe\n",
-        IDLE_WORKER_ENDS.replace("pyspark/daemon.py", "twinlog/task/host.py"),
+        IDLE_WORKER_ENDS.replace("pyspark/daemon.py", "twinlog/task/copier_thread.py"),
         IDLE_WORKER_ENDS.replace("BrokenPipeError: [Errno 32] Broken pipe", "MemoryError"),
     ],
 )

@@ -58,7 +58,7 @@ def end(host: Host) -> None:
 
 @pytest.fixture(autouse=True)
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Host]]:
-    monkeypatch.setattr(module, "CopierHost", Host)
+    monkeypatch.setattr(module, "CopierThread", Host)
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
     monkeypatch.setattr(module.gc, "freeze", lambda: None)
     Host.made.clear()

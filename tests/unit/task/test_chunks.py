@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.unit.task.test_resolve import Cluster
+from tests.unit.task.test_start_position import Cluster
 from twinlog.errors import ClusterError
-from twinlog.kafka.fetch import Fetched
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.fetch_response import PartitionAnswer
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.fetch_session import Fetched
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.task import resume
-from twinlog.task.grant import Grant
-from twinlog.task.lost import _record
-from twinlog.task.resume import Logs, resume_behind_log_end
-from twinlog.types import TopicName, TopicPartition
+from twinlog.record.own_records import own_batch, record_body
+from twinlog.task import resume_after_crash as resume
+from twinlog.task.lost_records import _record
+from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
 from twinlog.write.appends import CopyRules
-from twinlog.write.keyed import own_batch, record_body
 
 SOURCE, REMOTE = (TopicPartition(TopicName(name), 0) for name in ("t", "north.t"))
 RECORDS, IN_BATCH, AT_ONCE = 60, 10, 2
@@ -50,7 +50,7 @@ class Broker:
         ((partition, at),) = wanted.items()
         first = at.offset // IN_BATCH * IN_BATCH
         found = b"".join(batch(base) for base in range(first, min(first + AT_ONCE * IN_BATCH, RECORDS), IN_BATCH))
-        return [Fetched(partition, PartitionAnswer(0, 0, RECORDS, RECORDS, 0, (), memoryview(found)))]
+        return [Fetched(partition, PartitionResponse(0, 0, RECORDS, RECORDS, 0, (), memoryview(found)))]
 
 
 @pytest.mark.parametrize("silent", [(), (1,), (2,), (1, 2, 4, 5), (3,)])

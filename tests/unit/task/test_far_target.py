@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.source_log import New, SourceLog
-from twinlog.kafka.fetch_request import FetchPosition
-from twinlog.kafka.fetch_response import PartitionAnswer
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.settings import ClientSettings, ProducerSettings
-from twinlog.task.grant import Grant
+from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.hooks import Hooks
 from twinlog.task.partition import PartitionCopy
-from twinlog.types import TopicName, TopicPartition
 from twinlog.write.appends import CopyRules
 from twinlog.write.queue import ProducerIdentity
 
@@ -43,7 +43,7 @@ def answered(part: PartitionCopy, log: SourceLog, batches: int) -> list[int]:
         log.batch([New(1, BIG)])
     records = log.fetch(begin)
     end = begin + batches
-    part.deliver(FetchPosition(begin, 0), PartitionAnswer(0, 0, end, end, 0, (), records))
+    part.deliver(FetchPosition(begin, 0), PartitionResponse(0, 0, end, end, 0, (), records))
     return [append.count for append in part.queue.waiting()]
 
 

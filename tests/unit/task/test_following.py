@@ -6,14 +6,14 @@ from collections import deque
 from typing import Any
 
 from tests.source_log import New, SourceLog
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run, Translated
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import SegmentWriter
-from twinlog.read.batches import scan
-from twinlog.task.grant import Grant
-from twinlog.task.resume import _Follower
-from twinlog.types import TopicName, TopicPartition
+from twinlog.record.batch import scan
+from twinlog.task.resume_after_crash import _Follower
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from twinlog.errors import CopyError, TwinlogError
-from twinlog.kafka.faults import Code
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.settings import ClientSettings, ProducerSettings
-from twinlog.task.grant import Grant
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.hooks import Hooks
 from twinlog.task.partition import PartitionCopy
-from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.encode import encode_batch
-from twinlog.write.keyed import record_body
 from twinlog.write.queue import ProducerIdentity
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from twinlog.kafka.frame_memory import FrameMemory
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.lease.grant import Grant
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.settings import ClientSettings, ProducerSettings
+from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task import memory as rules
-from twinlog.task.grant import Grant
 from twinlog.task.hooks import Hooks
 from twinlog.task.memory import CopierMemory
 from twinlog.task.partition import PartitionCopy
-from twinlog.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.queue import ProducerIdentity
 

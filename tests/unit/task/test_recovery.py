@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from twinlog.errors import CopyError
-from twinlog.kafka.faults import Code
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
-from twinlog.settings import ClientSettings, ProducerSettings
-from twinlog.task.grant import Grant
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.hooks import Hooks
-from twinlog.task.identities import LAST_EPOCH, Identities
 from twinlog.task.partition import PartitionCopy
+from twinlog.task.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.task.recovery import Recovery
-from twinlog.task.resolve import Resolved
-from twinlog.types import SourceOffset, TopicName, TopicPartition
+from twinlog.task.start_position import StartPosition
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.encode import encode_batch
-from twinlog.write.keyed import record_body
 from twinlog.write.queue import MAX_WINDOW, Gate, ProducerIdentity, Sent
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
@@ -93,23 +93,23 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     assert inspector.rested[0]
 
 
-class Resolver:
+class StartPositions:
     """Finds everything up to offset 7 on the target, when asked for the second time; `meanwhile` happens before."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self._meanwhile = meanwhile
         self.asked = 0
 
-    async def resolve(self, grants: Sequence[Grant]) -> Resolved:
+    async def resolve(self, grants: Sequence[Grant]) -> StartPosition:
         self.asked += 1
         self._meanwhile()
-        return Resolved({grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}, {})
+        return StartPosition({grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}, {})
 
 
 def resolve_again(
     loop: Loop,
     part: PartitionCopy,
-    resolver: Resolver,
+    resolver: StartPositions,
     stored: list[Writer | None] | None = None,
     storing: Callable[[], object] = lambda: None,
 ) -> list[tuple[int, int]]:
@@ -128,7 +128,7 @@ def resolve_again(
         made.append((2, 0))
         return made[-1]
 
-    again = recovery(loop, resolver=resolver, identity_after=Identities(ask).after, store=store)
+    again = recovery(loop, resolver=resolver, identity_after=ProducerIds(ask).after, store=store)
     loop.run(again.resolve_again, part)
     return made
 
@@ -147,7 +147,7 @@ def test_behind_the_last_epoch_comes_another_producer(
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, epoch))
     stored: list[Writer | None] = []
-    assert resolve_again(loop, part, Resolver(), stored) == made
+    assert resolve_again(loop, part, StartPositions(), stored) == made
     assert part.queue.identity == identity
     writer = Writer(identity.producer_id, identity.epoch, 0)
     assert stored == [None, None, writer]
@@ -189,7 +189,7 @@ def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> Non
         part.take_limit(1000)
         read.append(not part.paused)
 
-    resolve_again(loop, part, Resolver(), storing=meanwhile)
+    resolve_again(loop, part, StartPositions(), storing=meanwhile)
     # Twice where it stood, then with the writer that it became.
     assert read == [True, True, False]
     assert not part.paused
@@ -277,6 +277,6 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
 
 def test_what_failed_meanwhile_is_not_resolved(loop: Loop) -> None:
     part = checked_part()
-    resolver = Resolver(lambda: part.fail(CopyError("too late")))
+    resolver = StartPositions(lambda: part.fail(CopyError("too late")))
     resolve_again(loop, part, resolver)
     assert (resolver.asked, part.trouble, part.paused) == (1, "too late", True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
-from twinlog.settings import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.copier import Copier, Listener
-from twinlog.task.grant import Grant
-from twinlog.task.members import Members
-from twinlog.task.transactional import Transactions
-from twinlog.types import Alias, TopicName, TopicPartition
+from twinlog.task.transaction_partitions import TransactionPartitions
+from twinlog.task.transactions import Transactions
 from twinlog.write.queue import ProducerIdentity
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
@@ -99,7 +99,7 @@ def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
     transactions.ended = False
     transactions._loop, transactions._wake = loop, loop.signal()
     transactions._members, transactions._stored, transactions._sequences = (
-        Members(one.target, one._appender, transactions._wake.set),
+        TransactionPartitions(one.target, one._appender, transactions._wake.set),
         {},
         {},
     )

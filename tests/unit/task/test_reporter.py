@@ -12,16 +12,17 @@ import pytest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
-from twinlog.kafka.faults import Code
-from twinlog.kafka.loop import Loop
-from twinlog.metrics.progress import PartitionProgress, Reach, Report, in_pieces
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.model.reach import Reach
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.read.batches import scan
-from twinlog.read.records import decode_records
+from twinlog.record.batch import scan
+from twinlog.record.records import decode_records
 from twinlog.task import reporter as module
-from twinlog.task.account import Account
+from twinlog.task.counts import CopyCounts
 from twinlog.task.reporter import FULL_EVERY_S, QUIET_S, Reporter
-from twinlog.types import TopicName, TopicPartition
 
 
 class Clock:
@@ -41,7 +42,7 @@ class Part:
     source: TopicPartition
     settled: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
-    account: Account = field(default_factory=Account)
+    account: CopyCounts = field(default_factory=CopyCounts)
 
     def copy(self, records: int) -> None:
         self.settled = Position(self.settled.next_source + records, next_target=self.settled.next_source + records)

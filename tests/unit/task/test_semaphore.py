@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
 from twinlog.task.semaphore import KeyedSemaphore
 
 

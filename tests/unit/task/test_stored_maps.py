@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.loop import Loop
+from twinlog.kafka.net.loop import Loop
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Point
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Segment
 from twinlog.task.stored_maps import StoredMaps
-from twinlog.types import TopicName, TopicPartition
 
 COUNT = 30
 

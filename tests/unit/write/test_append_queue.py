@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.source_log import New, SourceLog
-from twinlog.read.batches import read_batch
-from twinlog.types import TopicName, TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.batch import read_batch
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import DOUBTED, KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity, Sent

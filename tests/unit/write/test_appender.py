@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.source_log import New, SourceLog
-from twinlog.kafka.loop import Loop
 from twinlog.kafka.metadata import Leader
-from twinlog.kafka.produce import Appended
-from twinlog.read.batches import read_batch
-from twinlog.types import TopicName, TopicPartition
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.batch import read_batch
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare

@@ -11,13 +11,13 @@ import pytest
 
 from tests.source_log import New, SourceLog, read_back
 from twinlog.errors import CorruptBatchError, RecordTooLargeError
-from twinlog.read.batches import read_batch, scan
-from twinlog.read.codecs import CODECS
-from twinlog.read.records import Record
+from twinlog.record.batch import read_batch, scan
+from twinlog.record.builder import MAX_RECORDS
+from twinlog.record.compression import CODECS
+from twinlog.record.records import Record
+from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared
-from twinlog.write.encode import MAX_RECORDS
 from twinlog.write.prepare import prepare
-from twinlog.write.stamp import stamp
 
 ONE_BY_ONE = CopyRules(merge_below=0)
 BIG = b"v" * 20_000

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import New, SourceLog, read_back
-from twinlog.read.codecs import CODECS
+from twinlog.record.compression import CODECS
+from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.split import split_append
-from twinlog.write.stamp import stamp
 
 
 def refused(codec: str) -> Append:

@@ -1,0 +1,93 @@
+"""Which groups of the source a flow follows, and why it does not follow the others."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from twinlog.flows.plugins import group_filter_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, TopicName
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+
+class FollowedGroups:
+    """The groups that the filter lets through, and what they have committed on topics that `accepts` lets through."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, accepts: Callable[[TopicName], bool]) -> None:
+        self._settings = settings
+        self._source = source
+        self._accepts = accepts
+        self._filter = group_filter_of(settings)
+        self._admin = GroupAdmin(source.client)
+        self._groups: list[GroupId] = []
+        self._look_at = 0.0
+        self._offsets: dict[GroupId, GroupOffsets] = {}
+        self._raw: dict[GroupId, GroupOffsets] = {}
+        self._reasons: dict[GroupId, str] = {}
+        self._said_empty = False
+
+    def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
+        """What each group has committed now, and the error codes of groups that do not tell.
+
+        New groups are looked for after each `refresh_groups_interval_s`. Values of a group that committed nothing new
+        are the same as before. Raises ClusterError.
+        """
+        reasons: dict[GroupId, str] = {}
+        if time.monotonic() >= self._look_at:
+            self._groups, reasons = self._find()
+            interval = self._settings.refresh_groups_interval_s
+            self._look_at = float("inf") if interval is None else time.monotonic() + interval
+        found, wrong = self._source.call(self._admin.offsets, self._groups)
+        before = self._offsets
+        self._offsets = {group: before[group] for group in wrong if group in before}
+        for group, offsets in found.items():
+            if offsets is not self._raw.get(group):
+                self._raw[group] = offsets
+                chosen = {where: what for where, what in offsets.items() if self._accepts(where.topic)}
+            else:
+                chosen = before.get(group, {})
+            if chosen:
+                self._offsets[group] = before[group] if before.get(group) == chosen else chosen
+            else:
+                reasons[group] = "it has committed no offset in a topic that topics and topics.exclude let through"
+        self._say(reasons)
+        return self._offsets, wrong
+
+    def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
+        groups = self._source.call(self._admin.listed)
+        if not groups and not self._said_empty:
+            self._said_empty = True
+            log.info(
+                "%s: no consumer group can be seen on %s yet; with ACLs, groups need DESCRIBE",
+                self._settings.name,
+                self._settings.source,
+            )
+        refusals = {name: self._refusal(group) for name, group in groups.items()}
+        self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
+        self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
+        chosen = sorted(name for name, reason in refusals.items() if reason is None)
+        told = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
+        return chosen, told
+
+    def _refusal(self, group: Group) -> str | None:
+        if not group.commits:
+            return f"it is no consumer group but one of {group.protocol or group.kind}"
+        return None if self._filter.accepts(group.name) else "groups and groups.exclude do not let it through"
+
+    def _say(self, reasons: dict[GroupId, str]) -> None:
+        """Say of each group once why it has no checkpoints, and when that changed."""
+        news: dict[str, list[str]] = defaultdict(list)
+        for group, reason in reasons.items():
+            if self._reasons.get(group) != reason:
+                self._reasons[group] = reason
+                news[reason].append(group)
+        for reason, groups in news.items():
+            log.info("%s: no checkpoints for group %s: %s", self._settings.name, listed(groups), reason)

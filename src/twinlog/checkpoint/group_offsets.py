@@ -1,0 +1,111 @@
+"""Where on the target a group goes on that has committed an offset on the source, by both flows of a pair."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from twinlog.errors import RefusedError
+from twinlog.flows.plugins import policy_of, topic_filter_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.translator import Translator
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+
+class TranslatedGroupOffset(NamedTuple):
+    """A partition of the target and the offset to commit there; with `exact` nothing is repeated either."""
+
+    partition: TopicPartition
+    offset: int
+    exact: bool
+
+
+class GroupOffsetTranslator:
+    """Translates commits on one flow's source: of its topics, and of topics that came from the target.
+
+    The second are for the way back: a group that reads `west.orders` on east goes on in `orders` on west. MirrorMaker 2
+    names such topics so too (class MirrorCheckpointTask, renameTopicPartition) but never has offsets for them, because
+    the flow does not copy them. Here the flow that does copy them, from the target to the source, left its maps on
+    the source.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        translator: Translator,
+        reverse: FlowSettings | None = None,
+    ) -> None:
+        """`reverse` is the flow back, if the file has it; it need not be enabled."""
+        self._settings = settings
+        self._policy = policy_of(settings)
+        self._filter = topic_filter_of(settings)
+        self._there = translator
+        self._reverse = reverse or _reverse_of(settings)
+        self._source = source
+        self._back = Translator(self._reverse, target, source)
+        self._way_back = False
+        self._said = False
+
+    def accepts(self, topic: TopicName) -> bool:
+        """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2."""
+        return self._filter.accepts(topic)
+
+    def came_from_target(self, topic: TopicName) -> bool:
+        """Whether a topic of the source is a copy from the target, by its name."""
+        return self._policy.source_alias(topic) == self._settings.target
+
+    def refresh(self, topics: Iterable[TopicName]) -> None:
+        """Learn what was copied since the last call, for commits on these topics. Raises ClusterError."""
+        self._there.refresh()
+        if any(self.came_from_target(topic) for topic in topics):
+            self._way_back = self._refresh_back()
+
+    def _refresh_back(self) -> bool:
+        client = self._source.client
+        positions = TopicName(self._reverse.positions_topic)
+        found = self._source.call(client.refresh, [positions])[positions]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        try:
+            self._back.refresh()
+        except RefusedError as error:
+            if not self._said:
+                self._said = True
+                log.warning(
+                    "%s: offsets of groups in topics that came from %s are not translated: %s",
+                    self._settings.name,
+                    self._settings.target,
+                    error,
+                )
+            return False
+        return True
+
+    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
+        """Where a group goes on that has committed `offset` in a partition of the source; None when it is unknown."""
+        if self.came_from_target(partition.topic):
+            topic = self._policy.upstream_name(partition.topic)
+            if topic is None or not self._way_back:
+                return None
+            there = TopicPartition(topic, partition.partition)
+            found = self._back.to_source(there, offset)
+        else:
+            there = TopicPartition(
+                self._policy.remote_name(self._settings.source, partition.topic), partition.partition
+            )
+            found = self._there.to_target(partition, offset)
+        return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
+
+
+def _reverse_of(settings: FlowSettings) -> FlowSettings:
+    """The flow back as it is without further settings."""
+    return replace(
+        settings, source=settings.target, target=settings.source, offset_storage_topic=None, worker_group_id=None
+    )

@@ -1,0 +1,191 @@
+"""Commits translated offsets for groups on the target, so that a group that moves there goes on where it stood.
+
+Kafka class MirrorCheckpointTask (syncGroupOffset) looks at the target's groups once per interval and commits an
+interval later; whoever became active meanwhile may be set back (KAFKA-19794), and a refused commit is forgotten. Here a
+group is looked at in the moment of the commit, offsets never go back, and each partition's result counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 30.0
+"""How often groups are looked at that have nothing new: the target may have forgotten their offsets."""
+
+HANDS_OFF_S = 60.0
+"""How long a group is left alone after somebody without membership committed for it on the target."""
+
+AGAIN_S = 2.0
+"""Until a group whose offsets were refused is tried again."""
+
+SETTLE_S = 5.0
+"""How long a coordinator may be moving or loading before that is said."""
+
+_ACTIVE = frozenset({22, 25, 27, 82})
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID: the group has members after all."""
+
+_METADATA_TOO_LARGE = 12
+
+
+class GroupSync:
+    """The groups of one flow on its target; `turn` commits once what is due."""
+
+    def __init__(
+        self, settings: FlowSettings, target: ClusterAdmin, positions: Callable[[], Mapping[GroupId, GroupOffsets]]
+    ) -> None:
+        """`positions` tells where each group would go on now, by remote partition."""
+        self._settings = settings
+        self._target = target
+        self._positions = positions
+        self._admin = GroupAdmin(target.client)
+        self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
+        """The positions that the target's groups were last seen to have reached."""
+        self._seen: dict[GroupId, GroupOffsets] = {}
+        """What each group had committed on the target after the last look, our own commits with it."""
+        self._hands_off: dict[GroupId, float] = {}
+        self._failed: dict[GroupId, tuple[float, float, str]] = {}
+        """Since when a group's commits fail, when to try again, and why."""
+        self._active: set[GroupId] = set()
+        self._look_at = 0.0
+
+    def turn(self) -> str | None:
+        """Commit what is due for groups that are proven to have no members; returns what could not be committed.
+
+        Asks nothing when no position is new. Raises ClusterError when the target does not answer.
+        """
+        now = time.monotonic()
+        positions = self._positions()
+        if now >= self._look_at:
+            self._done.clear()
+            self._look_at = now + LOOK_AGAIN_S
+        self._forget(positions.keys(), now)
+        due = {
+            group: news
+            for group, all_of_it in positions.items()
+            if self._failed.get(group, (0.0, 0.0, ""))[1] <= now
+            and (news := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
+        }
+        if due:
+            self._sync(due)
+        return self._told()
+
+    def _forget(self, followed: Collection[GroupId], now: float) -> None:
+        """Groups come and go for ever: keep nothing of those that are not followed any more."""
+        self._failed = {group: failure for group, failure in self._failed.items() if group in followed}
+        for known in (self._seen, self._done):
+            for group in known.keys() - followed:
+                del known[group]
+        self._active &= set(followed)
+        self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
+
+    def _sync(self, due: Mapping[GroupId, GroupOffsets]) -> None:
+        present, wrong = self._target.call(self._admin.offsets, sorted(due))
+        for group, code in wrong.items():
+            self._fail(group, code)
+        groups = self._target.call(self._admin.listed)
+        commits: dict[GroupId, GroupOffsets] = {}
+        for group, offsets in present.items():
+            moved = self._seen.get(group, offsets) != offsets
+            self._seen[group] = offsets
+            if not self._is_idle(group, groups.get(group), moved):
+                continue
+            ahead = _ahead(due[group], offsets)
+            if ahead:
+                commits[group] = ahead
+            else:
+                self._reached(group, due[group], set())
+        if not commits:
+            return
+        # What is proven must be so in the moment of the commit; members that come later the broker itself protects.
+        groups = self._target.call(self._admin.listed)
+        commits = {
+            group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
+        }
+        # Until they have ended it is not known which of these commits were ours.
+        before = {group: self._seen.pop(group) for group in commits}
+        refused = self._target.call(self._admin.commit, commits)
+        for group, offsets in commits.items():
+            codes = refused.get(group, {})
+            taken = {where: what for where, what in offsets.items() if where not in codes}
+            self._seen[group] = {**before[group], **taken}
+            self._reached(group, due[group], set(codes))
+            for where, code in codes.items():
+                self._fail(group, code, str(where.topic))
+
+    def _reached(self, group: GroupId, positions: GroupOffsets, failed: Collection[TopicPartition]) -> None:
+        self._done[group].update({where: what for where, what in positions.items() if where not in failed})
+        if not failed:
+            self._failed.pop(group, None)
+
+    def _is_idle(self, group: GroupId, there: Group | None, moved: bool) -> bool:
+        """Whether offsets may be committed for a group: it has no members, or does not exist.
+
+        A group that never had members may still be somebody's who assigns partitions to himself and commits: where its
+        offsets `moved` without us, it is left alone for a while.
+        """
+        now = time.monotonic()
+        if there is None:
+            self._active.discard(group)
+            return True
+        if moved and not there.protocol:
+            self._hands_off[group] = now + HANDS_OFF_S
+        active = not there.commits or not there.empty or self._hands_off.get(group, 0.0) > now
+        if active and group not in self._active:
+            self._active.add(group)
+            log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
+        elif not active and group in self._active:
+            self._active.discard(group)
+            log.info("%s: group %s is not in use any more on %s, its offsets follow the source", *self._names(group))
+        return not active
+
+    def _names(self, group: GroupId) -> tuple[str, str, str]:
+        return self._settings.name, group, self._settings.target
+
+    def _fail(self, group: GroupId, code: int, topic: str = "") -> None:
+        """Remember why, and when to try again: at once what passes by itself."""
+        now = time.monotonic()
+        since = self._failed[group][0] if group in self._failed else now
+        if code in _ACTIVE:
+            # It is looked at again with the next turn.
+            return
+        if code in faults.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            self._failed[group] = since, now, f"group {group}: {faults.explain(code)}"
+            return
+        client = self._target.client
+        if code == Code.TOPIC_AUTHORIZATION_FAILED:
+            text = str(client.lacks("READ", f"topic {topic}", f"committing offsets of group {group}"))
+        elif faults.refused(code):
+            text = str(client.lacks("READ", f"group {group}", "committing its offsets"))
+        elif code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            text = f"group {group}: topic {topic} is not on {self._settings.target}"
+        elif code == _METADATA_TOO_LARGE:
+            text = f"group {group}: its metadata is longer than offset.metadata.max.bytes of {self._settings.target}"
+        else:
+            text = f"group {group}: {faults.explain(code)}"
+        self._failed[group] = float("-inf"), now + AGAIN_S, text
+
+    def _told(self) -> str | None:
+        now = time.monotonic()
+        texts = {text for since, _, text in self._failed.values() if now - since > SETTLE_S}
+        return listed(texts) if texts else None
+
+
+def _ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
+    """What to commit: where the target's group has no offset or an earlier one."""
+    return {
+        where: what for where, what in positions.items() if where not in present or present[where].offset < what.offset
+    }

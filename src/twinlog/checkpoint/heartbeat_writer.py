@@ -1,0 +1,30 @@
+"""Writes the heartbeats of a flow: proof to others, and to flows that mirror on, that the target can be written to."""
+
+from __future__ import annotations
+
+import time
+
+from twinlog.checkpoint.heartbeats import Heartbeat
+from twinlog.checkpoint.keyed_journal import Journal
+from twinlog.flows.naming import HEARTBEATS
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.settings.flow import FlowSettings
+
+
+class Pulse:
+    """Heartbeats of one flow in the topic `heartbeats` of its target (Kafka class MirrorHeartbeatTask)."""
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._target = target
+        factor = settings.heartbeats_replication_factor
+        self._journal = Journal(settings.name, target, HEARTBEATS, factor, "heartbeats")
+
+    def beat(self) -> None:
+        """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""
+        if not self._target.client.connected:
+            self._target.connect()
+        self._journal.ensure()
+        now = int(time.time() * 1000)
+        heartbeat = Heartbeat(self._settings.source, self._settings.target, now)
+        self._journal.append([(heartbeat.key, heartbeat.value)], now)

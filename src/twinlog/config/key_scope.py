@@ -1,0 +1,164 @@
+"""Which cluster, flow or client an entry speaks of.
+
+MirrorMaker 2 finds out by prefix: `alias.` for a cluster, `A->B.` for a flow, anything else stands at top level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from twinlog.config.key import Effect, Key, Level
+from twinlog.config.keys import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
+from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
+from twinlog.config.properties import Entry
+from twinlog.model.types import Alias
+
+Pair = tuple[Alias, Alias]
+
+_FLOW_CLIENT_PREFIXES = {f"{side}{word}.": word for side in ("source.", "target.", "") for word in CLIENTS} | {
+    f"{word}.override.": word for word in CLIENTS
+}
+_CLUSTER_PREFIXES = ("source.cluster.", "target.cluster.")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyScope:
+    """An entry with the place it was written at.
+
+    `alias` is set below an alias and `pair` below a flow; both are None at top level. `name` is the key without that
+    prefix, `prefix` what stands in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or nothing).
+    `trap` says why MirrorMaker 2 gives the entry no effect where it stands, and how to write it.
+    """
+
+    entry: Entry
+    name: str
+    key: Key | None
+    prefix: str = ""
+    alias: Alias | None = None
+    pair: Pair | None = None
+    trap: str | None = None
+
+
+class KeyScopes:
+    """Sorts entries by the aliases of one file."""
+
+    def __init__(self, aliases: tuple[Alias, ...]) -> None:
+        self.aliases = aliases
+        self.pairs: tuple[Pair, ...] = tuple(permutations(aliases, 2))
+        # The longest prefix wins: with aliases `us` and `us.west`, `us.west.x` speaks of `us.west`.
+        self._by_alias = sorted(aliases, key=len, reverse=True)
+        self._by_pair = sorted(self.pairs, key=lambda pair: len(pair[0]) + len(pair[1]), reverse=True)
+
+    def place(self, entry: Entry) -> KeyScope:
+        """The place of `entry`; its `key` is None where nobody knows the name."""
+        placed = self._find(entry)
+        pointless = (
+            placed.key is not None
+            and placed.key.effect in {Effect.JVM, Effect.BROKER}
+            and _providers_trap(placed.name) is None
+        )
+        # Nobody should be sent to another place to write what means nothing there either.
+        return replace(placed, trap=None) if pointless else placed
+
+    def _find(self, entry: Entry) -> KeyScope:
+        for pair in self._by_pair:
+            prefix = f"{pair[0]}->{pair[1]}."
+            if entry.key.startswith(prefix):
+                return _in_flow(entry, pair, entry.key.removeprefix(prefix))
+        for alias in self._by_alias:
+            prefix = f"{alias}."
+            # A key such as `source.cluster.alias` keeps its meaning when an alias is called `source`.
+            if entry.key.startswith(prefix) and entry.key not in CONNECTOR.exact:
+                return _in_cluster(entry, alias, entry.key.removeprefix(prefix))
+        return _at_top(entry)
+
+
+def _in_flow(entry: Entry, pair: Pair, name: str) -> KeyScope:
+    key = CONNECTOR.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, pair=pair)
+    for prefix in _CLUSTER_PREFIXES:
+        if name.startswith(prefix):
+            return KeyScope(entry, name, SECURITY.find(name.removeprefix(prefix)), prefix, pair=pair)
+    for prefix, word in _FLOW_CLIENT_PREFIXES.items():
+        if not name.startswith(prefix):
+            continue
+        rest = name.removeprefix(prefix)
+        known = CLIENTS[word].find(rest)
+        if known is not None:
+            return KeyScope(entry, name, known, prefix, pair=pair, trap=_flow_client_trap(pair, prefix, word, rest))
+    key = SECURITY.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, pair=pair, trap=_below_alias(pair, name))
+    key = WORKER.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, pair=pair, trap=_providers_trap(name) or f"write {pair[1]}.{name}")
+    return KeyScope(entry, name, None, pair=pair)
+
+
+def _providers_trap(name: str) -> str | None:
+    return f"providers serve the whole file; write {name} at top level" if name.startswith("config.providers") else None
+
+
+def _below_alias(pair: Pair, name: str) -> str:
+    return f"clients take it from their cluster; write {pair[0]}.{name} or {pair[1]}.{name}"
+
+
+def _flow_client_trap(pair: Pair, prefix: str, word: str, rest: str) -> str | None:
+    if word == "producer" and prefix != "producer.override.":
+        return f"the producer that writes records takes {pair[1]}.producer.{rest}"
+    if prefix == "consumer.override.":
+        return f"the consumer that reads records takes {pair[0]}.consumer.{rest}"
+    if prefix == "target.consumer.":
+        return f"records are read from the source; write {pair[0]}.consumer.{rest}"
+    if prefix == "admin.override.":
+        return f"write {pair[0]}.admin.{rest} or {pair[1]}.admin.{rest}"
+    return None
+
+
+def _in_cluster(entry: Entry, alias: Alias, name: str) -> KeyScope:
+    word, _, rest = name.partition(".")
+    if word in CLIENTS and rest:
+        key = CLIENTS[word].find(rest)
+        if key is None and (connector := CONNECTOR.find(name)) is not None:
+            return KeyScope(entry, name, connector, alias=alias, trap=f"write A->B.{name}, with the flow's aliases")
+        if key is not None or name not in WORKER.exact:
+            return KeyScope(entry, name, key, f"{word}.", alias=alias)
+    key = WORKER.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, alias=alias, trap=_providers_trap(name))
+    key = CONNECTOR.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, alias=alias, trap=f"write A->B.{name}, with the flow's aliases")
+    return KeyScope(entry, name, None, alias=alias)
+
+
+def _at_top(entry: Entry) -> KeyScope:
+    name = entry.key
+    key = PROCESS.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key)
+    key = CONNECTOR.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key, trap=_top_connector_trap(key, name))
+    key = SECURITY.find(name)
+    if key is not None:
+        return KeyScope(entry, name, key)
+    key = WORKER.find(name)
+    if key is not None:
+        counts = name.startswith(TOP_LEVEL_PREFIXES)
+        return KeyScope(entry, name, key, trap=None if counts else f"write B.{name}, with the target's alias")
+    for prefix, word in _FLOW_CLIENT_PREFIXES.items():
+        rest = name.removeprefix(prefix)
+        if name.startswith(prefix) and (known := CLIENTS[word].find(rest)) is not None:
+            return KeyScope(entry, name, known, prefix, trap=f"write alias.{word}.{rest}, with a cluster's alias")
+    return KeyScope(entry, name, None)
+
+
+def _top_connector_trap(key: Key, name: str) -> str | None:
+    if name == "enabled":
+        return "it starts no flow; write A->B.enabled, with the flow's aliases"
+    if key.level is Level.ONE_FLOW:
+        return f"write A->B.{name}, with the flow's aliases"
+    return None

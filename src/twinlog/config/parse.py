@@ -1,0 +1,236 @@
+"""One look over a whole file: what each entry is, and everything wrong that does not depend on a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
+from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
+from twinlog.config.keys import PROCESS, RESERVED_ALIASES
+from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
+from twinlog.config.pattern_warnings import doubts
+from twinlog.config.properties import Entry, without_inline_comment
+from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.reading import refused_value
+from twinlog.config.suggest import GUESS, expected_instead
+from twinlog.config.values import ValueRefusedError, parse_value
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.model.types import Alias
+
+_RENAMED = {old: name for name, old in OLD_NAMES.items()}
+_COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
+
+
+@dataclass(slots=True)
+class ParsedFile:
+    """The entries of one file by place, without the key's prefix; and what was found wrong on the way."""
+
+    file: str
+    aliases: tuple[Alias, ...]
+    top: dict[str, Entry] = field(default_factory=dict)
+    clusters: dict[Alias, dict[str, Entry]] = field(default_factory=dict)
+    flows: dict[Pair, dict[str, Entry]] = field(default_factory=dict)
+    problems: list[ConfigProblem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def survey(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
+    """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
+
+    Raises ConfigError where nothing further can be said, because no alias is known.
+    """
+    warnings: list[str] = []
+    entries = list(entries)
+    last = _without_duplicates(entries, warnings)
+    warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in entries for remark in entry.remarks)
+    problems: list[ConfigProblem] = []
+    aliases = _aliases(last, file, problems, warnings)
+    found = ParsedFile(file, aliases, problems=problems, warnings=warnings)
+    providers, names = _providers(last, file, problems)
+    places = KeyScopes(aliases)
+    placed = [_resolved(places.place(entry), providers, names, warnings) for entry in last.values()]
+    for item in placed:
+        _check(item, found)
+        if item.pair is not None:
+            found.flows.setdefault(item.pair, {})[item.name] = item.entry
+        elif item.alias is not None:
+            found.clusters.setdefault(item.alias, {})[item.name] = item.entry
+        else:
+            found.top[item.name] = item.entry
+    _settle_unknown_keys(placed, places, found, unknown)
+    _report_effects(placed, warnings)
+    return found
+
+
+def _without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in last:
+            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
+        last[entry.key] = entry
+    return last
+
+
+def _cut_comment(entry: Entry, warnings: list[str]) -> Entry:
+    value = without_inline_comment(entry.value)
+    if value == entry.value:
+        return entry
+    warnings.append(
+        f"{entry.place}: {entry.key}: a properties file has no comments behind a value; "
+        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
+    )
+    return replace(entry, value=value)
+
+
+def _aliases(
+    last: dict[str, Entry], file: str, problems: list[ConfigProblem], warnings: list[str]
+) -> tuple[Alias, ...]:
+    key = PROCESS.exact["clusters"]
+    expected = f"{key.form}, such as clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
+    entry = last.get("clusters")
+    if entry is None:
+        raise ConfigError([ConfigProblem(file, None, "clusters", "missing", expected)])
+    entry = last["clusters"] = _cut_comment(entry, warnings)
+    aliases = parse_value(replace(key, form=None), entry.value)
+    assert isinstance(aliases, tuple)
+    if not aliases:
+        raise ConfigError([ConfigProblem(entry.file, entry.line, "clusters", "empty", expected)])
+    for alias in aliases:
+        wrong = _wrong_alias(alias)
+        if wrong is not None:
+            problems.append(ConfigProblem(entry.file, entry.line, "clusters", repr(alias), wrong))
+    return tuple(Alias(alias) for alias in aliases)
+
+
+def _guessed_aliases(last: Iterable[str]) -> list[str]:
+    suffix = ".bootstrap.servers"
+    return [name.removesuffix(suffix) for name in last if name.endswith(suffix)]
+
+
+def _wrong_alias(alias: str) -> str | None:
+    if not all(char.isascii() and (char.isalnum() or char in "._-") for char in alias) or not alias.strip("."):
+        several = f"; or commas between several: {', '.join(alias.split())}" if len(alias.split()) > 1 else ""
+        return f"an alias of a-z A-Z 0-9 . _ -, because it becomes part of topic names{several}"
+    if alias in RESERVED_ALIASES:
+        return "another alias: keys such as this one's would be read as settings of that name"
+    return None
+
+
+def _providers(
+    last: Mapping[str, Entry], file: str, problems: list[ConfigProblem]
+) -> tuple[Providers, tuple[str, ...]]:
+    entry = last.get("config.providers")
+    if entry is None:
+        return Providers({}), ()
+    names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
+    assert isinstance(names, tuple)
+    try:
+        return build_providers(names, last), names
+    except ProviderError as error:
+        line = last[error.key].line if error.key in last else entry.line
+        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
+        return Providers(dict.fromkeys(names, _broken_lookup)), names
+
+
+def _broken_lookup(path: str, key: str) -> str:
+    raise MissingError("config.providers is set up wrong")
+
+
+def _resolved(placed: KeyScope, providers: Providers, names: tuple[str, ...], warnings: list[str]) -> KeyScope:
+    entry = placed.entry
+    key = placed.key
+    if key is not None and placed.trap is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
+        entry = _cut_comment(entry, warnings)
+    unknown = unknown_providers(entry.value, names)
+    if unknown:
+        doubt = f"config.providers names no {unknown[0]!r}"
+        warnings.append(f"{entry.place}: {entry.key}: {doubt}; the ${{...}} stays as it is")
+        entry = replace(entry, doubt=doubt)
+    try:
+        entry = replace(entry, value=providers.resolve(entry.value))
+    except MissingError as error:
+        entry = replace(entry, unresolved=str(error))
+    return replace(placed, entry=entry)
+
+
+def _check(placed: KeyScope, found: ParsedFile) -> None:
+    entry, key = placed.entry, placed.key
+    if key is None:
+        return
+    if placed.trap is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.trap}")
+        return
+    renamed = _RENAMED.get(key.name)
+    if renamed is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+    # What means nothing here cannot be wrong here.
+    if entry.unresolved is not None or key.effect in {Effect.JVM, Effect.BROKER}:
+        return
+    try:
+        value = parse_value(key, entry.value)
+    except ValueRefusedError as refused:
+        found.problems.append(refused_value(entry, refused))
+    else:
+        found.warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in doubts(key, value))
+
+
+def _settle_unknown_keys(
+    placed: Iterable[KeyScope], places: KeyScopes, found: ParsedFile, unknown: UnknownKeys
+) -> None:
+    policy = found.top.get("twinlog.unknown.keys")
+    forgiven = (unknown if policy is None else policy.value.strip()) == "warn"
+    for item in placed:
+        if item.key is not None:
+            continue
+        entry, expected = item.entry, expected_instead(item, places)
+        reader = own_class(item, found)
+        if reader is not None:
+            if GUESS in expected and item.pair is not None:
+                found.warnings.append(f"{entry.place}: {entry.key} is left to {reader}; expected {expected}")
+        elif forgiven and not item.name.startswith("twinlog."):
+            found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
+        else:
+            found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, "an unknown key", expected))
+
+
+def own_class(item: KeyScope, found: ParsedFile) -> str | None:
+    """The class of the user's that may read the entry: any key of its flow, or `replication.policy.` at top level."""
+    keys: tuple[str, ...] = CLASS_KEYS
+    layers: tuple[Mapping[str, Entry], ...]
+    if item.pair is not None:
+        layers = (found.flows.get(item.pair, {}), found.top)
+    elif item.alias is None and item.name.startswith("replication.policy."):
+        keys, layers = CLASS_KEYS[:1], (found.top, *found.flows.values())
+    else:
+        return None
+    named = (layer[key].value.strip() for layer in layers for key in keys if key in layer)
+    return next((name for name in named if ":" in name), None)
+
+
+def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
+    later: dict[str, Entry] = {}
+    jvm: dict[str, None] = {}
+    broker: dict[str, None] = {}
+    for item in placed:
+        key = item.key
+        if key is None or item.trap is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
+            continue
+        if key.effect is Effect.LATER:
+            later.setdefault(item.name, item.entry)
+        elif key.effect is Effect.JVM:
+            jvm.setdefault(item.entry.key)
+        elif key.effect is Effect.BROKER:
+            broker.setdefault(item.entry.key)
+    warnings.extend(
+        f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
+    )
+    if jvm:
+        warnings.append("these keys speak to a Java process and mean nothing here: " + ", ".join(jvm))
+    if broker:
+        warnings.append("these keys are for brokers and mean nothing to their clients: " + ", ".join(broker))
+
+
+def _switched_off(key: Key, entry: Entry) -> bool:
+    """Whether the entry asks for no more than this version does: nothing."""
+    return key.type is KeyType.BOOL and entry.value.strip().lower() == "false"

@@ -1,0 +1,67 @@
+"""Settings that are legal and surely not meant: said as warnings once a flow is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+
+from twinlog.config.parse import ParsedFile
+from twinlog.config.resolve import FlowLayers
+from twinlog.settings.flow import FlowSettings
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
+    """`S->T.consumer.x` is weaker than `S.consumer.x` (MirrorConnectorConfig), which nobody expects."""
+    name = f"{layers.source}->{layers.target}"
+    for setting, entry in found.flows.get((layers.source, layers.target), {}).items():
+        if not setting.startswith(("consumer.", "admin.")):
+            continue
+        winner = layers.connector.get(f"source.{setting}")
+        if winner is not None and winner.value != entry.value:
+            found.warnings.append(
+                f"{entry.place}: {entry.key} loses against {winner.key} of line {winner.line}; "
+                f"write {name}.source.{setting}"
+            )
+
+
+def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
+    """Ways in which records could come back to where they began."""
+    directions = {(flow.source, flow.target): flow for flow in flows}
+    for flow in flows:
+        warnings.extend(
+            f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
+            "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
+            for alias in (flow.source, flow.target)
+            if flow.policy == "default" and flow.separator in alias
+        )
+        if set(flow.source_admin.client.bootstrap_servers) & set(flow.target_admin.client.bootstrap_servers):
+            warnings.append(
+                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, "
+                "it would mirror itself"
+            )
+        back = directions.get((flow.target, flow.source))
+        if back is not None and flow.source < flow.target and "identity" in {flow.policy, back.policy}:
+            warnings.append(
+                f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
+                "mirror would be copied in a circle for ever and is left out by both; keep `topics` of the two apart"
+            )
+
+
+def warn_of_rivals(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
+    """Topics that two flows name and that both would write, because both keep names. Patterns show while they run."""
+    for one, other in combinations(flows, 2):
+        if one.target != other.target or {one.policy, other.policy} != {"identity"}:
+            continue
+        if one.topic_filter_class is not None or other.topic_filter_class is not None:
+            continue
+        both = [name for name in one.topics if name in other.topics and _NAME.fullmatch(name)]
+        both = [name for name in both if name not in {*one.topics_exclude, *other.topics_exclude}]
+        if both:
+            warnings.append(
+                f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because topic "
+                "names are kept (identity policy); where both clusters have the topic, only one of the two copies it; "
+                "keep `topics` of the two apart"
+            )

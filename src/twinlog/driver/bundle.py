@@ -1,0 +1,58 @@
+"""Flows whose copiers share the tasks of one streaming query."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from twinlog.driver.leases import Leases
+from twinlog.lease.grant import Share
+
+
+class Bundle:
+    """One query's flows, as its planner asks for them; flows may come and go while the query runs.
+
+    As a rule there is one flow in it, which has a task for each of its slots. Several share a single task: Spark runs
+    no more tasks at once than it has slots, and a task keeps its slot for a whole lease.
+    """
+
+    def __init__(self, name: str, flows: Iterable[Leases] = ()) -> None:
+        self.name = name
+        self._flows: dict[str, Leases] = {}
+        self._changed = threading.Event()
+        for leases in flows:
+            self.add(leases)
+
+    def add(self, leases: Leases) -> None:
+        """From the next micro-batch on, tasks host the copiers of this flow, too."""
+        self._flows = {**self._flows, leases.flow: leases}
+        leases.unclaimed_again = self._changed.set
+        self._changed.set()
+
+    def remove(self, leases: Leases) -> None:
+        """The next micro-batch does without this flow."""
+        self._flows = {name: other for name, other in self._flows.items() if other is not leases}
+
+    def next(self, after: int, timeout_s: float) -> int:
+        """The number of the next micro-batch; `after` itself when there is nothing to do for one in time.
+
+        Asked between two micro-batches, so no task of this query runs: one is due when a slot waits for a copier.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._changed.clear()
+            if any(leases.unclaimed for leases in self._flows.values()):
+                return after + 1
+            if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                return after
+
+    def shares(self) -> list[list[Share]]:
+        """What each task of a micro-batch is to do: the first one has the first slot of each flow, and so on."""
+        tasks: list[list[Share]] = []
+        for leases in self._flows.values():
+            lease, slots = leases.current()
+            tasks += [[] for _ in range(slots - len(tasks))]
+            for slot in range(slots):
+                tasks[slot].append(Share(leases.flow, lease, slot))
+        return tasks

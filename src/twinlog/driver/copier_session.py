@@ -1,0 +1,41 @@
+"""The driver's end of the line to one copier."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from twinlog.lease.channel import Channel
+from twinlog.model.types import TopicPartition
+
+
+class CopierSession:
+    """What the driver knows of one copier.
+
+    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. Who decides to grant or
+    to release something holds `order` until it is sent, so that the copier hears of it in the order of the decisions;
+    `order` is taken before the lock of the leases, never after it.
+    """
+
+    def __init__(self, line: Channel, name: str) -> None:
+        self.name = name
+        self.held: set[TopicPartition] = set()
+        self.leaving: set[TopicPartition] = set()
+        self.last_beat = time.monotonic()
+        self.closed = False
+        self.order = threading.RLock()
+        self._line = line
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send; a broken line is noticed by whoever reads it."""
+        try:
+            with self.order:
+                self._line.send(message)
+        except (OSError, EOFError):
+            self.closed = True
+
+    def close(self) -> None:
+        """Cut the copier off; whoever reads its line then sees the end."""
+        self.closed = True
+        self._line.shut()

@@ -1,0 +1,117 @@
+"""What a process says of who runs a flow: each thing once, or once a minute while it lasts."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from twinlog.driver.election.member import Leadership
+from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.coordinator.membership import SESSION_S
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+SAY_AFTER_S = 5.0
+"""A coordinator may take seconds to come up on a new cluster; nobody needs to hear of that."""
+
+
+class Announcements:
+    """The log of one flow's election; `name` is how this process calls itself."""
+
+    def __init__(self, settings: FlowSettings, name: str, group: str) -> None:
+        self._flow = settings.name
+        self._target = settings.target
+        self._name = name
+        self._group = group
+        self._news = LogOnce()
+        self._troubled_since: float | None = None
+        self._unanswered = False
+
+    def refused(self, error: TwinlogError) -> None:
+        """The target will not have this process in the group."""
+        if self._news.is_new(str(error), SAY_AGAIN_S):
+            log.error("%s: %s", self._flow, error)
+
+    def unreachable(self, error: ClusterError) -> None:
+        """No broker of the target answers."""
+        if self._news.is_new("connect", SAY_AGAIN_S):
+            log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
+
+    def trouble(self, error: ClusterError, *, connected: bool) -> None:
+        """Who runs the flow cannot be asked; of a target that cannot be connected to it was spoken already."""
+        now = time.monotonic()
+        self._troubled_since = self._troubled_since or now
+        if connected and now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AGAIN_S):
+            log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
+
+    def joined(self, session_s: float) -> None:
+        """This process is a member, whose silence ends its membership after `session_s` seconds."""
+        self._troubled_since = None
+        if session_s > SESSION_S and self._news.is_new("session"):
+            log.info(
+                "%s: the brokers want sessions of %.0f s at least, so another process takes over that late",
+                *(self._flow, session_s),
+            )
+
+    def leads(self, leadership: Leadership, me: str, *, anew: bool) -> None:
+        """This process, the member `me`, runs the flow, `anew` if it did not until now."""
+        if anew:
+            log.info("%s: this process (%s) runs the flow", self._flow, self._name)
+        for other in (mate for member, mate in leadership.mates.items() if member != me):
+            if self._news.is_new((other.name, other.differs)):
+                log.info("%s: %s stands by", self._flow, other.name)
+                if other.differs:
+                    log.warning(
+                        "%s: %s stands by with other settings than this process: %s",
+                        *(self._flow, other.name, ", ".join(other.differs)),
+                    )
+
+    def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
+        """Another process runs the flow, with settings that differ from this one's in some keys."""
+        if not self._news.is_new(("standing by", leadership.term, differences)):
+            return
+        log.info("%s: standing by for %s", self._flow, leadership)
+        if differences:
+            log.warning(
+                "%s: the settings of this process differ from those of %s, which runs the flow: %s; "
+                "they take effect if this process takes over",
+                *(self._flow, leadership.leader.name, ", ".join(differences)),
+            )
+
+    def lost(self) -> None:
+        """This process ran the flow, and another one may by now."""
+        log.warning(
+            "%s: this process was silent for too long, another one may run the flow now; it copies nothing more",
+            self._flow,
+        )
+
+    def doubt(self, error: TwinlogError) -> None:
+        """This process runs the flow, but cannot have that confirmed."""
+        if self._news.is_new("doubt", SAY_AGAIN_S):
+            log.warning(
+                "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
+                *(self._flow, self._group, self._target, error),
+            )
+
+    def unanswered(self, error: TwinlogError) -> None:
+        """This process stands by, and does not hear who runs the flow."""
+        self._unanswered = True
+        if self._news.is_new("unanswered", SAY_AGAIN_S):
+            log.warning(
+                "%s: %s does not answer, so this process neither hears who runs the flow nor can take it over, trying "
+                "again: %s",
+                *(self._flow, self._target, error),
+            )
+
+    def answered(self) -> None:
+        """The group has answered."""
+        if self._unanswered:
+            self._unanswered = False
+            log.info("%s: %s answers again", self._flow, self._target)
+
+    def taken(self, reason: str) -> None:
+        """Members of another kind are in the group."""
+        if self._news.is_new(reason, SAY_AGAIN_S):
+            log.warning("%s: %s", self._flow, reason)

@@ -1,0 +1,444 @@
+"""Chooses which of several processes runs a flow: a member of a group on the target. The others stand by.
+
+The group's leader appoints it, and all members hear of that. The group is the one whose members MirrorMaker 2's workers
+are (`east-mm2` on west for the flow east->west), under another protocol: neither can join while the other is there, so
+that the two never run a flow at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from enum import Enum
+from typing import Any, TypeVar
+
+from twinlog.driver.election.announcements import Announcements
+from twinlog.driver.election.fingerprint import fingerprint
+from twinlog.driver.election.intruders import why_taken
+from twinlog.driver.election.leadership_lease import LeadershipLease
+from twinlog.driver.election.member import Leadership, Member, Term, appoint
+from twinlog.driver.election.roster import Roster
+from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.membership import Generation, Membership, Pulse
+from twinlog.model.groups import TWINLOG_PROTOCOL
+from twinlog.plan.spread import Crew
+from twinlog.settings.flow import FlowSettings
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 0.5
+"""How often a member says that it lives; also how late it may hear that another one joined or went."""
+
+RETRY_S = 0.2
+OTHERS_S = 0.5
+REFUSED_S = 10.0
+CONNECT_S = 5.0
+REACH_S = 10.0
+"""How often a process that gave a flow up for want of its source looks whether it reaches that again."""
+
+SILENT_S = 5.0
+"""After so long without an answer a process that stands by says so."""
+
+GIVE_UP_S = 1.0
+
+
+class Standing(Enum):
+    """What this process is to a flow."""
+
+    JOINING = "joining"
+    WAITING = "waiting"
+    STANDBY = "standing by"
+    LEADING = "leading"
+    REFUSED = "refused"
+
+
+class Election:
+    """This process's part in choosing who runs one flow; begins with `start` on a thread of its own.
+
+    `changed` is called whenever `standing` has changed. Who leads, which is to run the flow, stays while processes come
+    and go, until it leaves, falls silent or gives the flow up. `roster` is shared by the elections of a process, and
+    hears what each of them hears. `until` tells the others that this process ends when the flow has caught up.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        changed: Callable[[], None],
+        roster: Roster | None = None,
+        *,
+        until: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.standing = Standing.JOINING
+        self.leadership: Leadership | None = None
+        """Who leads, once that is known."""
+        self.reason: str | None = None
+        """Why this process neither leads nor stands by, for people."""
+        self.differences: tuple[str, ...] = ()
+        """Keys in which this process differs from the leader it stands by for."""
+        self.term = 0
+        """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
+        self.unfit = False
+        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
+        self._roster = roster or Roster(ready=True)
+        self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
+        self._changed = changed
+        client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
+        self._admin = ClusterAdmin(settings.target, client)
+        self._loop = self._admin.client.loop
+        self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
+        self._proof = LeadershipLease()
+        self._wake = self._loop.signal()
+        self._heard: Term | None = None
+        self._given_up: tuple[Term, str | None] | None = None
+        """The term of this process that it ended itself, and whom it left the flow to."""
+        self._answered_at = time.monotonic()
+        """When the group has answered last."""
+        self._told_ready = False
+        self._synced = -1
+        self._joining = self._void = False
+        self._rejoin = False
+        self._stopping = self._closed = False
+        self._leaves = True
+        self._says = Announcements(settings, self._member.name, settings.group_id)
+        self._ended = threading.Event()
+
+    # For other threads.
+
+    def start(self) -> None:
+        self._roster.on_ready(self._look_again)
+        self._loop.call_threadsafe(lambda: self._begin(self._run))
+
+    def proven_s(self) -> float:
+        """How many seconds this process is still the leader for certain; 0 when it may not be."""
+        if self.standing is not Standing.LEADING:
+            return 0.0
+        return max(0.0, self._proof.until - time.monotonic())
+
+    @property
+    def text(self) -> str:
+        """In a few words: who leads, or what is in the way."""
+        if self.standing is Standing.STANDBY and self.leadership is not None:
+            differences = f", its {', '.join(self.differences)} differ" if self.differences else ""
+            ready = "ready" if self._ready else "not ready yet"
+            if self.unfit:
+                ready = f"not ready, as {self.settings.source} was not reached from here"
+            silent_s = time.monotonic() - self._answered_at
+            if silent_s > SILENT_S:
+                ready = f"but {self.settings.target} has not answered for {silent_s:.0f} s"
+            return f"standing by for {self.leadership}, {ready}{differences}"
+        if self._closed:
+            return "stopped"
+        if self.standing is Standing.LEADING:
+            return "this process runs the flow once Spark has started"
+        return self.reason or "asking who runs this flow"
+
+    def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
+        """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
+
+        Whatever this process runs must have ended before. With `unfit_s` it says for so many seconds, and until it
+        reaches the source, that it is not ready: it gets the flow again only where no other process is.
+        """
+        ended = threading.Event()
+
+        def end() -> None:
+            if self.standing is Standing.LEADING and self._heard is not None:
+                self._given_up = (self._heard, heir)
+                self._roster.leave(self.settings.name, heir)
+                if unfit_s and not self.unfit:
+                    self.unfit = True
+                    self._begin(lambda: self._become_fit(unfit_s))
+                self._proof.gone()
+                self._become(Standing.JOINING)
+                self._rejoin = True
+                self._wake.set()
+            ended.set()
+
+        self._loop.call_threadsafe(end)
+        # Nothing may run again for this term, however long that takes.
+        while not (ended.wait(GIVE_UP_S) or self._ended.is_set()):
+            log.debug("%s: the end of the term waits", self.settings.name)
+
+    def stop(self, timeout_s: float, *, leave: bool = True) -> None:
+        """Leave, so that another process may lead at once; whatever the leader runs must have ended before.
+
+        Where that is not certain, do not `leave`: another process then leads once the session of this one has ended.
+        """
+        if self._closed:
+            return
+        self._closed, self._leaves = True, leave
+        self._loop.call_threadsafe(self._ask_to_stop)
+        self._ended.wait(timeout_s)
+        self._admin.close()
+
+    def _look_again(self) -> None:
+        if not self._closed:
+            self._loop.call_threadsafe(self._wake.set)
+
+    # Everything below runs on the loop's thread.
+
+    def _ask_to_stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # Of its end by a loop that closes nobody needs to hear.
+        self._loop.spawn(coroutine).add_errback(self._crashed)
+
+    def _crashed(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            log.error("%s: the election ended", self.settings.name, exc_info=error)
+            self._become(Standing.REFUSED, f"internal error: {error!r}")
+
+    async def _run(self) -> None:
+        try:
+            self._begin(self._keep_beating)
+            while not self._stopping:
+                await self._try_to_take_part()
+            self._become(Standing.JOINING)
+            self._roster.note(self.settings.name, None)
+            if self._leaves:
+                await self._membership.leave()
+        except TwinlogError as error:
+            log.debug("%s: left without a word: %s", self.settings.name, error)
+        finally:
+            self._ended.set()
+
+    async def _try_to_take_part(self) -> None:
+        try:
+            await self._take_part()
+        except GroupTakenError:
+            await self._wait_for_others()
+        except RefusedError as error:
+            self._says.refused(error)
+            # A leader keeps what it has until that is over: the right may come back.
+            if self.standing is not Standing.LEADING:
+                self._become(Standing.REFUSED, str(error))
+            await self._wake.wait(REFUSED_S)
+        except ClusterError as error:
+            self._says.trouble(error, connected=self._admin.client.connected)
+            if self._membership.generation is None:
+                self._lost()
+            await self._wake.wait(RETRY_S)
+
+    async def _take_part(self) -> None:
+        """Join, hear or say who leads, and wait until that has to be done again."""
+        if not self._admin.client.connected:
+            await self._connect()
+        self._rejoin = False
+        if not await self._join():
+            return
+        self._says.joined(self._membership.session_s)
+        while not (self._stopping or self._rejoin or self._told_ready != self._ready):
+            await self._wake.wait()
+
+    async def _connect(self) -> None:
+        try:
+            await self._admin.client.connect(CONNECT_S)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            if self.standing is Standing.JOINING:
+                self.reason = f"cannot connect yet: {error}"
+            self._says.unreachable(error)
+            raise
+        if self.standing is Standing.JOINING:
+            self.reason = None
+
+    async def _join(self) -> bool:
+        """Join the next generation; False when that came to nothing."""
+        sent_at = time.monotonic()
+        self._joining, self._void = True, False
+        known = self._membership.generation
+        try:
+            generation = await self._patiently(self._membership.join, self._present().encode())
+        finally:
+            self._joining = self._void = False
+        if generation is None:
+            return False
+        if known is None or known.member_id != generation.member_id:
+            # Whatever it was to the flow, it was as another member.
+            self._lost()
+        self._membership.enter(generation)
+        self._was_answered()
+        if self.standing is Standing.LEADING:
+            # Who has joined and did not say that its term is over, goes on.
+            self._proof.told(sent_at, self._membership.session_s, settled=False)
+        return await self._sync(generation)
+
+    @property
+    def _ready(self) -> bool:
+        return self._roster.ready and not self.unfit
+
+    def _present(self) -> Member:
+        """This process as the group's leader is to see it now."""
+        self._told_ready = self._ready
+        over = self._given_up is not None and self._given_up[0] == self._heard
+        heir = self._given_up[1] if over and self._given_up is not None else None
+        return replace(self._member, ready=self._told_ready, term=self._heard, over=over, heir=heir)
+
+    async def _sync(self, generation: Generation) -> bool:
+        assignments: dict[str, bytes] = {}
+        if generation.leads:
+            members = {member: Member.decode(told) for member, told in generation.members.items()}
+            flow = self.settings.name
+            appointed = appoint(flow, generation.number, members, self._roster.loads(flow))
+            # Another election of this process may appoint somebody in the same moment.
+            self._note(appointed)
+            assignments = dict.fromkeys(members, appointed.encode())
+        sent_at = time.monotonic()
+        given = await self._patiently(self._membership.sync, assignments)
+        if given is None:
+            return False
+        self._synced = generation.number
+        leadership = Leadership.decode(given)
+        self._heard = leadership.term
+        if self._given_up is None or self._given_up[0] != leadership.term:
+            self._note(leadership)
+        if leadership.term.runner != generation.member_id:
+            self._lost()
+            self._stand_by(leadership, generation.member_id)
+        elif self._given_up is not None and self._given_up[0] == leadership.term:
+            # The group's leader has not heard of it yet.
+            await self._wake.wait(RETRY_S)
+            self._rejoin = True
+        else:
+            self._given_up = None
+            self._proof.told(sent_at, self._membership.session_s, settled=True)
+            self._lead(leadership, generation.member_id)
+        return True
+
+    def _note(self, leadership: Leadership) -> None:
+        ready: dict[str, bool] = {}
+        for mate in leadership.mates.values():
+            ready[mate.name] = mate.ready or ready.get(mate.name, False)
+        self._roster.note(self.settings.name, Crew(leadership.leader.name, ready))
+
+    async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
+        """A step that may wait for other members; None when this one need not wait any more."""
+        outcome = self._loop.spawn(step, *args)
+        outcome.add_both(lambda _: self._wake.set())
+        while not outcome.is_done:
+            await self._wake.wait()
+            if self._stopping or self._void:
+                return None
+        result: T = await outcome
+        return result
+
+    async def _keep_beating(self) -> None:
+        while not self._stopping:
+            await self._loop.sleep(BEAT_S)
+            generation = self._membership.generation
+            if generation is None:
+                continue
+            sent_at = time.monotonic()
+            try:
+                pulse = await self._membership.beat()
+            except TwinlogError as error:
+                self._doubt(error)
+                continue
+            self._was_answered()
+            if self._membership.generation is generation:
+                self._take(pulse, generation, sent_at)
+
+    def _take(self, pulse: Pulse, generation: Generation, sent_at: float) -> None:
+        if pulse is Pulse.STRANGER:
+            # While a join is under way the new generation may have begun, of which its answer will tell.
+            if not self._joining:
+                self._membership.forget()
+                self._lost()
+                self._rejoin = True
+                self._wake.set()
+            return
+        settled = pulse is Pulse.WELL and self._synced == generation.number
+        self._proof.told(sent_at, self._membership.session_s, settled=settled)
+        if pulse is Pulse.REBALANCE and not self._joining:
+            self._rejoin = True
+            self._wake.set()
+        elif self._joining and settled:
+            # Another broker has taken the group over as it was before: what this member waits for never comes.
+            self._void = True
+            self._wake.set()
+
+    async def _become_fit(self, wait_s: float) -> None:
+        """Wait, and until the source can be reached from here."""
+        while not self._stopping:
+            await self._loop.sleep(wait_s)
+            wait_s = REACH_S
+            source = ClusterClient(self._loop, self.settings.source, self.settings.source_admin.client)
+            try:
+                await source.connect(CONNECT_S)
+            except Exception as error:
+                # Whatever it is: who runs the flow must not depend on it.
+                log.debug("%s: still not ready: %r", self.settings.name, error)
+            else:
+                self.unfit = False
+                self._wake.set()
+                break
+            finally:
+                source.close()
+
+    # What becomes of it.
+
+    def _lead(self, leadership: Leadership, me: str) -> None:
+        self._says.leads(leadership, me, anew=self.standing is not Standing.LEADING)
+        self.leadership, self.differences = leadership, ()
+        self._become(Standing.LEADING)
+
+    def _stand_by(self, leadership: Leadership, me: str) -> None:
+        mine = leadership.mates.get(me)
+        differences = () if mine is None else mine.differs
+        self._says.stands_by(leadership, differences)
+        self.leadership, self.differences = leadership, differences
+        self._become(Standing.STANDBY)
+
+    def _was_answered(self) -> None:
+        self._answered_at = time.monotonic()
+        self._says.answered()
+
+    def _lost(self) -> None:
+        """Another process may lead from now on."""
+        self._proof.gone()
+        if self.standing is Standing.LEADING:
+            self._says.lost()
+            self._become(Standing.JOINING)
+
+    def _doubt(self, error: TwinlogError) -> None:
+        now = time.monotonic()
+        if self.standing is Standing.LEADING and self._proof.until < now:
+            self._says.doubt(error)
+        elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
+            self._says.unanswered(error)
+
+    async def _wait_for_others(self) -> None:
+        """Members of another kind are there: say who, and try again soon."""
+        self._membership.forget()
+        self._lost()
+        self._roster.note(self.settings.name, None)
+        group, target = self._membership.group, self.settings.target
+        try:
+            seen = await self._membership.describe()
+        except ClusterError:
+            await self._wake.wait(OTHERS_S)
+            return
+        reason = why_taken(seen, group, self.settings.name, target)
+        if seen.members:
+            self._says.taken(reason)
+        self._become(Standing.WAITING, reason)
+        await self._wake.wait(OTHERS_S)
+
+    def _become(self, standing: Standing, reason: str | None = None) -> None:
+        self.reason = reason
+        if standing is not self.standing:
+            leads_or_led = Standing.LEADING in (standing, self.standing)
+            self.standing = standing
+            if leads_or_led:
+                self.term += 1
+            self._changed()

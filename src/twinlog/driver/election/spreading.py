@@ -1,0 +1,77 @@
+"""Hands over flows of this process, one at a time, so that they spread, or gather where that is wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
+
+from twinlog.driver.election.roster import Roster
+from twinlog.plan.spread import Crew, FlowName, ProcessName, loads, next_gathering, next_move
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+CALM_S = 3.0
+"""Nothing is handed over before everything has been as it is for so long."""
+
+PATIENCE_S = 15.0
+"""A process that has more to give and gives nothing while another could, for so long, cannot: that one waits no longer,
+and for each one more that comes before it as long again."""
+
+LOOK_S = 1.0
+
+
+class Place(Protocol):
+    """A flow's place in this process, see `ElectedFlow`."""
+
+    settings: FlowSettings
+
+    @property
+    def clearing(self) -> bool: ...
+
+    @property
+    def can_hand_over(self) -> bool: ...
+
+    def hand_over(self, heir: str) -> None: ...
+
+
+def spread(roster: Roster, places: Sequence[Place]) -> None:
+    """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
+
+    Where processes pack, the other way round: to the one that runs the most.
+    """
+    if any(place.clearing for place in places):
+        roster.stir()
+        return
+    if not roster.unsettled or roster.calm_s < CALM_S:
+        return
+    crews = roster.crews()
+    able = {place.settings.name: place for place in places if place.can_hand_over}
+    move = _next(roster, crews, able, overlook=float("inf"))
+    waits_s = roster.wait(move is not None)
+    if move is not None:
+        move = _next(roster, crews, able, overlook=waits_s // PATIENCE_S)
+    if move is not None:
+        flow, heir = move
+        counts = loads(crews)
+        log.info(
+            "%s: handed over to %s, which runs %d of the flows, this process %d",
+            *(flow, heir, counts.get(heir, 0), counts.get(roster.name, 0)),
+        )
+        able[flow].hand_over(heir)
+        # Who runs it now this process hears only once the group has come to it; until then it would give another one.
+        roster.leave(flow, heir)
+    elif _next(roster, crews, crews, overlook=float("inf")) is None:
+        roster.settle(crews)
+    else:
+        # What cannot be handed over now may be soon, and nobody tells.
+        roster.rest(LOOK_S)
+
+
+def _next(
+    roster: Roster, crews: Mapping[FlowName, Crew], able: Container[FlowName], *, overlook: float
+) -> tuple[FlowName, ProcessName] | None:
+    if roster.packs:
+        return next_gathering(crews, roster.name, able)
+    return next_move(crews, roster.name, able, overlook=overlook)

@@ -1,0 +1,348 @@
+"""Runs one flow on the driver: watches both clusters, plans leases, keeps its query alive, and stops in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+
+from twinlog.driver.fencing import TransactionalIds
+from twinlog.driver.flow_jobs import (
+    begin_bounding,
+    begin_following_groups,
+    begin_heartbeats,
+    begin_keeping_in_step,
+    begin_tidying,
+)
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.flow_tasks import Tasks
+from twinlog.driver.leases import Leases
+from twinlog.driver.outage import Waiting
+from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
+from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.driver.retrying import Retrying
+from twinlog.driver.topic_refresh import TopicRefresh
+from twinlog.errors import TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.lease.channel import VALID_S
+from twinlog.lease.grant import Grant
+from twinlog.lease.progress import Report
+from twinlog.mirror.checks import check_internal_topics, check_two_clusters
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.translator import Translator
+from twinlog.plan.sharing import Demand
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.max_message_bytes import LIMIT_EVENT
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.1
+JOBS_STOP_S = 1.0
+THREAD_STOP_S = 3.0
+
+
+class State(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "caught up"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class FlowRunner:
+    """One flow; its thread begins with `start`. Where there may be no more threads, both raise RuntimeError.
+
+    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
+    `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
+    all flows of the file: some may come in each other's way. Nothing is appended any more once `proven_s()` says 0
+    seconds, see `Election`. `stored` is what was read of the flow's offsets before, if anything.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        *,
+        slots: int,
+        tasks: int | None,
+        until_caught_up: bool,
+        wake: Callable[[], None],
+        flows: Sequence[FlowSettings] = (),
+        proven_s: Callable[[], float] = lambda: VALID_S,
+        stored: StoredOffsets | None = None,
+    ) -> None:
+        self.settings = settings
+        self.view = FlowStatus()
+        self.state = State.STARTING
+        self.reason: str | None = None
+        self.ready = threading.Event()
+        """Set when the first plan stands, so that the query may start."""
+        self._wake = wake
+        self._until = until_caught_up
+        self._catching_up = False
+        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
+        try:
+            self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        except RuntimeError:
+            self._source.close()
+            raise
+        self._stored = stored
+        self._positions = stored.positions if stored else PositionStore(settings, self._target)
+        self._maps = stored.maps if stored else MapStore(settings, self._target, self._positions)
+        for cluster in (self._source, self._target):
+            cluster.client.append_only_while(lambda: proven_s() > 0)
+        self._stopping = threading.Event()
+        self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
+        self._waiting = Waiting(
+            settings,
+            self.view,
+            source=self._source.reach,
+            target=self._target.reach,
+            proven=lambda: proven_s() > 0,
+            over=self._jobs.hurry,
+        )
+        self._insist = Retrying(settings.name, self.view, self._waiting, self._stopping)
+        self._ids: TransactionalIds | None = None
+        if settings.exactly_once != "disabled":
+            self._ids = TransactionalIds(settings, self._target, self._insist)
+        self.leases = Leases(
+            settings.name,
+            self._grants,
+            self._copier_failed,
+            self._copier_event,
+            ids=self._ids if settings.exactly_once == "enabled" else None,
+            proven_s=proven_s,
+            reported=self._reported,
+            gone=self.view.gone,
+        )
+        self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks)
+        self._topics = TopicRefresh(settings, flows or (settings,), self._source, self._target, self._positions)
+        self.translator = Translator(settings, self._source, self._target, self._maps)
+        back = (settings.target, settings.source)
+        self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
+        self._remote: dict[TopicPartition, TopicPartition] = {}
+        self._keeps_settings: PeriodicJob | None = None
+        self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
+
+    def start(self) -> None:
+        try:
+            self._waiting.start(self._stopping)
+            self._thread.start()
+        except RuntimeError:
+            self._stopping.set()
+            raise
+
+    def use_slots(self, slots: int) -> None:
+        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
+        self._tasks.use_slots(slots)
+
+    @property
+    def demand(self) -> Demand:
+        """What the flow could do with slots."""
+        return self._tasks.demand
+
+    def fail(self, reason: str) -> None:
+        """The flow ends with a reason; others go on."""
+        if self.state in (State.STARTING, State.RUNNING):
+            log.error("%s: FAILED: %s", self.settings.name, reason)
+            self._end(State.FAILED, reason)
+
+    def _end(self, state: State, reason: str | None = None) -> None:
+        self.state, self.reason = state, reason
+        self._stopping.set()
+        self.ready.set()
+        self._wake()
+
+    @property
+    def status(self) -> tuple[str, str | None]:
+        """What the flow does in a word, and what keeps it: it runs only once a copier has reported."""
+        if self.ended:
+            return self.state.value, self.reason
+        outage = self._waiting.outage
+        if outage is not None:
+            return "waiting", str(outage)
+        trouble = self.view.summary().trouble
+        if self.state is State.STARTING or (self.view.planned() and not any(one.held for one in self.view.holders())):
+            return State.STARTING.value, trouble
+        if not self.view.planned():
+            return "idle", trouble or f"no topic of {self.settings.source} is mirrored"
+        return State.RUNNING.value, trouble
+
+    @property
+    def source_away(self) -> bool:
+        """Whether neither the driver nor a copier reaches the source, while the target is there."""
+        outage = self._waiting.outage
+        return outage is not None and outage.cluster == "source"
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (State.STARTING, State.RUNNING)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
+
+        False when not every copier let go.
+        """
+        if not self.ended:
+            self.state = State.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        let_go = self.leases.stop(timeout_s)
+        if not let_go:
+            log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
+        self._jobs.stop(JOBS_STOP_S)
+        return let_go
+
+    def abandon(self) -> None:
+        """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
+        if not self.ended:
+            self.state = State.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        self.leases.abandon()
+        self._jobs.stop(JOBS_STOP_S, cut_off=True)
+        # Its connections are closed next, under whatever it does.
+        self._thread.join(THREAD_STOP_S)
+
+    def close(self) -> None:
+        if self._stored is not None:
+            self._stored.close()
+        self._topics.close()
+        self._source.close()
+        self._target.close()
+
+    # The flow's thread.
+
+    def _run(self) -> None:
+        try:
+            if self._stored is not None:
+                self._stored.hand_over(self._target)
+            for cluster in (self._source, self._target):
+                cluster.keep_in_contact()
+            if not self._insist(self._target.connect, "connect"):
+                return
+            begin_heartbeats(self._jobs, self.settings, self._target)
+            if not self._insist(self._source.connect, "connect"):
+                return
+            if not (
+                self._insist(self._check, "look at both clusters")
+                and self._insist(self._topics.create_own, "create its topics")
+                and self._take_over()
+                and self._insist(self._refresh, "plan")
+            ):
+                return
+            if self._until and not self._insist(self._note_ends, "read the ends"):
+                return
+            self.state = State.RUNNING
+            self.ready.set()
+            ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
+            # Where there is no thread for it, who needs them reads them.
+            with suppress(RuntimeError):
+                ahead.start()
+            self._keeps_settings = begin_keeping_in_step(
+                self._jobs, self.settings, self._source, self._target, self._topics
+            )
+            begin_following_groups(
+                self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
+            )
+            begin_tidying(self._jobs, self._source, self._maps)
+            begin_bounding(self._jobs, self.settings, self._source, self._target)
+            self._keep_going()
+        except TwinlogError as error:
+            self.fail(str(error))
+        except Exception as error:
+            if self.ended:
+                log.debug("%s: at its end: %r", self.settings.name, error)
+                return
+            log.exception("flow %s", self.settings.name)
+            self.fail(f"internal error: {error!r}")
+
+    def _read_maps_ahead(self) -> None:
+        """While Spark starts: the first copier needs them, they may be many, and the target far away."""
+        try:
+            self._maps.read()
+        except Exception as error:
+            # Whoever needs them says what is wrong.
+            log.debug("%s: maps are read later: %r", self.settings.name, error)
+
+    def _take_over(self) -> bool:
+        """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
+        ids = self._ids
+        return ids is None or self._insist(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
+
+    def _keep_going(self) -> None:
+        interval = self.settings.refresh_topics_interval_s
+        refresh_at = time.monotonic() + interval if interval else float("inf")
+        while not self._stopping.wait(TICK_S):
+            if self._catching_up and self.view.reached:
+                log.info("%s: caught up", self.settings.name)
+                self._end(State.DONE)
+                return
+            if time.monotonic() >= refresh_at:
+                self._insist(self._refresh, "look for new topics")
+                refresh_at = time.monotonic() + (interval or 0)
+            self._tasks.attend()
+            self._jobs.attend()
+
+    def _check(self) -> None:
+        check_two_clusters(self.settings, self._source, self._target)
+        check_internal_topics(self.settings, self._source, self._target)
+
+    def _refresh(self) -> None:
+        """Bring the remote topics up to date and plan anew when there is something else to copy."""
+        self._topics.refresh()
+        self.view.note("create or grow remote topics", self._topics.refused)
+        remote = self._topics.partitions
+        if remote != self._remote or not self.leases.lease:
+            self._remote = remote
+            self.view.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
+            self._tasks.plan(remote.keys())
+
+    def _note_ends(self) -> None:
+        self._topics.require_all()
+        committed = self.settings.consumer.isolation_level == "read_committed"
+        self.view.wait_for(self._source.offsets(self._remote, latest=True, read_committed=committed))
+        self._catching_up = True
+
+    # Called by leases, on their threads.
+
+    def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
+        """What a copier needs to begin; waits for the target to tell positions."""
+        # Only once a lost copier is fenced it is decided which of its positions count.
+        if self._ids is not None and not self._insist(self._ids.settle, "fence a lost copier"):
+            return []
+        positions: dict[TopicPartition, Position] = {}
+        if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
+            return []
+        if not self._insist(self._maps.read, "read where records were copied to"):
+            return []
+        tips = self._maps.tips(partitions)
+        return [
+            Grant(
+                source=part,
+                remote=self._remote[part],
+                topic_id=self._topics.topic_id(part.topic),
+                max_batch_bytes=self._topics.limit(self._remote[part].topic),
+                position=self._topics.position(part, self._remote[part].topic, positions.get(part)),
+                tip=tips.get(part),
+            )
+            for part in partitions
+            if part in self._remote
+        ]
+
+    def _copier_failed(self, kind: str, text: str) -> None:
+        self.fail(f"{text} ({kind})")
+
+    def _copier_event(self, kind: str, text: str) -> None:
+        log.warning("%s: %s: %s", self.settings.name, kind, text)
+        if kind == LIMIT_EVENT and self._keeps_settings is not None:
+            self._keeps_settings.hurry()
+
+    def _reported(self, report: Report) -> None:
+        self.view.take(report)
+        self._tasks.take(report)

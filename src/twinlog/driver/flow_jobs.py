@@ -1,0 +1,112 @@
+"""Which periodic jobs a flow has on the driver, and what an operator does about each that fails."""
+
+from __future__ import annotations
+
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.checkpoint.group_sync import GroupSync
+from twinlog.checkpoint.heartbeat_writer import Pulse
+from twinlog.checkpoint.writer import CheckpointWriter
+from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
+from twinlog.driver.topic_refresh import TopicRefresh
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.acls import AclSync
+from twinlog.mirror.bounds import TopicBounds
+from twinlog.mirror.configs import ConfigSync
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.translator import Translator
+from twinlog.settings.flow import FlowSettings
+
+TIDY_S = 300.0
+BOUND_S = 600.0
+"""How often internal topics are looked for that were not there before."""
+
+
+def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> None:
+    """The one job that a flow also has when it is not enabled."""
+    jobs.begin(
+        "write heartbeats",
+        Pulse(settings, target).beat,
+        settings.emit_heartbeats_interval_s,
+        way_out=f"{settings.name}.emit.heartbeats.enabled = false ends them",
+    )
+
+
+def begin_keeping_in_step(
+    jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, topics: TopicRefresh
+) -> PeriodicJob | None:
+    """The jobs that keep settings and rights of remote topics like those of their source; returns the first of them."""
+    configs = ConfigSync(settings, source, target)
+
+    def keep_settings() -> None:
+        topics.notice(configs.run(topics.pairs))
+
+    job = jobs.begin(
+        "keep the settings of remote topics in step",
+        keep_settings,
+        settings.sync_topic_configs_interval_s,
+        way_out=f"{settings.name}.sync.topic.configs.enabled = false leaves them as they are",
+    )
+    jobs.begin(
+        "carry ACLs over",
+        AclSync(settings, source, target, topics.leaves_out).run,
+        settings.sync_topic_acls_interval_s,
+        way_out=f"{settings.name}.sync.topic.acls.enabled = false leaves them as they are",
+    )
+    return job
+
+
+def begin_following_groups(
+    jobs: PeriodicJobs,
+    settings: FlowSettings,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    translator: Translator,
+    reverse: FlowSettings | None,
+) -> None:
+    """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
+
+    Both take a last turn when the flow stops: what was copied last is translated too.
+    """
+    if settings.emit_checkpoints_interval_s is None:
+        # Without checkpoints MirrorMaker 2 commits no offsets either.
+        return
+    writer = CheckpointWriter(
+        settings, source, target, GroupOffsetTranslator(settings, source, target, translator, reverse)
+    )
+    jobs.begin(
+        "write checkpoints",
+        writer.turn,
+        settings.emit_checkpoints_interval_s,
+        way_out=f"{settings.name}.emit.checkpoints.enabled = false ends them",
+        once_more=True,
+    )
+    jobs.begin(
+        "commit offsets of groups on the target",
+        GroupSync(settings, target, writer.positions).turn,
+        settings.sync_group_offsets_interval_s,
+        way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
+        once_more=True,
+    )
+
+
+def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """The job that bounds internal topics which somebody else made, MirrorMaker 2 or an earlier version."""
+    jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
+
+
+def begin_tidying(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> None:
+    """The job that keeps exact maps and their topic small."""
+
+    def tidy() -> None:
+        maps.read()
+        untidy = maps.untidy()
+        if untidy:
+            starts = source.offsets(untidy, latest=False)
+            without = [partition for partition in untidy if partition not in starts]
+            if without:
+                # Who only has no leader now has one at a later turn. The map of a topic that is gone takes room, too.
+                there = source.topics()
+                starts |= {partition: 0 for partition in without if partition.topic not in there}
+            maps.tidy(starts)
+
+    jobs.begin("join maps of old offsets", tidy, TIDY_S)

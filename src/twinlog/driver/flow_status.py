@@ -1,0 +1,268 @@
+"""What a flow is doing, put together from what its copiers report.
+
+Sums are kept as reports come: with ten thousand partitions and a hundred copiers nobody has the time to add up again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.reach import Reach
+from twinlog.model.types import TopicName, TopicPartition
+
+WINDOW_S = 5.0
+SAMPLE_S = 0.5
+BUSY = 0.8
+"""A copier that computes for more than this share of the time is at its limit."""
+
+OLD_S = 30.0
+"""What was not confirmed for so long is not known any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A flow in one line: rates per second over the last seconds, `eta_s` in seconds.
+
+    `lag` is in offsets (-1 unknown) and `lag_age_s` seconds old at most; of `unknown` partitions it is not known.
+    Heartbeats are no records of the user's, and count nowhere.
+    """
+
+    partitions: int
+    records: int
+    bytes: int
+    record_rate: float
+    byte_rate: float
+    lag: int
+    lag_age_s: float
+    unknown: int
+    latency_ms: int
+    eta_s: float | None
+    copiers: int
+    trouble: str | None
+
+
+@dataclass(slots=True, eq=False)
+class Holder:
+    """One copier as it reported last, and sums over the partitions that it was the last to report."""
+
+    heard_at: float
+    age_s: float = 0.0
+    busy: float = 0.0
+    source: Reach = field(default_factory=Reach)
+    target: Reach = field(default_factory=Reach)
+    gone_at: float | None = None
+    partitions: int = 0
+    held: int = 0
+    """With those that are not the user's."""
+    lag: int = 0
+    unknown: int = 0
+
+
+class FlowStatus:
+    """Collects reports; read from other threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._parts: dict[TopicPartition, tuple[PartitionProgress, Holder]] = {}
+        self._holders: dict[str, Holder] = {}
+        self._planned: Set[TopicPartition] | None = None
+        self._own: Set[TopicPartition] = frozenset()
+        self._awaited: dict[TopicPartition, int] = {}
+        self._window: deque[tuple[float, int, int, int]] = deque()
+        self._records = 0
+        self._bytes = 0
+        self._lags: deque[tuple[float, int]] = deque(maxlen=64)
+        self._stuck: dict[TopicPartition, str] = {}
+        self._troubles: dict[str, str] = {}
+
+    # Told.
+
+    def take(self, report: Report) -> None:
+        """Add one report; what it says of partitions that are no longer copied does not count."""
+        now = self._clock()
+        with self._lock:
+            holder = self._holders.get(report.copier)
+            if holder is None:
+                holder = self._holders[report.copier] = Holder(now)
+            holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
+            holder.source, holder.target = report.source, report.target
+            records = size = 0
+            latency = -1
+            for part in report.partitions:
+                key = TopicPartition(TopicName(part.topic), part.partition)
+                if self._planned is not None and key not in self._planned:
+                    continue
+                self._enter(key, part, holder)
+                if key not in self._own:
+                    records += part.records
+                    size += part.bytes
+                    latency = max(latency, part.latency_ms)
+            self._records += records
+            self._bytes += size
+            self._window.append((now, records, size, latency))
+            self._forget_old(now)
+            if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
+                self._lags.append((now, self._lag(now)[0]))
+
+    def _enter(self, key: TopicPartition, part: PartitionProgress, holder: Holder) -> None:
+        before = self._parts.get(key)
+        if before is not None:
+            self._count(key, before[0], before[1], -1)
+        self._parts[key] = part, holder
+        self._count(key, part, holder, 1)
+        if part.trouble is not None and key not in self._own:
+            self._stuck[key] = part.trouble
+        else:
+            self._stuck.pop(key, None)
+        if part.source_offset >= self._awaited.get(key, part.source_offset + 1):
+            del self._awaited[key]
+
+    def _count(self, key: TopicPartition, part: PartitionProgress, holder: Holder, sign: int) -> None:
+        holder.held += sign
+        if key in self._own:
+            return
+        holder.partitions += sign
+        if part.lag < 0:
+            holder.unknown += sign
+        else:
+            holder.lag += sign * part.lag
+
+    def gone(self, copier: str) -> None:
+        """A copier has ended; what it said last is known for a while."""
+        with self._lock:
+            holder = self._holders.get(copier)
+            if holder is not None:
+                holder.gone_at = self._clock()
+            for name in [name for name, one in self._holders.items() if one.gone_at is not None and not one.held]:
+                del self._holders[name]
+
+    def note(self, what: str, trouble: str | None) -> None:
+        """A job on the driver cannot do `what`, or with None can again."""
+        with self._lock:
+            self._troubles.pop(what, None)
+            if trouble is not None:
+                self._troubles[what] = f"cannot {what}: {trouble}"
+
+    def plan(self, partitions: Set[TopicPartition], own: Set[TopicPartition] = frozenset()) -> None:
+        """Only these partitions are copied from now on; `own` of them hold heartbeats."""
+        with self._lock:
+            self._planned, self._own = frozenset(partitions), frozenset(own)
+            parts = {key: entry for key, entry in self._parts.items() if key in partitions}
+            self._parts, self._stuck = {}, {}
+            for holder in self._holders.values():
+                holder.partitions = holder.held = holder.lag = holder.unknown = 0
+            for key, (part, holder) in parts.items():
+                self._enter(key, part, holder)
+
+    def count_on(self, before: FlowStatus) -> None:
+        """Go on with the counters of a view of the same flow, so that they never go back."""
+        seen = before.summary()
+        with self._lock:
+            self._records += seen.records
+            self._bytes += seen.bytes
+
+    def wait_for(self, ends: Mapping[TopicPartition, int]) -> None:
+        """From now on `reached` says whether every partition has been copied up to its offset in `ends`."""
+        with self._lock:
+            reached = {key: part.source_offset for key, (part, _) in self._parts.items()}
+            self._awaited = {key: end for key, end in ends.items() if reached.get(key, -1) < end}
+
+    # Asked.
+
+    @property
+    def reached(self) -> bool:
+        """Whether all that is waited for has been copied."""
+        return not self._awaited
+
+    def overloaded(self) -> bool:
+        """Whether every copier is at its limit while records wait."""
+        now = self._clock()
+        with self._lock:
+            fresh = [one.busy for one in self._holders.values() if now - one.heard_at < WINDOW_S]
+            return bool(fresh) and min(fresh) > BUSY and self._lag(now)[0] > 0
+
+    def partitions(self) -> dict[TopicPartition, PartitionProgress]:
+        with self._lock:
+            return {key: part for key, (part, _) in self._parts.items()}
+
+    def holders(self) -> list[Holder]:
+        """Every copier that was heard of and holds something, or has not gone."""
+        with self._lock:
+            return list(self._holders.values())
+
+    def planned(self) -> int:
+        """How many partitions of the user's are to be copied."""
+        with self._lock:
+            return 0 if self._planned is None else len(self._planned) - len(self._own)
+
+    def stuck(self) -> tuple[int, str | None]:
+        """How many partitions cannot go on, and why one of them cannot."""
+        with self._lock:
+            return len(self._stuck), self._first_trouble()
+
+    def summary(self) -> Summary:
+        now = self._clock()
+        with self._lock:
+            self._forget_old(now)
+            span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
+            lag, age_s, unknown = self._lag(now)
+            return Summary(
+                partitions=sum(one.partitions for one in self._holders.values()),
+                records=self._records,
+                bytes=self._bytes,
+                record_rate=sum(entry[1] for entry in self._window) / span,
+                byte_rate=sum(entry[2] for entry in self._window) / span,
+                lag=lag,
+                lag_age_s=age_s,
+                unknown=unknown,
+                latency_ms=max((entry[3] for entry in self._window), default=-1),
+                eta_s=self._eta(now, lag),
+                copiers=sum(now - one.heard_at < WINDOW_S and one.gone_at is None for one in self._holders.values()),
+                trouble=self._first_trouble() or next(iter(self._troubles.values()), None),
+            )
+
+    def _first_trouble(self) -> str | None:
+        key = next(iter(self._stuck), None)
+        if key is None:
+            return None
+        others = len(self._stuck) - 1
+        more = f" (and {others} more partition{'s' if others > 1 else ''})" if others else ""
+        return f"{key.topic}-{key.partition}: {self._stuck[key]}{more}"
+
+    def _forget_old(self, now: float) -> None:
+        while self._window and now - self._window[0][0] > WINDOW_S:
+            self._window.popleft()
+
+    def _lag(self, now: float) -> tuple[int, float, int]:
+        """Lag (-1 unknown), its age in seconds, and of how many partitions it is not known."""
+        lag, age_s, known = 0, 0.0, 0
+        unknown = 0 if self._planned is None else len(self._planned) - len(self._own)
+        unknown -= sum(one.partitions for one in self._holders.values()) if self._planned is not None else 0
+        for one in self._holders.values():
+            old_s = now - one.heard_at + one.age_s
+            if old_s > OLD_S:
+                unknown += one.partitions
+            elif one.partitions > one.unknown:
+                lag += one.lag
+                known += one.partitions - one.unknown
+                unknown += one.unknown
+                age_s = max(age_s, old_s)
+            else:
+                unknown += one.unknown
+        return (lag, age_s, unknown) if known else (-1, age_s, unknown)
+
+    def _eta(self, now: float, lag: int) -> float | None:
+        """Seconds until the lag is gone at the speed it shrank lately; 0 when there is none, None when it grows."""
+        if lag <= 0:
+            return 0.0 if lag == 0 else None
+        then, before = next(((at, old) for at, old in self._lags if old >= 0), (0.0, -1))
+        passed = now - then
+        if before <= lag or passed <= 0:
+            return None
+        return lag / ((before - lag) / passed)

@@ -1,0 +1,108 @@
+"""A flow that is not enabled: it writes heartbeats to its target and copies nothing, as in MirrorMaker 2.
+
+Nothing runs here while another process writes them, as with flows that copy (`driver.elected_flow`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.flow_jobs import begin_heartbeats
+from twinlog.driver.periodic import PeriodicJobs
+from twinlog.driver.put_off import PutOff
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+STOP_S = 0.5
+LEAVE_S = 0.5
+"""How long a clean stop waits for a heartbeat under way, and for the coordinator to hear of it."""
+
+
+class IdleFlow:
+    """Needs no Spark, and nobody waits for it to catch up; it writes as long as `allowed()` says so."""
+
+    def __init__(self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True) -> None:
+        self.settings = settings
+        self.trouble: str | None = None
+        """Why the last heartbeat was not written; None when it was."""
+        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._target.client.append_only_while(allowed)
+        self._jobs = PeriodicJobs(settings.name, self._note)
+
+    def start(self) -> None:
+        log.info("%s: not enabled, only heartbeats are written to %s", self.settings.name, self.settings.target)
+        begin_heartbeats(self._jobs, self.settings, self._target)
+
+    def attend(self) -> None:
+        """To be called every moment."""
+        self._jobs.attend()
+
+    def stop(self, timeout_s: float) -> None:
+        self._jobs.stop(timeout_s)
+
+    def close(self) -> None:
+        self._target.close()
+
+    def _note(self, what: str, trouble: str | None) -> None:
+        self.trouble = trouble
+
+
+class ElectedIdleFlow:
+    """The place of a flow that is not enabled: one process writes its heartbeats."""
+
+    def __init__(self, settings: FlowSettings, wake: Callable[[], None]) -> None:
+        self.settings = settings
+        self._election = Election(settings, wake)
+        self._term = 0
+        self._flow: IdleFlow | None = None
+        self._put_off = PutOff(settings.name)
+
+    def start(self) -> None:
+        """Begin to find out who writes the heartbeats."""
+        self._election.start()
+
+    def attend(self) -> None:
+        """Begin to write when elected, and end when not any more; called every moment."""
+        election, term = self._election, self._election.term
+        if self._flow is not None and term != self._term:
+            self._end()
+        if election.standing is not Standing.LEADING:
+            self._put_off.over()
+        elif self._flow is None:
+            if self._put_off.is_due:
+                self._take(term)
+        else:
+            self._flow.attend()
+
+    def _take(self, term: int) -> None:
+        election = self._election
+        try:
+            flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
+        except RuntimeError as error:
+            self._put_off.because(error)
+            return
+        self._put_off.over()
+        self._term, self._flow = term, flow
+        flow.start()
+
+    def stop(self) -> None:
+        """End what runs here and leave it to others."""
+        self._end()
+        self._election.stop(LEAVE_S)
+
+    @property
+    def text(self) -> str:
+        """In a few words: that it writes heartbeats, why it does not, or which process does."""
+        if self._flow is None:
+            return f"heartbeats only: {self._put_off.why or self._election.text}"
+        return self._flow.trouble or "heartbeats only"
+
+    def _end(self) -> None:
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.stop(STOP_S)
+            flow.close()

@@ -1,0 +1,122 @@
+"""The driver's listening end: one address for the tasks and planners of all flows."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Listener
+from typing import Any
+
+from twinlog.driver.bundle import Bundle
+from twinlog.driver.leases import Leases
+from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
+from twinlog.lease.channel import Channel, DriverAddress
+
+log = logging.getLogger(__name__)
+
+LONG_POLL_S = 0.4
+"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+
+
+HANDSHAKE_S = 30.0
+"""Who has not proved the secret and said what it wants by then is cut off."""
+
+PAUSE_S = 1.0
+
+
+class LeaseServer:
+    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`."""
+
+    def __init__(self, host: str, flows: Mapping[str, Leases] | None = None) -> None:
+        secret = secrets.token_bytes(32)
+        self.flows: dict[str, Leases] = dict(flows or {})
+        """The leases of each flow that this process runs, by the flow's name; they come and go."""
+        self.bundles: dict[str, Bundle] = {}
+        """What each query does, by its name."""
+        self._listener = Listener((host, 0), backlog=128)
+        port = self._listener.address[1]
+        self.address = DriverAddress(host, int(port), secret)
+        self._closed = False
+        self._news = LogOnce()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._accept, name="lease server", daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection = self._listener.accept()
+            except (OSError, EOFError) as error:
+                if not self._closed:
+                    self._say("a line was not accepted", error)
+                    # As when this process has too many open files: that lasts.
+                    time.sleep(PAUSE_S)
+                continue
+            line = Channel(connection)
+            try:
+                threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
+            except RuntimeError as error:
+                # As when this user may have no more threads. Its caller tries again.
+                self._say("a line was not accepted", error)
+                line.close()
+                time.sleep(PAUSE_S)
+
+    def _say(self, what: str, error: Exception) -> None:
+        """Callers try again each second, for as long as it takes."""
+        with self._lock:
+            new = self._news.is_new((what, repr(error)), SAY_AGAIN_S)
+        if new:
+            log.warning("%s: %r", what, error)
+
+    def _serve(self, line: Channel) -> None:
+        try:
+            first = self._greet(line)
+            if first["type"] != "hello":
+                self._plan(line, first)
+            elif first["flow"] in self.flows:
+                self.flows[first["flow"]].serve(line, first["copier"])
+            else:
+                line.close()
+        except AuthenticationError:
+            log.warning("a line was refused: its caller does not know the secret")
+            line.close()
+        except RuntimeError as error:
+            # No more threads, again: whatever the other end held is dealt with as if it had gone.
+            self._say("a line was closed", error)
+            line.close()
+        except (OSError, EOFError, ValueError, KeyError):
+            line.close()
+
+    def _greet(self, line: Channel) -> dict[str, Any]:
+        """Who calls and what for; on this thread, so that a caller who says nothing keeps nobody else waiting."""
+        watch = threading.Timer(HANDSHAKE_S, line.shut)
+        watch.daemon = True
+        watch.start()
+        try:
+            line.challenge(self.address.secret)
+            return line.receive()
+        finally:
+            watch.cancel()
+
+    def _plan(self, line: Channel, message: dict[str, Any]) -> None:
+        """Answer a planner for as long as its query has something to do."""
+        while (bundle := self.bundles.get(message["query"])) is not None:
+            if message["type"] == "next":
+                line.send({"lease": bundle.next(message["after"], LONG_POLL_S)})
+            else:
+                line.send({"shares": [[share.as_json() for share in task] for task in bundle.shares()]})
+            message = line.receive()
+        line.close()
+
+    def close(self) -> None:
+        self._closed = True
+        # Unblocks accept().
+        with contextlib.suppress(OSError):
+            socket.create_connection((self.address.host, self.address.port), timeout=1).close()
+        self._listener.close()

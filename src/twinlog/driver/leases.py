@@ -1,0 +1,390 @@
+"""Hands out leases: which copier holds which partitions, and when a lease is over.
+
+One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a slot
+of the current lease here, and gets its partitions after whoever held them has let them go.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from twinlog.driver.copier_session import CopierSession
+from twinlog.driver.fencing import TransactionalIds
+from twinlog.errors import TwinlogError
+from twinlog.lease.channel import DEAD_S, VALID_S, Channel
+from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.progress import Report
+from twinlog.model.types import TopicPartition
+from twinlog.plan.assignment import Slots
+
+log = logging.getLogger(__name__)
+
+RELEASE_S = 4.0
+"""A copier that does not let go within this time is cut off; it may not append any more by then, see `VALID_S`."""
+
+DROP_S = 1.0
+"""A copier that was told to drop everything is cut off after this time."""
+
+
+DEALS_AT_ONCE = 16
+"""Copiers that are dealt with side by side; one may have to wait for another that does not let go."""
+
+
+class Leases:
+    """The leases of one flow.
+
+    `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
+    `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
+    `proven_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
+    `reported(report)` hears what copiers did, `gone(name)` that one has ended.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        grants: Callable[[Sequence[TopicPartition]], list[Grant]],
+        failed: Callable[[str, str], None],
+        event: Callable[[str, str], None],
+        ids: TransactionalIds | None = None,
+        proven_s: Callable[[], float] = lambda: VALID_S,
+        reported: Callable[[Report], None] = lambda report: None,
+        gone: Callable[[str], None] = lambda copier: None,
+    ) -> None:
+        self.flow = flow
+        self._reported = reported
+        self._gone = gone
+        self._proven_s = proven_s
+        self._ids = ids
+        self._grants = grants
+        self._failed = failed
+        self._event = event
+        self.unclaimed_again: Callable[[], None] = lambda: None
+        """Called whenever a slot may wait for a copier."""
+        self._changed = threading.Condition()
+        self._sessions: set[CopierSession] = set()
+        self._slots: Slots = ()
+        self._claimed: dict[int, CopierSession] = {}
+        self._holder: dict[TopicPartition, CopierSession] = {}
+        """Who holds each partition; one copier at most."""
+        self._settled: set[TopicPartition] = set()
+        self._lease = 0
+        self._version = 0
+        """Counts plans and leases: what was begun for an earlier one comes to nothing."""
+        self._stopping = False
+        self._claims = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"claims {flow}")
+
+    # The plan.
+
+    @property
+    def lease(self) -> int:
+        """Number of the current lease; 0 before the first."""
+        return self._lease
+
+    def plan(self, slots: Slots) -> int:
+        """Copy by this plan from now on; returns the number of the lease.
+
+        As long as there are as many slots as before the lease goes on: only partitions that move are let go and granted
+        anew. Otherwise Spark needs another number of tasks, and so another lease.
+        """
+        with self._changed:
+            same = bool(self._lease) and len(slots) == len(self._slots)
+            if same:
+                self._slots = slots
+                self._version += 1
+                version, gone = self._version, self._unplanned()
+                lacking = [
+                    session for slot, session in self._claimed.items() if slots[slot] - (session.held - session.leaving)
+                ]
+        if not same:
+            return self.renew(slots)
+        for session, parts in gone.items():
+            self._ask_release(session, parts, version)
+        for session in lacking:
+            self._submit(session)
+        return self._lease
+
+    def renew(self, slots: Slots | None = None) -> int:
+        """End the current lease and begin the next, over `slots` if given; returns its number."""
+        with self._changed:
+            over = self._lease
+            if slots is not None:
+                self._slots = slots
+            self._lease += 1
+            self._version += 1
+            self._claimed = {}
+            lease, version, gone = self._lease, self._version, self._unplanned()
+            self._changed.notify_all()
+        for session, parts in gone.items():
+            self._ask_release(session, parts, version)
+            session.send({"type": "end", "lease": over})
+        self.unclaimed_again()
+        return lease
+
+    def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
+        """What each copier holds that nobody is to copy any more."""
+        planned = frozenset[TopicPartition]().union(*self._slots)
+        return {session: session.held - planned for session in self._sessions}
+
+    def current(self) -> tuple[int, int]:
+        """The number of the current lease, and how many slots it has for tasks; none once the flow stops."""
+        with self._changed:
+            return self._lease, 0 if self._stopping else len(self._slots)
+
+    def slots(self) -> Slots:
+        with self._changed:
+            return self._slots
+
+    # Copiers.
+
+    def serve(self, line: Channel, name: str) -> None:
+        """Talk to one copier until its line ends; called on a thread of its own."""
+        session = CopierSession(line, name)
+        line.break_after(DEAD_S)
+        in_order = False
+        with self._changed:
+            self._sessions.add(session)
+        try:
+            while True:
+                while not line.poll(0.5):
+                    if session.closed:
+                        return
+                    if time.monotonic() - session.last_beat > DEAD_S:
+                        log.warning("%s: copier %s is silent, its partitions are given to another", self.flow, name)
+                        return
+                if not self._take(session, line.receive()):
+                    in_order = True
+                    return
+        except (OSError, EOFError):
+            return
+        finally:
+            session.close()
+            line.close()
+            self._gone(name)
+            # Before anybody can be given what it held.
+            if self._ids is not None:
+                self._ids.give_back(name) if in_order else self._ids.lose(name)
+            with self._changed:
+                self._sessions.discard(session)
+                self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
+                self._settled -= session.held
+                self._forget(session, set(session.held))
+                self._changed.notify_all()
+            self.unclaimed_again()
+
+    def _take(self, session: CopierSession, message: dict[str, Any]) -> bool:
+        kind = message["type"]
+        session.last_beat = time.monotonic()
+        if kind == "beat":
+            session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._proven_s())})
+        elif kind == "claim":
+            self._claim(session, message["lease"])
+        elif kind == "left":
+            self._leave(session, message["lease"])
+        elif kind == "id":
+            threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
+        elif kind == "released":
+            with self._changed:
+                released = session.held & {partition_from_json(part) for part in message["partitions"]}
+                self._forget(session, released)
+                self._settled |= released - {partition_from_json(part) for part in message["unsettled"]}
+                self._changed.notify_all()
+        elif kind == "report":
+            report = Report.from_json(message["report"])
+            if report is not None:
+                self._reported(report)
+        elif kind == "failed":
+            self._failed(message["kind"], message["text"])
+        elif kind == "event":
+            self._event(message["kind"], message["text"])
+        elif kind == "bye":
+            return False
+        return True
+
+    def _forget(self, session: CopierSession, parts: Set[TopicPartition]) -> None:
+        """A copier does not hold these any more."""
+        session.held -= parts
+        session.leaving -= parts
+        for part in parts:
+            if self._holder.get(part) is session:
+                del self._holder[part]
+
+    def _lend(self, session: CopierSession) -> None:
+        assert self._ids is not None
+        try:
+            lent = self._ids.lend(session.name)
+        except TwinlogError as error:
+            self._failed(type(error).__name__, str(error))
+            return
+        with self._changed:
+            gone = session not in self._sessions
+        if gone:
+            self._ids.lose(session.name)
+        elif lent is not None:
+            session.send({"type": "id", "name": lent.transactional_id, "producer": list(lent.producer)})
+
+    def _claim(self, session: CopierSession, lease: int) -> None:
+        if self._take_slot(session, lease):
+            self._submit(session)
+        else:
+            session.send({"type": "stop"} if self._stopping else {"type": "end", "lease": lease})
+
+    def _submit(self, session: CopierSession) -> None:
+        """Deal with a copier on another thread, for that may take as long as clusters take to answer."""
+
+        def deal() -> None:
+            try:
+                self._deal(session)
+            except TwinlogError as error:
+                self._failed(type(error).__name__, str(error))
+            except Exception as error:
+                log.exception("%s: partitions of copier %s", self.flow, session.name)
+                self._failed(type(error).__name__, str(error))
+
+        try:
+            self._claims.submit(deal)
+        except RuntimeError:
+            # Stopped meanwhile.
+            session.send({"type": "stop"})
+
+    def _deal(self, session: CopierSession) -> None:
+        """Grant a copier what its slot has and it does not hold, once others have let go of that.
+
+        What it holds and its slot does not have it goes on copying until that is wanted elsewhere.
+        """
+        with self._changed:
+            version = self._version
+            wanted = next((self._slots[slot] for slot, holder in self._claimed.items() if holder is session), None)
+            if wanted is None:
+                return
+            others = self._holders(wanted) - {session}
+        for other in others:
+            self._ask_release(other, wanted, version)
+        self._wait_for_release(session, wanted)
+        with self._changed:
+            if version != self._version or session.closed or session not in self._sessions:
+                return
+            missing = sorted(wanted - session.held)
+            session.held |= set(missing)
+            self._holder.update(dict.fromkeys(missing, session))
+            settled = self._settled & set(missing)
+            self._settled -= settled
+            lease = self._lease
+        if not missing:
+            return
+        grants = [replace(grant, settled=grant.source in settled) for grant in self._grants(missing)]
+        with session.order:
+            with self._changed:
+                # Meanwhile a later plan may have asked for some of them back.
+                granted = [grant for grant in grants if grant.source in session.held - session.leaving]
+            session.send({"type": "grant", "lease": lease, "grants": [grant.as_json() for grant in granted]})
+
+    def _take_slot(self, session: CopierSession, lease: int) -> bool:
+        """Give a copier a slot of the current lease; False when it gets none."""
+        with self._changed:
+            if lease != self._lease or self._stopping or session not in self._sessions:
+                return False
+            if session in self._claimed.values():
+                return True
+            free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
+            if not free:
+                return False
+            slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
+            self._claimed[slot] = session
+            return True
+
+    def _leave(self, session: CopierSession, lease: int) -> None:
+        """The task of a copier ended before its lease: the slot is claimed again, by the same copier as a rule."""
+        with self._changed:
+            if lease != self._lease:
+                return
+            self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
+            self._changed.notify_all()
+        self.unclaimed_again()
+
+    def _holders(self, parts: Set[TopicPartition]) -> set[CopierSession]:
+        return {self._holder[part] for part in parts if part in self._holder}
+
+    def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
+        """Wait until nobody copies `wanted`; cut off who does not let go."""
+
+        def holders() -> set[CopierSession]:
+            others = self._holders(wanted) - {session}
+            return others | {session} if session.leaving & wanted else others
+
+        with self._changed:
+            if self._changed.wait_for(lambda: not holders(), RELEASE_S):
+                return
+            slow = holders()
+            for other in slow:
+                log.warning("%s: copier %s does not let go, it is cut off", self.flow, other.name)
+                other.close()
+                if self._ids is not None:
+                    self._ids.lose(other.name)
+            # A copier ends with its line. One that does not hear of that stops when its last beat is too old.
+            until = max(other.last_beat for other in slow) + VALID_S
+            self._changed.wait_for(lambda: session.closed, max(0.0, until - time.monotonic()))
+
+    def _ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
+        """Have a copier let go, unless another plan stands by now: that one asks for itself."""
+        with session.order:
+            with self._changed:
+                if version != self._version:
+                    return
+                asked = (session.held & parts) - session.leaving
+                session.leaving |= asked
+            if asked:
+                session.send({"type": "release", "partitions": [list(part) for part in sorted(asked)]})
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ask every copier to let go and end; True when all did in time."""
+        with self._changed:
+            self._stopping = True
+            sessions = list(self._sessions)
+            self._changed.notify_all()
+        for session in sessions:
+            session.send({"type": "stop"})
+        with self._changed:
+            done = self._changed.wait_for(lambda: not self._sessions, timeout_s)
+        self._claims.shutdown(wait=False)
+        return done
+
+    def abandon(self) -> None:
+        """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
+        with self._changed:
+            self._stopping = True
+            sessions = list(self._sessions)
+            self._changed.notify_all()
+        for session in sessions:
+            session.send({"type": "drop"})
+        with self._changed:
+            self._changed.wait_for(lambda: not self._sessions, DROP_S)
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.close()
+        self._claims.shutdown(wait=False)
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether a slot of the current lease waits for a copier."""
+        with self._changed:
+            return not self._stopping and len(self._claimed) < len(self._slots)
+
+    def disband(self) -> None:
+        """Ask every copier to let go: their query is about to be stopped."""
+        with self._changed:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.send({"type": "stop"})
+        with self._changed:
+            self._changed.wait_for(lambda: not self._sessions, RELEASE_S)
+
+    @property
+    def copiers(self) -> int:
+        with self._changed:
+            return len(self._sessions)

@@ -1,0 +1,97 @@
+"""What the partitions of a flow and its copiers carry, measured for the plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Set
+
+from twinlog.lease.progress import Report
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.plan.assignment import Slots
+
+LOOK_S = 5.0
+"""How often measurements are summed up."""
+
+FADE = 0.7
+"""What the time before weighs in a rate against the last `LOOK_S`: it follows a shift within half a minute."""
+
+UNEVEN = 1.5
+"""A task that carries so many times the mean carries too much; more than it takes to be left alone afterwards."""
+
+WORTH_BUSY = 0.5
+"""Only when a copier computes for more than this share of the time it matters how much it carries."""
+
+QUIET_BUSY = 0.2
+"""Copiers that all compute for less than this share of the time could as well be one."""
+
+FRESH_S = 5.0
+LASTS_S = 30.0
+QUIET_S = 60.0
+
+
+class Load:
+    """Measures one flow; `take` may be called by another thread than the rest.
+
+    `turn(slots)` is called every moment and says whether partitions should move between tasks: what a task carries has
+    been uneven for half a minute. `quiet` says that the flow could do with fewer tasks.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.quiet = False
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._bytes: dict[TopicPartition, int] = {}
+        self._busy: dict[str, tuple[float, float]] = {}
+        self._rates: dict[TopicPartition, float] = {}
+        self._at = self._even_at = self._loud_at = clock()
+
+    def take(self, report: Report) -> None:
+        """Count what a copier says that it copied."""
+        with self._lock:
+            self._busy[report.copier] = (self._clock(), report.busy)
+            for part in report.partitions:
+                if part.bytes > 0:
+                    key = TopicPartition(TopicName(part.topic), part.partition)
+                    self._bytes[key] = self._bytes.get(key, 0) + part.bytes
+
+    def weights(self) -> dict[TopicPartition, float]:
+        """Bytes per second of the partitions that carry any."""
+        return self._rates
+
+    def keep(self, partitions: Set[TopicPartition]) -> None:
+        """Forget all others."""
+        with self._lock:
+            self._bytes = {part: size for part, size in self._bytes.items() if part in partitions}
+        self._rates = {part: rate for part, rate in self._rates.items() if part in partitions}
+
+    def turn(self, slots: Slots) -> bool:
+        """Whether partitions should move."""
+        now = self._clock()
+        passed = now - self._at
+        if passed < LOOK_S:
+            return False
+        self._at = now
+        with self._lock:
+            copied, self._bytes = self._bytes, {}
+            self._busy = {name: told for name, told in self._busy.items() if now - told[0] < FRESH_S}
+            busiest = max((busy for _, busy in self._busy.values()), default=1.0)
+        rates = {part: FADE * rate for part, rate in self._rates.items() if rate > 1.0}
+        for part, size in copied.items():
+            before = rates.get(part)
+            # A partition that has just begun is as heavy as it is now.
+            rates[part] = size / passed if before is None else before + (1 - FADE) * size / passed
+        self._rates = rates
+        if busiest > QUIET_BUSY:
+            self._loud_at = now
+        self.quiet = now - self._loud_at >= QUIET_S
+        if busiest < WORTH_BUSY or not self._uneven(slots):
+            self._even_at = now
+        if now - self._even_at < LASTS_S:
+            return False
+        self._even_at = now
+        return True
+
+    def _uneven(self, slots: Slots) -> bool:
+        loads = [sum(self._rates.get(part, 0.0) for part in slot) for slot in slots]
+        return len(loads) > 1 and max(loads) > UNEVEN * sum(loads) / len(loads)

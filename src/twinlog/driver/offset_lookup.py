@@ -1,0 +1,158 @@
+"""Looks up where offsets of one flow are on the other cluster: of a group, or a single one; changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import TracebackType
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.flows.topology import topology_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.translator import Translation, Translator
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where `offset` of `partition` is on the other cluster: `found` in `there`, or `reason` says why it is nowhere."""
+
+    partition: TopicPartition
+    offset: int
+    there: TopicPartition | None = None
+    found: Translation | None = None
+    reason: str = ""
+
+
+class Lookup:
+    """Asks both clusters of a flow; use it as a context manager.
+
+    With `back` offsets are those of the flow's target and answers those of its source. Every method raises ClusterError
+    when a cluster does not answer that must, and RefusedError when a permission is missing.
+    """
+
+    def __init__(self, settings: FlowSettings, *, back: bool = False) -> None:
+        self._settings = settings
+        self._back = back
+        self._topology = topology_of(settings)
+        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
+        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._here = self._target if back else self._source
+        self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
+        self._translator = Translator(settings, self._source, self._target, self._maps)
+        self._connected: set[str] = set()
+
+    def __enter__(self) -> Lookup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._source.close()
+        self._target.close()
+
+    def group(self, group: GroupId) -> list[Answer]:
+        """Every offset that a group has committed where offsets are asked for; raises ClusterError if it has none."""
+        self._connect(self._here)
+        admin = GroupAdmin(self._here.client)
+        found, wrong = self._here.call(admin.offsets, [group])
+        code = wrong.get(group, 0)
+        if faults.refused(code):
+            raise self._here.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
+        if code == faults.Code.COORDINATOR_NOT_AVAILABLE:
+            # Also what a cluster says whose topic of committed offsets was never needed.
+            raise ClusterError(
+                f"cluster {self._here.alias}: group {group} has no coordinator: as a rule no group has committed "
+                "anything there yet; else its brokers are not ready, try again"
+            )
+        if code:
+            raise ClusterError(
+                f"cluster {self._here.alias}: group {group} does not tell its offsets: {faults.explain(code)}"
+            )
+        if not found.get(group):
+            known = [str(name) for name in self._here.call(admin.listed)]
+            close = get_close_matches(group, known, n=3)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
+        self._learn()
+        return [self._answer(partition, committed.offset) for partition, committed in sorted(found[group].items())]
+
+    def offset(self, partition: TopicPartition, offset: int) -> Answer:
+        """One offset."""
+        self._learn()
+        return self._answer(partition, offset)
+
+    def _connect(self, admin: ClusterAdmin) -> None:
+        if admin.alias not in self._connected:
+            admin.connect(CONNECT_S)
+            self._connected.add(admin.alias)
+
+    def _learn(self) -> None:
+        """Read positions, maps and, if the cluster that holds them answers, offset syncs."""
+        self._connect(self._target)
+        self._require_positions()
+        self._maps.read()
+        try:
+            if self._settings.offset_syncs_location == "source":
+                self._connect(self._source)
+            self._translator.read_syncs()
+        except ClusterError as error:
+            self._translator.looked_at_syncs = True
+            log.warning("offset syncs are not looked at, only what twinlog itself has copied is known: %s", error)
+
+    def _require_positions(self) -> None:
+        """Before a flow has run for the first time nothing is known, and its topics are not there."""
+        topic = TopicName(self._settings.positions_topic)
+        found = self._target.call(self._target.client.refresh, [topic])[topic]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ClusterError(
+                f"cluster {self._target.alias} has no topic {topic}: flow {self._settings.name} has never run there"
+            )
+
+    def _answer(self, partition: TopicPartition, offset: int) -> Answer:
+        source = self._source_of(partition)
+        if source is None:
+            return Answer(
+                partition, offset, reason=f"{partition.topic} is no topic that {self._settings.name} writes to"
+            )
+        refusal = self._topology.refusal(source.topic)
+        there = source if self._back else TopicPartition(self._topology.remote_name(source.topic), source.partition)
+        found = self._translator.to_source(source, offset) if self._back else self._translator.to_target(source, offset)
+        if found is not None:
+            return Answer(partition, offset, there, found)
+        if refusal is not None:
+            return Answer(partition, offset, reason=f"{self._settings.name} does not mirror {source.topic}: {refusal}")
+        if self._translator.knows(source):
+            return Answer(partition, offset, there, reason="it is older than everything known of this partition")
+        return Answer(partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet")
+
+    def _source_of(self, partition: TopicPartition) -> TopicPartition | None:
+        if not self._back:
+            return partition
+        topic = self._topology.source_topic(partition.topic)
+        return None if topic is None else TopicPartition(topic, partition.partition)
+
+
+def choose_flow(flows: Mapping[str, FlowSettings], name: str | None) -> FlowSettings:
+    """The flow of that name, or the only enabled one; raises TwinlogError that says which there are."""
+    enabled = [flow for flow in flows.values() if flow.enabled]
+    if name is not None:
+        if name not in flows:
+            raise TwinlogError(f"there is no flow {name}; the file has {', '.join(flows)}")
+        return flows[name]
+    if len(enabled) != 1:
+        names = ", ".join(flow.name for flow in enabled)
+        raise TwinlogError(f"the file has several flows, say which one with --flow: {names}")
+    return enabled[0]

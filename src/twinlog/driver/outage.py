@@ -1,0 +1,186 @@
+"""Says why a flow copies nothing at the moment, and since when: what copiers and the driver know, put together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.model.reach import Reach
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+SUSPENDED_S = 5.0
+"""This process did not run in between where it has not looked for so long; then what it asks is answered again."""
+
+WATCH_S = 0.5
+SAY_AFTER_S = 2.0
+"""An outage is said once it has lasted so long; a leader that moves is none."""
+
+JITTER_S = 2.0
+"""Two reports of one outage may differ by so much in when it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Nothing is copied: `what` is wrong `since` (seconds since 1970), and `why`, as far as that is known.
+
+    `cluster` is the side that does not answer, `source` or `target`, None when it is neither.
+    """
+
+    what: str
+    since: float
+    why: str | None = None
+    cluster: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} since {clock_time(self.since)}, nothing is copied{self._because}"
+
+    @property
+    def news(self) -> str:
+        """For a line that has a time of its own; the same for each flow that it concerns."""
+        return f"{self.what}, nothing is copied{self._because}"
+
+    @property
+    def _because(self) -> str:
+        return f" ({self.why})" if self.why else ""
+
+
+def clock_time(at: float, now: float | None = None) -> str:
+    """A moment for people: the time of day, with the date when that is not today."""
+    then, today = time.localtime(at), time.localtime(now)
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
+
+
+class OutageWatch:
+    """Looks again and again; the beginning of an outage stays what was said of it first."""
+
+    def __init__(self, view: FlowStatus) -> None:
+        self._view = view
+        self._last: Outage | None = None
+        self._looked_at = time.monotonic()
+        self._awake_at = float("-inf")
+
+    def look(self, source: Reach, target: Reach, *, proven: bool = True) -> Outage | None:
+        """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
+
+        `proven` says whether it is certain that no other process runs the flow.
+        """
+        now, wall = time.monotonic(), time.time()
+        if now - self._looked_at > SUSPENDED_S:
+            # Whoever was suspended has heard of nobody, and it is not that the others were away.
+            self._awake_at = now
+        self._looked_at = now
+        found = self._find(now, wall, source, target)
+        if found is None and not proven:
+            found = Outage("this process waits for a proof that no other one runs the flow", wall)
+        last = self._last
+        if found is not None and last is not None and found.what == last.what:
+            found = Outage(found.what, min(last.since, found.since), found.why, found.cluster)
+        self._last = found
+        return found
+
+    def _find(self, now: float, wall: float, source: Reach, target: Reach) -> Outage | None:
+        holders = self._view.holders()
+        alive = [one for one in holders if one.gone_at is None]
+        alive = [one for one in alive if one.held] or alive
+        for side, reach in (("target", target), ("source", source)):
+            seen = [(getattr(one, side), now - one.heard_at) for one in alive]
+            out = _out(reach, seen)
+            if out is not None and (now - self._awake_at > SUSPENDED_S or out[0] <= now - self._awake_at):
+                out_s, why = out
+                return Outage(f"{side} cluster unreachable", wall - out_s, why, side)
+        if not self._view.planned() or not holders:
+            return None
+        if not alive:
+            went = max(one.gone_at or now for one in holders)
+            return Outage("no task of Spark runs", wall - (now - went))
+        stuck, trouble = self._view.stuck()
+        if stuck and stuck >= self._view.planned():
+            return Outage("every partition is held up", wall, trouble)
+        return None
+
+
+def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, str | None] | None:
+    """For how long nobody who copies reaches a cluster, and why; each copier with the age of its report."""
+    if copiers and all(reach.out for reach, _ in copiers):
+        reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
+        return reach.out_s + age_s, reach.why
+    if not driver.out:
+        return None
+    # A copier that has nothing to ask of the cluster does not know; one that was answered meanwhile does.
+    answered_s = min((reach.heard_s + age_s for reach, age_s in copiers if reach.heard_s >= 0), default=None)
+    if answered_s is not None and answered_s < driver.out_s - JITTER_S:
+        return None
+    return driver.out_s, driver.why
+
+
+class Waiting:
+    """Notices when nothing of a flow can be copied and when something can be again, and says so once.
+
+    `source()` and `target()` say how the driver reaches both clusters, `proven()` whether no other process can run the
+    flow. `over()` is called when an outage ends.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        view: FlowStatus,
+        *,
+        source: Callable[[], Reach],
+        target: Callable[[], Reach],
+        proven: Callable[[], bool],
+        over: Callable[[], None],
+    ) -> None:
+        self.outage: Outage | None = None
+        """Why nothing is copied at the moment."""
+        self._settings = settings
+        self._outages = OutageWatch(view)
+        self._source = source
+        self._target = target
+        self._proven = proven
+        self._over = over
+        self._said: Outage | None = None
+
+    def start(self, stopping: threading.Event) -> None:
+        """Watch on a thread of its own, until `stopping` is set."""
+
+        def watch() -> None:
+            while not stopping.wait(WATCH_S):
+                self.look()
+
+        threading.Thread(target=watch, name=f"outages {self._settings.name}", daemon=True).start()
+
+    def look(self) -> None:
+        """Look once."""
+        outage = self._outages.look(self._source(), self._target(), proven=self._proven())
+        before, self.outage = self.outage, outage
+        if before is not None and outage is None:
+            self._over()
+        said = self._said
+        if said is not None and (outage is None or outage.what != said.what):
+            log.info("%s: %s", self._settings.name, self._ended(said))
+            self._said = said = None
+        if outage is not None and said is None and time.time() - outage.since >= SAY_AFTER_S:
+            self._said = outage
+            log.warning("%s: waiting: %s", self._settings.name, self._named(outage).news)
+
+    def _named(self, outage: Outage) -> Outage:
+        """An outage in words that are the same for each flow that it concerns."""
+        if outage.cluster is None:
+            return outage
+        return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))
+
+    def _ended(self, outage: Outage) -> str:
+        lasted_s = time.time() - outage.since
+        if outage.cluster is None:
+            return f"goes on after {lasted_s:.0f} s: {outage.what}"
+        return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"
+
+    def _cluster(self, side: str) -> str:
+        return f"cluster {self._settings.source if side == 'source' else self._settings.target}"

@@ -1,0 +1,254 @@
+"""What a flow does again and again on the driver: heartbeats, checkpoints, settings and rights of remote topics.
+
+MirrorMaker 2 has one thread for all of a connector's periodic work, so that a slow job holds up the others, and drops
+a failed one until its next turn. Here each job has its own thread and is tried again soon.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from twinlog.driver.log_once import LogOnce
+from twinlog.errors import RefusedError, TwinlogError
+
+log = logging.getLogger(__name__)
+
+RETRY_S = (0.5, 30.0)
+"""First and longest wait after a failure; it doubles in between."""
+
+REFUSED_S = 10.0
+"""The wait after a refusal: a permission may be granted while the flow runs."""
+
+SAY_AFTER_S = 3.0
+"""A fault that passes sooner is not said."""
+
+SAY_AGAIN_S = (60.0, 600.0)
+"""First and longest wait before what lasts is said again; it doubles in between."""
+
+
+Step = Callable[[], str | None] | Callable[[], None]
+
+
+class PeriodicJob:
+    """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
+
+    `what` completes "cannot ..." in messages, `way_out` says what the operator may do about a refusal. A step raises
+    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Of faults that pass
+    nothing is said while `excused()`: the reason was said already, for all jobs. A step that takes long is followed by
+    a rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
+    when it is stopped.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        what: str,
+        step: Step,
+        interval_s: float,
+        *,
+        way_out: str = "",
+        once_more: bool = False,
+        note: Callable[[str, str | None], None] = lambda what, trouble: None,
+        excused: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.what = what
+        self.trouble: str | None = None
+        """Why the last turn failed; None when it did not."""
+        self._flow = flow
+        self._step = step
+        self._interval_s = interval_s
+        self._way_out = way_out
+        self.once_more = once_more
+        self._note = note
+        self._excused = excused
+        self._said: set[str] = set()
+        self._said_fault = False
+        self._failing_since: float | None = None
+        self._say_at = 0.0
+        self._say_again_s = SAY_AGAIN_S[0]
+        self._wait_s = RETRY_S[0]
+        self._stopping = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{flow}: {what}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def hurry(self, *, afresh: bool = False) -> None:
+        """Take the next turn now; `afresh` as if none had failed before."""
+        if afresh:
+            self._wait_s = RETRY_S[0]
+            self._failing_since = None
+        self._wake.set()
+
+    def ask_to_stop(self) -> None:
+        """No more turns; errors of the one under way are not reported."""
+        self._stopping = True
+        self._wake.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the turn under way; False when it takes longer."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            begun = time.monotonic()
+            rest_s = self._turn()
+            took_s = time.monotonic() - begun
+            if not self._stopping:
+                self._wake.wait(max(rest_s - took_s, min(took_s, rest_s)))
+        if self.once_more:
+            try:
+                self._step()
+            except TwinlogError as error:
+                log.warning("%s: could not %s a last time: %s", self._flow, self.what, error)
+
+    def _turn(self) -> float:
+        """Take one turn; seconds from its begin to the next."""
+        try:
+            trouble = self._step()
+        except TwinlogError as error:
+            return self._failed(str(error), refused=isinstance(error, RefusedError))
+        except Exception as error:
+            if not self._stopping and repr(error) not in self._said:
+                self._said.add(repr(error))
+                log.exception("%s: %s", self._flow, self.what)
+            return self._failed(f"internal error: {error!r}", refused=False)
+        self._wait_s = RETRY_S[0]
+        self._failing_since = None
+        self._say_again_s = SAY_AGAIN_S[0]
+        if trouble is not None:
+            self._refused(trouble, logging.WARNING)
+            self._told(trouble)
+        elif self.trouble is not None:
+            if self._said or self._said_fault:
+                log.info("%s: can %s again", self._flow, self.what)
+            self._told(None)
+            self._said.clear()
+            self._said_fault = False
+        return self._interval_s
+
+    def _failed(self, text: str, *, refused: bool) -> float:
+        if self._stopping:
+            return 0.0
+        self._told(text)
+        if refused:
+            self._refused(text, logging.ERROR)
+            return max(REFUSED_S, self._interval_s)
+        self._faulty(text)
+        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1])
+        return wait_s
+
+    def _refused(self, text: str, level: int) -> None:
+        """Say once what is refused, and what may be done about it."""
+        if not self._stopping and text not in self._said:
+            self._said.add(text)
+            way_out = f"; {self._way_out}" if self._way_out else ""
+            log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
+
+    def _faulty(self, text: str) -> None:
+        """Say what lasts, and more and more seldom when it goes on."""
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if self._excused() or now - self._failing_since < SAY_AFTER_S or (self._said_fault and now < self._say_at):
+            return
+        log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
+        self._said_fault = True
+        self._say_at, self._say_again_s = now + self._say_again_s, min(2 * self._say_again_s, SAY_AGAIN_S[1])
+
+    def _told(self, trouble: str | None) -> None:
+        self.trouble = trouble
+        self._note(self.what, trouble)
+
+
+class PeriodicJobs:
+    """The jobs of one flow.
+
+    `note` hears of each job's trouble, and with None that it is over; `excused` is as in `PeriodicJob`.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        note: Callable[[str, str | None], None] = lambda what, trouble: None,
+        excused: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._flow = flow
+        self._excused = excused
+        self._note = note
+        self._jobs: list[PeriodicJob] = []
+        self._waiting: list[PeriodicJob] = []
+        """Those for which there was no thread yet."""
+        self._news = LogOnce()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def begin(
+        self, what: str, step: Step, interval_s: float | None, *, way_out: str = "", once_more: bool = False
+    ) -> PeriodicJob | None:
+        """Begin a job as described with Job; None when it is turned off (`interval_s` None) or after `stop`."""
+        with self._lock:
+            if interval_s is None or self._stopped:
+                return None
+            job = PeriodicJob(
+                self._flow,
+                what,
+                step,
+                interval_s,
+                way_out=way_out,
+                once_more=once_more,
+                note=self._note,
+                excused=self._excused,
+            )
+            self._jobs.append(job)
+            self._waiting.append(job)
+            self._start()
+            return job
+
+    def attend(self) -> None:
+        """Begin what there was no thread for; called every moment."""
+        if self._waiting:
+            with self._lock:
+                self._start()
+
+    def _start(self) -> None:
+        while self._waiting and not self._stopped:
+            try:
+                self._waiting[0].start()
+            except RuntimeError as error:
+                if self._news.is_new("threads", SAY_AGAIN_S[0]):
+                    log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
+                return
+            del self._waiting[0]
+
+    def hurry(self) -> None:
+        """Have the jobs that failed try again now: what was in their way is over."""
+        with self._lock:
+            for job in self._jobs:
+                if job.trouble is not None:
+                    job.hurry(afresh=True)
+
+    def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
+        """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`.
+
+        Where the flow is `cut_off` another process does its jobs, so that it does not matter what is left undone here.
+        """
+        with self._lock:
+            self._stopped = True
+        for job in self._jobs if cut_off else ():
+            job.once_more = False
+        deadline = time.monotonic() + timeout_s
+        ending = [job for job in self._jobs if not job.once_more]
+        for job in ending:
+            job.ask_to_stop()
+        for job in [job for job in self._jobs if job.once_more] + ending:
+            job.ask_to_stop()
+            if not job.join(max(0.0, deadline - time.monotonic())):
+                level = logging.DEBUG if cut_off else logging.WARNING
+                log.log(level, "%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)

@@ -1,0 +1,97 @@
+"""The streaming queries of all flows: one for each flow, or for several when Spark runs fewer tasks than that."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from twinlog.driver.flow import FlowRunner
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.driver.query import SupervisedQuery
+from twinlog.model.topics import listed
+from twinlog.plan.sharing import group
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.session import SparkEngine
+
+log = logging.getLogger(__name__)
+
+SAY_AFTER_S = 5.0
+
+WATCHED_AT_ONCE = 10
+"""Of more queries than these only a part is looked at each time: each look asks the JVM."""
+
+
+class Queries:
+    """Which query copies which flows; used by one thread. `known` are the settings of all flows that may come."""
+
+    def __init__(self, known: Sequence[FlowSettings]) -> None:
+        self._known = known
+        self._queries: list[SupervisedQuery] = []
+        self._numbers = itertools.count(1)
+        self._turn = 0
+        self._to_say: str | None = None
+        self._say_at = 0.0
+
+    def attend(self, engine: SparkEngine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
+        """Look after the queries of these flows; called every moment. Raises EngineLostError."""
+        for flow in [flow for query in self._queries for flow in query.flows if flow.ended]:
+            flow.leases.disband()
+            self.take_out(flow)()
+        self._arrange([flow for flow in flows if not flow.ended], slots)
+        self._say()
+        self._turn += 1
+        turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
+        for query in self._queries[self._turn % turns :: turns]:
+            query.watch(engine, lease_server)
+
+    def take_out(self, flow: FlowRunner) -> Callable[[], None]:
+        """Copy a flow no more. What is returned ends the query that it had for itself; any thread may do that."""
+        for query in self._queries:
+            if flow not in query.flows:
+                continue
+            if len(query.flows) == 1:
+                self._queries.remove(query)
+                return query.end
+            query.remove(flow)
+        return lambda: None
+
+    def _arrange(self, flows: Sequence[FlowRunner], slots: int) -> None:
+        """Give each flow its place; a flow that has one keeps it as long as the slots allow."""
+        named = {flow.settings.name: flow for flow in flows}
+        before = [[flow.settings.name for flow in query.flows] for query in self._queries]
+        # Without any executor nothing is moved for the time being.
+        groups = group(sorted(named), slots or len(before) or len(named), before)
+        if groups == before:
+            return
+        for query, names in zip(self._queries, groups, strict=False):
+            if not names:
+                query.end()
+            for flow in [flow for flow in query.flows if flow.settings.name not in names]:
+                query.remove(flow)
+        for names in groups[len(before) :]:
+            self._queries.append(SupervisedQuery(self._name(names), self._known))
+        for query, names in zip(self._queries, groups, strict=True):
+            for flow in (named[name] for name in names):
+                if flow not in query.flows:
+                    query.add(flow)
+        self._queries = [query for query in self._queries if query.flows]
+        self._to_say, self._say_at = None, time.monotonic() + SAY_AFTER_S
+        shared = [names for names in groups if len(names) > 1]
+        if shared:
+            tasks = f"{slots} task{'' if slots == 1 else 's'}"
+            together = "; ".join(f"{listed(names)} share one" for names in shared)
+            self._to_say = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
+
+    def _say(self) -> None:
+        """Say which flows share a task once that has lasted: a cluster's executors come one after the other."""
+        if self._to_say is not None and time.monotonic() >= self._say_at:
+            log.warning(self._to_say)
+            self._to_say = None
+
+    def _name(self, names: Sequence[str]) -> str:
+        """A name that no query has; Spark's pages show it."""
+        name = listed(names)
+        taken = {query.name for query in self._queries}
+        return name if name not in taken else f"{name} ({next(self._numbers)})"

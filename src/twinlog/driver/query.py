@@ -1,0 +1,147 @@
+"""Looks after a streaming query: starts it, and again when it ends by itself, which Spark does not."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from twinlog.driver.bundle import Bundle
+from twinlog.driver.flow import FlowRunner
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.errors import EngineError, EngineLostError
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.query import LeaseQuery
+from twinlog.spark.session import SparkEngine
+
+log = logging.getLogger(__name__)
+
+RESTART_S = (1.0, 30.0)
+"""First and longest wait before a query that ended by itself is started again."""
+
+STUCK_S = 15.0
+"""A query whose lease no copier took up for so long is started again: a task hangs in a stopped or lost worker."""
+
+FIRST_LEASE_S = 90.0
+"""The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
+
+
+WAITS_S = 3.0
+"""A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
+
+
+class SupervisedQuery:
+    """The query of some flows, as long as there are any; `known` are the settings of all that may become its flows."""
+
+    def __init__(self, name: str, known: Sequence[FlowSettings]) -> None:
+        self.name = name
+        self.flows: list[FlowRunner] = []
+        self._known = known
+        self._bundle = Bundle(name)
+        self._engine: SparkEngine | None = None
+        self._lease_server: LeaseServer | None = None
+        self._query: LeaseQuery | None = None
+        self._not_before = 0.0
+        self._wait_s = RESTART_S[0]
+        self._patience_s = FIRST_LEASE_S
+        self._idle_since = self._shared_since = time.monotonic()
+
+    def add(self, flow: FlowRunner) -> None:
+        """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
+        self.flows.append(flow)
+        self._bundle.add(flow.leases)
+        self._renew_all()
+
+    def remove(self, flow: FlowRunner) -> None:
+        """Copy this flow no more; what its copiers hold is for others to release."""
+        self.flows.remove(flow)
+        self._bundle.remove(flow.leases)
+
+    def watch(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        """Look after the query; called every moment, always on the same thread.
+
+        With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
+        """
+        now = time.monotonic()
+        flows = [flow for flow in self.flows if flow.ready.is_set()]
+        if not flows:
+            return
+        if engine is not self._engine:
+            self._move_to(engine)
+        if self._query is None:
+            if now >= self._not_before:
+                self._begin(engine, lease_server)
+            return
+        waiting = [flow for flow in flows if flow.leases.unclaimed]
+        if not waiting:
+            self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
+        if not waiting or len(waiting) == len(flows):
+            self._shared_since = now
+        elif now - self._shared_since > WAITS_S:
+            self._shared_since = now
+            self._renew_all()
+        fault = self._fault(self._query, now)
+        if fault is not None:
+            self._begin_later(fault)
+
+    def _renew_all(self) -> None:
+        if len(self.flows) > 1:
+            for flow in self.flows:
+                if flow.leases.lease:
+                    flow.leases.renew()
+
+    def _move_to(self, engine: SparkEngine) -> None:
+        """The engine before is gone, its query with it, and its tasks have ended or are about to."""
+        if self._engine is not None:
+            for flow in self.flows:
+                if flow.leases.lease:
+                    # What is left of them has no part in the next lease.
+                    flow.leases.renew()
+        self._engine, self._query = engine, None
+        self._not_before, self._wait_s = 0.0, RESTART_S[0]
+
+    def _begin(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        self._lease_server = lease_server
+        lease_server.bundles[self.name] = self._bundle
+        try:
+            self._query = engine.query(self.name, self._known, lease_server.address)
+        except EngineLostError:
+            raise
+        except EngineError as error:
+            self._begin_later(str(error))
+        else:
+            self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
+
+    def _fault(self, query: LeaseQuery, now: float) -> str | None:
+        """Why the query must be started again, None as long as it does its work."""
+        try:
+            if query.alive and now - self._idle_since < self._patience_s:
+                return None
+            return query.fault() or "no task takes up its lease"
+        except EngineLostError:
+            raise
+        except EngineError as error:
+            return str(error)
+
+    def _begin_later(self, fault: str) -> None:
+        log.warning("%s: the query is started again in %.0f s: %s", self.name, self._wait_s, _brief(fault))
+        self.end()
+        self._not_before = time.monotonic() + self._wait_s
+        self._wait_s = min(2 * self._wait_s, RESTART_S[1])
+
+    def end(self) -> None:
+        """Stop the query, if there is one; its copiers are asked to let go before."""
+        query, self._query = self._query, None
+        if query is not None:
+            for flow in self.flows:
+                flow.leases.disband()
+            query.stop()
+        if self._lease_server is not None:
+            self._lease_server.bundles.pop(self.name, None)
+
+
+def _brief(text: str) -> str:
+    """The telling line of a Java or Python stack trace."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("twinlog.", "kafka.")) or "Error:" in line]
+    return (errors or lines or ["unknown"])[-1 if errors else 0][:500]

@@ -1,0 +1,50 @@
+"""Does a step of a flow again until it works, however long its clusters are away."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.log_once import SAY_AGAIN_S
+from twinlog.driver.outage import Waiting
+from twinlog.errors import ClusterError, RefusedError
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+SAY_AFTER_S = 2.0
+
+
+class Retrying:
+    """Of the flow `name`, until `stopping` is set.
+
+    The view shows what does not work; the log does, too, where no outage explains it.
+    """
+
+    def __init__(self, name: str, view: FlowStatus, waiting: Waiting, stopping: threading.Event) -> None:
+        self._name = name
+        self._view = view
+        self._waiting = waiting
+        self._stopping = stopping
+
+    def __call__(self, step: Callable[[], None], what: str) -> bool:
+        """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
+        say_at = time.monotonic() + SAY_AFTER_S
+        while not self._stopping.is_set():
+            try:
+                step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if self._waiting.outage is None and time.monotonic() > say_at:
+                    log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
+                    say_at = time.monotonic() + SAY_AGAIN_S
+                self._view.note(what, str(error))
+                self._stopping.wait(RETRY_S)
+            else:
+                self._view.note(what, None)
+                return True
+        return False

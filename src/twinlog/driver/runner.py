@@ -1,0 +1,377 @@
+"""Runs all flows of a configuration in one process, until they are done or somebody says stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.driver.archive_job import ArchiveJob
+from twinlog.driver.elected_flow import ElectedFlow
+from twinlog.driver.election.roster import Roster
+from twinlog.driver.election.spreading import spread
+from twinlog.driver.flow import FlowRunner, State
+from twinlog.driver.idle_flow import ElectedIdleFlow
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.driver.log_once import SAY_AGAIN_S
+from twinlog.driver.queries import Queries
+from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.driver.spark_supervisor import SupervisedEngine
+from twinlog.driver.warm_up import rehearse
+from twinlog.errors import EngineLostError
+from twinlog.plan.sharing import Sharing
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.places import sweep_leftovers
+from twinlog.spark.session import SparkEngine, local_master
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+HUNG_S = 2.0
+"""How long a stop waits for a JVM that somebody just asks something."""
+
+TICK_S = 0.2
+SLOTS_EVERY_S = 1.0
+WARM_AFTER_S = 60.0
+"""Without a flow and without a rehearsal a Spark that has run for so long is ready, too."""
+
+READ_AFTER_S = 60.0
+"""After so long a warm process is ready though it has not read what all flows have stored: a cluster may be away."""
+
+HOLD_S = 10.0
+"""How long executors are held for flows of which nobody says who runs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line adds to the flows: Spark's master (None: local), its settings, and when to end.
+
+    `warm_up` says whether later starts may be prepared in the background.
+    """
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    until_caught_up: bool = False
+    warm_up: bool = True
+
+
+class Runner:
+    """Owns the flows, the lease server and Spark. `run` blocks; `stop` may be called from a signal handler.
+
+    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; nobody waits for these.
+    Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
+    enabled flows of the file, which other processes may run: some may come in each other's way.
+    """
+
+    def __init__(
+        self, flows: Sequence[FlowSettings], options: RunOptions, all_enabled: Sequence[FlowSettings] = ()
+    ) -> None:
+        self._options = options
+        self._all_enabled = all_enabled or [flow for flow in flows if flow.enabled]
+        self._settings = [flow for flow in flows if flow.enabled]
+        self._wake = threading.Event()
+        self.idle = [ElectedIdleFlow(flow, self._wake.set) for flow in flows if not flow.enabled]
+        self.flows: list[ElectedFlow] = []
+        self._stop_asked = threading.Event()
+        self._stop_begun = threading.Event()
+        # What a cluster gives it gives to one process: spread flows would want each of its slots twice.
+        self._roster = Roster(packs=not self._local)
+        self._spark = SupervisedEngine(self._build_engine, self._wake.set)
+        self.web_url: str | None = None
+        self._seen: SparkEngine | None = None
+        self._met_at = self._held_at = 0.0
+        self._holds: bool | None = None
+        """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
+        self._warm: SparkEngine | None = None
+        self._seen_warm: SparkEngine | None = None
+        self._warm_at = 0.0
+        self._ready: SparkEngine | None = None
+        self._rehearsed: SparkEngine | None = None
+        self._rehearsal: threading.Thread | None = None
+        self._queries = Queries(self._settings)
+        self._sharing = Sharing()
+        self._slots = 0
+        self._slots_at = 0.0
+        self._warming = ArchiveJob(wanted=options.warm_up and self._local)
+        self._said_at = float("-inf")
+
+    def stop(self) -> None:
+        """Ask for a clean stop; `run` returns within about five seconds."""
+        self._stop_asked.set()
+        self._wake.set()
+        watch = threading.Timer(HUNG_S, self._wait_no_longer)
+        watch.daemon = True
+        try:
+            watch.start()
+        except RuntimeError as error:
+            # This may be a signal's handler, in the middle of anything.
+            log.warning("a JVM that does not answer would be waited for: %s", error)
+
+    def _wait_no_longer(self) -> None:
+        if self._settings and not self._stop_begun.is_set():
+            log.warning("Spark's JVM does not answer, it is killed")
+            self._spark.interrupt()
+
+    def run(self, started: Callable[[Runner], None] = lambda _: None) -> int:
+        """Run until stopped or done; returns the exit code: 0, or 1 when a flow failed.
+
+        `started` is called once the flows exist.
+        """
+        sweep_leftovers(self._options.conf)
+        for idle in self.idle:
+            idle.start()
+        try:
+            if self._settings:
+                return self._copy(started)
+            started(self)
+            # Nothing is to be copied, so there is nothing to catch up with either.
+            while not (self._options.until_caught_up or self._stop_asked.is_set()):
+                self._attend_idle()
+            return 0
+        finally:
+            _all_at_once([idle.stop for idle in self.idle])
+
+    def _copy(self, started: Callable[[Runner], None]) -> int:
+        """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
+        # Spark takes seconds to start: meanwhile the flows find out who runs them and look at their clusters.
+        self._spark.start()
+        self.flows = [self._elected_flow(settings) for settings in self._settings]
+        lease_server: LeaseServer | None = None
+        try:
+            for elected in self.flows:
+                elected.start()
+            started(self)
+            while not self._finished():
+                engine = self._spark.engine
+                try:
+                    if engine is not None and engine is not self._seen:
+                        self._meet(engine)
+                    if lease_server is None and (self._local or engine is not None):
+                        # Tasks on other machines reach this process as Spark does.
+                        lease_server = LeaseServer("127.0.0.1" if self._local or engine is None else engine.host)
+                    if lease_server is not None:
+                        self._attend(engine, lease_server)
+                except EngineLostError as error:
+                    if engine is not None:
+                        self._spark.lost(engine, error)
+                self._warming.attend(spark_runs=engine is not None)
+                self._attend_idle()
+        finally:
+            self._warming.begin_stop()
+            self._shut_down(lease_server)
+            self._warming.stop()
+        return 1 if any(elected.state is State.FAILED for elected in self.flows) else 0
+
+    def _attend(self, engine: SparkEngine | None, lease_server: LeaseServer) -> None:
+        if engine is not None:
+            self._hold_executors(engine)
+            self._follow_slots(engine)
+            self._rehearse(engine, lease_server)
+        for elected in self.flows:
+            elected.attend(lease_server)
+        if engine is not None:
+            flows = [flow for elected in self.flows if (flow := elected.running) is not None]
+            self._share_slots(flows)
+            self._queries.attend(engine, lease_server, flows, self._slots)
+        self._say_whether_ready(engine)
+        if not self._options.until_caught_up:
+            spread(self._roster, self.flows)
+
+    def _say_whether_ready(self, engine: SparkEngine | None) -> None:
+        """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
+        warm = engine is not None and (
+            engine is self._warm
+            or not engine.local
+            or any(elected.copies for elected in self.flows)
+            or time.monotonic() - self._met_at > WARM_AFTER_S
+        )
+        if warm and engine is not self._seen_warm:
+            self._warm = self._seen_warm = engine
+            self._warm_at = time.monotonic()
+        ready = warm and (
+            engine is self._ready
+            or all(elected.has_read for elected in self.flows)
+            or time.monotonic() - self._warm_at > READ_AFTER_S
+        )
+        if ready:
+            self._ready = engine
+        if self._roster.be_ready(ready) and ready and any(elected.stands_by for elected in self.flows):
+            log.info("Spark is warm, this process is ready to take over")
+
+    def _meet(self, engine: SparkEngine) -> None:
+        """Look at an engine that has just started."""
+        self.web_url = engine.web_url
+        self._met_at = time.monotonic()
+        self._holds = None
+        self._slots = engine.slots
+        if self._wanted > self._slots:
+            log.warning(
+                "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
+                self._slots,
+                "" if self._slots == 1 else "s",
+                self._wanted,
+            )
+        self._seen = engine
+
+    def _rehearse(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
+        if engine is self._rehearsed or not any(elected.stands_by for elected in self.flows):
+            return
+        if self._rehearses:
+            return
+        self._rehearsed = engine
+        if self._slots and self._holds is not False and not any(elected.occupied for elected in self.flows):
+            rehearsal = threading.Thread(
+                target=self._rehearse_once, args=(engine, lease_server), name="rehearsal", daemon=True
+            )
+            try:
+                rehearsal.start()
+            except RuntimeError as error:
+                # Taking over then only takes longer.
+                log.debug("there is no rehearsal: %s", error)
+            else:
+                self._rehearsal = rehearsal
+
+    def _rehearse_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        try:
+            rehearse(engine, lease_server)
+        except Exception as error:
+            # As when Spark ends meanwhile; taking over then only takes longer.
+            log.debug("the rehearsal came to nothing: %r", error)
+        self._warm = engine
+
+    def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
+        def build(proven_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
+            return FlowRunner(
+                settings,
+                slots=settings.tasks_max,
+                tasks=1 if self._local else None,
+                until_caught_up=self._options.until_caught_up,
+                wake=self._wake.set,
+                flows=self._all_enabled,
+                proven_s=proven_s,
+                stored=stored,
+            )
+
+        return ElectedFlow(
+            settings,
+            build,
+            self._queries.take_out,
+            until_caught_up=self._options.until_caught_up,
+            wake=self._wake.set,
+            roster=self._roster,
+        )
+
+    def _attend_idle(self) -> None:
+        """Look after the flows that are not enabled, and wait for the next moment."""
+        for idle in self.idle:
+            idle.attend()
+        self._wake.wait(TICK_S)
+        self._wake.clear()
+
+    def _hold_executors(self, engine: SparkEngine) -> None:
+        """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
+        holds = any(elected.occupied for elected in self.flows)
+        now = time.monotonic()
+        if holds:
+            self._held_at = now
+        if engine.local or holds is self._holds:
+            return
+        if not holds and (self._rehearses or not self._others_run(engine, now)):
+            return
+        self._holds = holds
+        if not holds:
+            log.info(
+                "standing by without executors; Spark at %s is asked for %s cores when this process takes over",
+                *(self._options.master, engine.cores),
+            )
+        engine.take_executors(self._wanted if holds else 0)
+
+    def _others_run(self, engine: SparkEngine, now: float) -> bool:
+        """Whether other processes may need the executors that this one holds for nothing.
+
+        Who cannot learn who runs a flow, as while its target is away, does not know; it waits a while.
+        """
+        settled = all(elected.stands_by or elected.over for elected in self.flows)
+        return (settled and engine is self._rehearsed) or now - max(self._held_at, self._met_at) > HOLD_S
+
+    @property
+    def _rehearses(self) -> bool:
+        return self._rehearsal is not None and self._rehearsal.is_alive()
+
+    def _follow_slots(self, engine: SparkEngine) -> None:
+        """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
+        if engine.local or self._holds is False or time.monotonic() < self._slots_at:
+            return
+        now = time.monotonic()
+        self._slots_at = now + SLOTS_EVERY_S
+        self._slots = engine.slots
+        if not self._slots and now - self._said_at > SAY_AGAIN_S:
+            self._said_at = now
+            log.warning(
+                "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
+                "free, and can it reach this machine as %s?",
+                self._options.master,
+                engine.executor_memory,
+                engine.host,
+            )
+
+    def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
+        """Tell the flows that run here how many tasks each may have."""
+        if self._slots:
+            shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
+            for flow in flows:
+                flow.use_slots(shares[flow.settings.name])
+
+    def _build_engine(self) -> SparkEngine:
+        # A standalone cluster would give all its cores to the first who comes.
+        settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
+        return SparkEngine(self._options.master or local_master(self._wanted), settings)
+
+    @property
+    def _local(self) -> bool:
+        master = self._options.master
+        return master is None or master.startswith("local")
+
+    @property
+    def _wanted(self) -> int:
+        """Tasks that the flows may have, all in all."""
+        return sum(flow.tasks_max for flow in self._settings)
+
+    def _finished(self) -> bool:
+        return self._stop_asked.is_set() or all(elected.ended for elected in self.flows)
+
+    def _shut_down(self, lease_server: LeaseServer | None) -> None:
+        self._stop_begun.set()
+        deadline = time.monotonic() + STOP_S
+        self._spark.close()
+        _all_at_once([elected.stop for elected in self.flows])
+        # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
+        if lease_server is not None:
+            lease_server.close()
+        self._spark.stop(max(0.5, deadline - time.monotonic()))
+        for elected in self.flows:
+            elected.close()
+
+
+def _all_at_once(steps: Sequence[Callable[[], None]]) -> None:
+    """Do steps side by side and wait for all; one after the other where there may be no more threads."""
+    threads: list[threading.Thread] = []
+    left: list[Callable[[], None]] = []
+    for step in steps:
+        thread = threading.Thread(target=step, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            left.append(step)
+        else:
+            threads.append(thread)
+    for step in left:
+        try:
+            step()
+        except Exception:
+            log.exception("at the end")
+    for thread in threads:
+        thread.join()

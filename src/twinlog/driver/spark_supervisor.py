@@ -1,0 +1,156 @@
+"""Keeps one Spark running for all flows of a process: starts it, and again when its JVM has died."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from twinlog.driver.restarts import Restarts
+from twinlog.errors import EngineError, EngineLostError
+from twinlog.spark.session import SparkEngine
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.2
+EXECUTORS_S = 15.0
+"""How long a start on a cluster waits for the first executor."""
+
+CLEAR_S = 1.0
+"""How long what is left of a lost engine may take to end before it is killed."""
+
+JOIN_S = 1.5
+
+
+class SupervisedEngine:
+    """The engine of a process, on a thread of its own; `build` makes one that has not started.
+
+    Each engine has a JVM, a session and a nursery of its own. What ran on one that was lost is for others to begin
+    anew: they get another object from `engine`.
+    """
+
+    def __init__(
+        self, build: Callable[[], SparkEngine], wake: Callable[[], None], restarts: Restarts | None = None
+    ) -> None:
+        self._build = build
+        self._wake = wake
+        self._restarts = restarts or Restarts()
+        self._lock = threading.Lock()
+        self._starting: SparkEngine | None = None
+        self._engine: SparkEngine | None = None
+        self._reported: EngineLostError | None = None
+        self._error: Exception | None = None
+        self._been_up = False
+        self._closing = threading.Event()
+        """No start any more."""
+        self._ending = threading.Event()
+        """No engine any more."""
+        self._stop_by = 0.0
+        self._thread = threading.Thread(target=self._run, name="spark", daemon=True)
+
+    def start(self) -> None:
+        """Begin to start it; that takes seconds."""
+        self._thread.start()
+
+    @property
+    def engine(self) -> SparkEngine | None:
+        """The engine; None while it starts. Raises EngineError when there will be none, or none any more."""
+        if self._error is not None:
+            raise self._error
+        return self._engine
+
+    def lost(self, engine: SparkEngine, error: EngineLostError) -> None:
+        """Somebody got this error from an engine; it may have been replaced by now."""
+        with self._lock:
+            if engine is self._engine:
+                self._engine, self._reported = None, error
+
+    def close(self) -> None:
+        """Start none any more; one that is just starting is ended. One that runs goes on until `stop`."""
+        with self._lock:
+            self._closing.set()
+            starting, running = self._starting, self._engine
+        if running is not None:
+            running.expect_end()
+        if starting is not None:
+            starting.interrupt()
+
+    def interrupt(self) -> None:
+        """End at once what starts or runs, as when it does not answer; who waits for it gets an EngineLostError."""
+        with self._lock:
+            self._closing.set()
+            engines = self._starting, self._engine
+        for engine in engines:
+            if engine is not None:
+                engine.interrupt()
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop what runs within `timeout_s`."""
+        self.close()
+        self._stop_by = time.monotonic() + timeout_s
+        self._ending.set()
+        self._thread.join(timeout_s + JOIN_S)
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                loss = self._one_life()
+                if loss is None or self._closing.is_set():
+                    return
+                wait_s = self._restarts.lost(time.monotonic())
+                if wait_s is None:
+                    raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
+                log.warning(
+                    "%s: nothing is copied until it is started again, %s (%d of %s)",
+                    loss,
+                    f"in {wait_s:.0f} s" if wait_s else "now",
+                    self._restarts.count,
+                    self._restarts.rule,
+                )
+                self._closing.wait(wait_s)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._wake()
+
+    def _one_life(self) -> EngineError | None:
+        """Start an engine and stay with it; how it was lost, None when it was stopped.
+
+        Raises EngineError when it cannot start, and never could.
+        """
+        engine = self._build()
+        began = time.monotonic()
+        with self._lock:
+            if self._closing.is_set():
+                return None
+            self._starting, self._reported = engine, None
+        try:
+            engine.start()
+            if not engine.local:
+                engine.wait_for_slot(EXECUTORS_S)
+            with self._lock:
+                self._starting, self._engine = None, engine
+            if self._been_up or self._restarts.count:
+                log.info("Spark runs again after %.1f s", time.monotonic() - began)
+            self._been_up = True
+            self._wake()
+            while not self._ending.wait(LOOK_S):
+                self._look_after(engine)
+            return None
+        except EngineError as error:
+            # What worked before may work again, as when memory was short.
+            if error.retriable or self._been_up:
+                return error
+            raise
+        finally:
+            with self._lock:
+                self._starting = self._engine = None
+            engine.stop(max(0.5, self._stop_by - time.monotonic()) if self._ending.is_set() else CLEAR_S)
+
+    def _look_after(self, engine: SparkEngine) -> None:
+        engine.require_alive()
+        if self._reported is not None:
+            raise self._reported

@@ -1,0 +1,243 @@
+"""Keeps flows out of each other's way: no topic in a circle, and no two flows into one remote topic.
+
+Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
+that mirror it would mix their records. Who may write it must not depend on which flow starts first: the one that has
+copied it before, else the one that stands first in the file. Each flow finds that out by itself, also across processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Container, Mapping, Sequence
+
+from twinlog.errors import ClusterError, ConfigError, TwinlogError
+from twinlog.flows.cycles import Return, returning
+from twinlog.flows.echoes import echo
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.store import PositionStore
+from twinlog.plan.changes import Pair
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK_S = 6.0
+"""How long a flow waits at its start to see what a rival mirrors."""
+
+LOOK_S = 30.0
+
+
+def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart."""
+    return (
+        flow.target == other.target
+        and flow.source != other.source
+        and other.enabled
+        and not (_tells_sources_apart(flow) and _tells_sources_apart(other))
+    )
+
+
+def _tells_sources_apart(flow: FlowSettings) -> bool:
+    return flow.policy == "default"
+
+
+def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
+    """Whether of two flows, by their place in the file, the first one may write a topic that both mirror."""
+    return copied if copied != other_copied else flow < other
+
+
+class TopicConflicts:
+    """The other flows of the file, seen from one flow."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        target: ClusterAdmin,
+        positions: PositionStore,
+    ) -> None:
+        self._flow = flow
+        self._topology = topology_of(flow)
+        self._all = _topologies(flow, flows)
+        self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
+        self._target = target
+        self._positions = positions
+        self._rivals = [_Conflict(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)]
+        self._returns: dict[TopicName, Return | None] = {}
+        self._earlier: Mapping[TopicName, Return | None] = {}
+
+    def brought_back(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        """Source topics that another flow's naming says to have come from the target, each with the reason.
+
+        Called at each look at the clusters: what nobody has asked for since the last one is forgotten.
+        """
+        self._earlier, self._returns = self._returns, {}
+        found = {}
+        for name in (pair.source.name for pair in pairs):
+            back = self._returning(name)
+            if back is not None and back.brought_by is not None:
+                by = back.brought_by
+                found[name] = f"it came from the target cluster {self._flow.target}, as {by.name} names its copies"
+        return found
+
+    def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether a topic that `brought_back` told of only looks like a copy: the target has no such original.
+
+        False as well where the copy would have come over a third cluster, which is not looked at.
+        """
+        back = self._returning(topic)
+        by = None if back is None else back.brought_by
+        return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
+
+    def refusals(self, pairs: Sequence[Pair], remotes: Container[TopicName]) -> dict[TopicName, str]:
+        """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
+
+        Raises ClusterError.
+        """
+        found: dict[TopicName, str] = {}
+        for name in (pair.source.name for pair in pairs):
+            reason = self._circle(name) or self._echo(name, remotes)
+            if reason is not None:
+                found[name] = reason
+        for rival in self._rivals:
+            found.update(self._lost_to(rival, [pair for pair in pairs if pair.source.name not in found]))
+        return found
+
+    def tells_a_circle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether the flow must not copy what bears the name of a source topic, for it would go in a circle."""
+        return self._returning(topic) is not None or echo(self._topology, topic, remotes) is not None
+
+    def close(self) -> None:
+        for rival in self._rivals:
+            rival.close()
+
+    def _circle(self, topic: TopicName) -> str | None:
+        back = self._returning(topic)
+        if back is None or back.brought_by is not None:
+            return None
+        flows = ", ".join(flow.name for flow in back.way)
+        return f"the flows {flows} would copy it in a circle for ever; let `topics` of one of them leave it out"
+
+    def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
+        heard = echo(self._topology, topic, remotes)
+        if heard is None:
+            return None
+        return (
+            f"{heard}, and would be copied in a circle for ever; use one replication.policy.separator and one "
+            "replication.policy.class for both directions, or, if it is a topic of its own, write its name in `topics`"
+        )
+
+    def _returning(self, topic: TopicName) -> Return | None:
+        known = self._returns if topic in self._returns else self._earlier
+        found = known[topic] if topic in known else returning(self._topology, topic, self._all)
+        self._returns[topic] = found
+        return found
+
+    def _lost_to(self, rival: _Conflict, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        theirs = rival.sources_of({pair.remote for pair in pairs})
+        contested = [pair for pair in pairs if pair.remote in theirs]
+        if not contested:
+            return {}
+        parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
+        copied = {part.topic for part in self._positions.read(parts)}
+        their_copied = rival.copied()
+        lost = {}
+        for pair in contested:
+            other = theirs[pair.remote]
+            if not first_to_write(
+                self._own_place,
+                rival.place,
+                copied=pair.source.name in copied,
+                other_copied=other in their_copied,
+            ):
+                lost[pair.source.name] = (
+                    f"{rival.name} copies {other} of {rival.source} to the same topic {pair.remote} of "
+                    f"{self._flow.target}, and the records of both would mix; let `topics` of one of the two leave it "
+                    "out, or rename remote topics with the default replication.policy.class"
+                )
+        return lost
+
+
+def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topology]:
+    found = []
+    for other in flows:
+        if other.enabled:
+            try:
+                found.append(topology_of(other))
+            except ConfigError as error:
+                # A class that only the host of that flow has.
+                log.warning("%s: circles over %s cannot be seen: %s", flow.name, other.name, error)
+    return found
+
+
+class _Conflict:
+    """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
+
+    def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self.place = place
+        self.name = settings.name
+        self.source = settings.source
+        self._settings = settings
+        self._topology: Topology = topology_of(settings)
+        self._target = target
+        self._positions = PositionStore(settings, target)
+        self._topics: frozenset[TopicName] | None = None
+        self._admin: ClusterAdmin | None = None
+        self._looked = threading.Event()
+        self._stopping = threading.Event()
+        self._said = False
+        self._thread = threading.Thread(target=self._look, name=f"rival {settings.name}", daemon=True)
+
+    def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
+        """The rival's source topics by remote name, as far as they are among `remotes`.
+
+        As long as its source has not answered: what it has copied before. Raises ClusterError.
+        """
+        if self._admin is None:
+            self._begin()
+        self._looked.wait(FIRST_LOOK_S)
+        topics = self.copied() if self._topics is None else self._topics
+        found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
+        return {remote: topic for remote, topic in found.items() if remote in remotes}
+
+    def _begin(self) -> None:
+        try:
+            self._admin = ClusterAdmin(self._settings.source, self._settings.source_admin.client)
+            self._thread.start()
+        except RuntimeError as error:
+            admin, self._admin = self._admin, None
+            if admin is not None:
+                admin.close()
+            raise ClusterError(f"the topics of {self._settings.source} cannot be looked at yet: {error}") from error
+
+    def copied(self) -> set[TopicName]:
+        """Source topics that the rival has stored positions of. Raises ClusterError."""
+        if TopicName(self._settings.positions_topic) not in self._target.topics():
+            return set()
+        return {part.topic for part in self._positions.read_all()}
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._looked.set()
+        if self._admin is not None:
+            self._admin.close()
+            self._thread.join(1.0)
+
+    def _look(self) -> None:
+        connected, admin = False, self._admin
+        assert admin is not None
+        while not self._stopping.is_set():
+            try:
+                if not connected:
+                    admin.connect()
+                    connected = True
+                self._topics = frozenset(admin.topics())
+                self._said = False
+            except TwinlogError as error:
+                if not self._said and not self._stopping.is_set():
+                    self._said = True
+                    log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
+            self._looked.set()
+            self._stopping.wait(self._settings.refresh_topics_interval_s or LOOK_S)

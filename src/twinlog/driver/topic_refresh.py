@@ -1,0 +1,259 @@
+"""What one flow mirrors at present: finds source topics, makes and grows their remote topics, says what is left out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from twinlog.driver.renamed_topics import RenamedTopics
+from twinlog.driver.topic_conflicts import TopicConflicts
+from twinlog.errors import RefusedError
+from twinlog.flows.naming import looks_like_heartbeats
+from twinlog.flows.topology import topology_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.mirror.checks import misread_topics, say_misread_topics
+from twinlog.mirror.topics import TopicMirror
+from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.plan.changes import Changes, Pair, compare, copyable
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES = "max.message.bytes"
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+RETRY_S = 10.0
+"""Until a remote topic that was refused is tried again."""
+
+
+class TopicRefresh:
+    """The topics of one flow; `refresh` looks for what is new. `flows` are all flows of the file.
+
+    `partitions` are the source partitions that can be copied, with their remote partitions.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        flows: Sequence[FlowSettings],
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        positions: PositionStore,
+    ) -> None:
+        self.partitions: dict[TopicPartition, TopicPartition] = {}
+        self.pairs: tuple[Pair, ...] = ()
+        """Mirrored topics whose remote topic exists."""
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._topology = topology_of(settings)
+        self._mirror = TopicMirror(settings, source, target)
+        self._rivals = TopicConflicts(settings, flows, target, positions)
+        self._renamed = RenamedTopics(settings, positions, target)
+        self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
+        self._topic_ids: dict[TopicName, str | None] = {}
+        self._limits: dict[TopicName, int] = {}
+        self._refused: dict[TopicName, str] = {}
+        self._retry_at: dict[TopicName, float] = {}
+        self._left_out: dict[TopicName, str] = {}
+        self._target_topics: Mapping[TopicName, Topic] = {}
+        self._brought_back: dict[TopicName, str] = {}
+        self._misread: frozenset[TopicName] = frozenset()
+        """Those of them that may be no copies: there was no original when they were first seen."""
+        self._seem_copies: frozenset[TopicName] = frozenset()
+        """The same of those whose names say by the flow's own policy that they came from one of its two clusters."""
+        self._seen: frozenset[TopicName] | None = None
+        self._said_idle = False
+
+    def create_own(self) -> None:
+        """Create the topics that the flow keeps for itself. Raises RefusedError or ClusterError."""
+        self._mirror.create_own()
+
+    def refresh(self) -> None:
+        """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
+        source, target = self._source.topics(), self._target.topics()
+        changes = self._without_left_out(compare(self._topology, source, target), target)
+        self._renamed.look(changes.pairs, target)
+        create = self._due(changes.create)
+        grow = self._due(changes.grow)
+        wanted = {pair.remote for pair in changes.pairs}
+        self._refused = {remote: text for remote, text in self._refused.items() if remote in wanted}
+        self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in wanted}
+        self._note(create, self._mirror.create(create) if create else {})
+        self._note(grow, self._mirror.grow(grow) if grow else {})
+        self._say_what_is_missing(changes, source, target)
+        if create or grow:
+            target = self._target.topics()
+        remote = copyable(changes, target)
+        copied = {part.topic for part in remote.values()}
+        self._limits.update(self._read_limits(sorted(copied - set(self._limits))))
+        for gone in set(self._limits) - copied:
+            self._limits.pop(gone, None)
+        self._topic_ids = {
+            pair.source.name: None if pair.source.topic_id is None else str(pair.source.topic_id)
+            for pair in changes.pairs
+        }
+        self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
+        self._target_topics = target
+        self.partitions = remote
+
+    def is_heartbeats(self, topic: TopicName) -> bool:
+        """Whether a source topic holds heartbeats, which nobody asked for."""
+        return self._topology.policy.is_heartbeats(topic)
+
+    def topic_id(self, topic: TopicName) -> str | None:
+        """The id of a source topic; None before Kafka 2.8."""
+        return self._topic_ids.get(topic)
+
+    def limit(self, remote: TopicName) -> int:
+        """The largest batch that a remote topic takes, in bytes."""
+        return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
+
+    def leaves_out(self, topic: TopicName) -> bool:
+        """Whether the name of a source topic, which need not exist, says that it would be copied in a circle."""
+        return self._rivals.tells_a_circle(topic, self._target_topics)
+
+    def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
+        """Where a source partition goes on, whose stored position may be of a remote topic of another name."""
+        return self._renamed.position(partition, remote, stored)
+
+    @property
+    def refused(self) -> str | None:
+        """Which remote topics the target refuses, and why it refuses the first of them; None when it takes all."""
+        if not self._refused:
+            return None
+        return f"{listed(self._refused)}: {self._refused[min(self._refused)]}"
+
+    def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
+        """Settings of remote topics were changed: what was known of these is looked up again when it is needed."""
+        for topic, made in changes.items():
+            if any(change.name == MAX_MESSAGE_BYTES for change in made):
+                self._limits.pop(topic, None)
+
+    def require_all(self) -> None:
+        """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not."""
+        misread = {
+            topic: f"not mirrored: {self._brought_back[topic]}, but it has no such original; write its name in full in "
+            "`topics` if it is a topic of its own, or in `topics.exclude`"
+            for topic in self._misread
+            if not looks_like_heartbeats(topic)
+        }
+        seem_copies = {
+            topic: "not mirrored: its name says that it is a copy, but there is no such original; write it in "
+            "`topics.exclude` if it needs no copy, or choose another replication.policy.separator"
+            for topic in self._seem_copies
+            if not looks_like_heartbeats(topic)
+        }
+        for reasons in (self._refused, {**self._left_out, **seem_copies, **misread}):
+            if reasons:
+                raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
+
+    def close(self) -> None:
+        self._rivals.close()
+
+    def _read_limits(self, remotes: Sequence[TopicName]) -> dict[TopicName, int]:
+        admin = self._target
+        told, untold = admin.call(describe_configs, admin.client, remotes)
+        hidden = [name for name, code in untold.items() if faults.refused(code)]
+        if hidden:
+            error = admin.client.lacks(
+                "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
+            )
+            log.warning(
+                "%s: %s; the default is taken, and what the target refuses is split", self._settings.name, error
+            )
+        found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
+        for name, entries in told.items():
+            limit = next((entry.value for entry in entries if entry.name == MAX_MESSAGE_BYTES), None)
+            found[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
+        return found
+
+    def _due(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
+        now = time.monotonic()
+        return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
+
+    def _note(self, tried: Sequence[Pair], refused: Mapping[TopicName, Refusal]) -> None:
+        for pair in tried:
+            refusal = refused.get(pair.remote)
+            if refusal is None:
+                self._refused.pop(pair.remote, None)
+                continue
+            if self._refused.get(pair.remote) != refusal.text:
+                log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
+            self._refused[pair.remote] = refusal.text
+            self._retry_at[pair.remote] = time.monotonic() + RETRY_S
+
+    def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
+        brought_back = self._rivals.brought_back(changes.pairs)
+        fresh = [topic for topic in brought_back if topic not in self._brought_back]
+        misread = [topic for topic in fresh if self._rivals.lacks_original(topic, target)]
+        copies = [topic for topic in fresh if topic not in misread]
+        if copies:
+            log.info(
+                "%s: not mirrored, as other flows of the file name their copies so: %s",
+                self._settings.name,
+                listed(copies),
+            )
+        if misread:
+            log.warning(
+                "%s: not mirrored, as other flows of the file name their copies so, though %s has no topic of which "
+                "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
+                *(self._settings.name, self._settings.target, listed(misread)),
+            )
+        self._misread = self._misread.intersection(brought_back).union(misread)
+        self._brought_back = brought_back
+        changes = changes.without(brought_back)
+        left_out = self._rivals.refusals(changes.pairs, target)
+        reasons: dict[str, list[TopicName]] = defaultdict(list)
+        for topic, reason in left_out.items():
+            if self._left_out.get(topic) != reason:
+                reasons[reason].append(topic)
+        for reason, topics in reasons.items():
+            log.error("%s: not mirrored: %s: %s", self._settings.name, listed(topics), reason)
+        self._left_out = left_out
+        return changes.without(left_out)
+
+    def _say_what_is_missing(
+        self, changes: Changes, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
+    ) -> None:
+        """A flow that copies nothing, or not everything, must not look like one that has nothing to do."""
+        settings = self._settings
+        # Of a copy that is here for long the original may have been deleted meanwhile.
+        fresh = source.keys() - (self._seen or frozenset())
+        if fresh:
+            seem_copies, mirrored = misread_topics(self._topology, self._aliases, source, target)
+            seem_copies = [topic for topic in seem_copies if topic in fresh]
+            self._seem_copies = self._seem_copies.union(seem_copies)
+            say_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
+        self._seen = frozenset(source)
+        self._seem_copies = self._seem_copies.intersection(source)
+        gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
+        if gone:
+            log.warning(
+                "%s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
+                settings.name,
+                settings.source,
+                listed(gone),
+                settings.target,
+            )
+        policy = self._topology.policy
+        # Heartbeats are mirrored whatever `topics` says.
+        seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
+        if not {pair.source.name for pair in changes.pairs}.intersection(seen) and not self._said_idle:
+            self._said_idle = True
+            left_out = {**self._left_out, **self._brought_back}
+            reasons = [f"{name}: {left_out.get(name) or self._topology.refusal(name)}" for name in seen[:3]]
+            log.warning(
+                "%s: none of the %d topics that can be seen on %s is mirrored%s",
+                settings.name,
+                len(seen),
+                settings.source,
+                f" ({'; '.join(reasons)})" if reasons else "; does the login have DESCRIBE on them?",
+            )

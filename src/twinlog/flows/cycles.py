@@ -1,0 +1,160 @@
+"""Finds topics that several flows together would copy back to where they began, for ever.
+
+A policy knows its own copies by their names (`flows/topology.py`). Where names are kept, or flows disagree on the
+separator or the policy, nothing in a name tells one flow what another one made: the same topic goes round, or it comes
+back under a longer name each time. MirrorMaker 2 copies both for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twinlog.errors import ConfigError
+from twinlog.flows.naming import ReplicationPolicy
+from twinlog.flows.topology import Topology
+from twinlog.model.types import Alias, TopicName
+
+_ROUNDS = 3
+"""A topic that one flow has copied so often under different names is copied for ever, by longer and longer names."""
+
+_STEPS = 3000
+"""Over more flows than this asks for, a circle that grows is left to `flows/echoes.py`, which sees its topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A topic that a flow must not copy: `way` are the flows that would copy it for ever, that flow first.
+
+    `brought_by` is the flow whose naming tells that the topic came from the target; None when no name tells anything.
+    """
+
+    way: tuple[Topology, ...]
+    brought_by: Topology | None
+
+
+def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Return | None:
+    """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
+
+    Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a circle
+    that this does not open is left out as a whole, by each of its flows. What a flow insists on it does not take for a
+    copy. `flows` are all flows that run.
+    """
+    way = circle(flow, topic, flows)
+    if not way:
+        return None
+    brought_by = None if flow.insists_on(topic) else _brought_by(flow, topic, flows)
+    if brought_by is not None:
+        return Return(way, brought_by)
+
+    def mirrors(one: Topology, name: TopicName) -> bool:
+        return _mirrors(one, name) and (
+            one.insists_on(name) or not (_brought_by(one, name, flows) and circle(one, name, flows))
+        )
+
+    way = _search(flow, (topic,), flows, mirrors)
+    return Return(way, None) if way else None
+
+
+def circle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[Topology, ...]:
+    """The flows that, each by its own rule, would copy `topic` of `flow`'s source for ever, beginning with `flow`.
+
+    Empty when it ends. `flows` are all flows that run.
+    """
+    return () if _know_each_other(flows) else _search(flow, (topic,), flows, _mirrors)
+
+
+def _know_each_other(flows: Sequence[Topology]) -> bool:
+    """Whether each flow tells the copies of all others by their names, so that nothing comes back."""
+    first = flows[0].policy if flows else None
+    return type(first) is ReplicationPolicy and all(
+        type(one.policy) is ReplicationPolicy
+        and one.policy.separator == first.separator
+        and first.separator not in one.source
+        and first.separator not in one.target
+        for one in flows
+    )
+
+
+_Mirrors = Callable[[Topology, TopicName], bool]
+
+
+def _search(
+    flow: Topology, topics: tuple[TopicName, ...], flows: Sequence[Topology], mirrors: _Mirrors
+) -> tuple[Topology, ...]:
+    """The shortest way by which the first of `topics` comes back to `flow` as itself, or under ever new names.
+
+    `topics` are the names that it had when the flow met it, so far.
+    """
+    for way, again in _returns(flow, topics[-1], flows, mirrors):
+        if again == topics[0]:
+            return way
+        # Else it only leads to a circle, which is found for the topics in it.
+        if again not in topics and (len(topics) == _ROUNDS - 1 or _search(flow, (*topics, again), flows, mirrors)):
+            return way
+    return ()
+
+
+def _returns(
+    flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors
+) -> Iterator[tuple[tuple[Topology, ...], TopicName]]:
+    """The ways by which `topic` comes back to `flow`, over each other flow once at most, and as what; short first."""
+    ways: deque[tuple[tuple[Topology, ...], TopicName]] = deque([((flow,), topic)])
+    seen = {(flow.name, topic)}
+    while ways and len(seen) < _STEPS:
+        way, name = ways.popleft()
+        remote = _remote_name(way[-1], name) if mirrors(way[-1], name) else None
+        if remote is None:
+            continue
+        for following in flows:
+            if following.source != way[-1].target:
+                continue
+            if following.name == flow.name:
+                if mirrors(following, remote):
+                    yield way, remote
+            elif (following.name, remote) not in seen and all(following.name != one.name for one in way):
+                seen.add((following.name, remote))
+                ways.append(((*way, following), remote))
+
+
+def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Topology | None:
+    """The last flow on a way by which `topic` came from the target of `flow`, as all flows' naming tells it."""
+    waiting: list[tuple[Alias, TopicName, Topology | None]] = [(flow.source, topic, None)]
+    seen = set()
+    while waiting:
+        where, name, last = waiting.pop()
+        seen.add((where, name))
+        for one in flows:
+            upstream = _upstream(one, name) if one.target == where else None
+            # A flow that keeps names brings everything or nothing: its names tell nothing.
+            if upstream is None or upstream == name or (one.source, upstream) in seen:
+                continue
+            if one.source == flow.target:
+                return last or one
+            waiting.append((one.source, upstream, last or one))
+    return None
+
+
+def _upstream(flow: Topology, remote: TopicName) -> TopicName | None:
+    """The topic that `flow` would copy to `remote`, None if it copies none there."""
+    try:
+        topic = flow.source_topic(remote)
+        return topic if topic and flow.remote_name(topic) == remote and flow.mirrors(topic) else None
+    except ConfigError:
+        return None
+
+
+def _mirrors(flow: Topology, topic: TopicName) -> bool:
+    try:
+        return flow.mirrors(topic)
+    except ConfigError:
+        # A class of the user's that fails on this name says so when the flow meets the topic.
+        return False
+
+
+def _remote_name(flow: Topology, topic: TopicName) -> TopicName | None:
+    try:
+        return flow.remote_name(topic)
+    except ConfigError:
+        return None

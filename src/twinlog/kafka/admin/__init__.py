@@ -1,0 +1,1 @@
+"""Questions and changes on a cluster: topics, settings, rights, groups, producers."""

@@ -1,0 +1,205 @@
+"""Asks a cluster about its topics and creates them; blocking calls for the driver, batched: no call per topic.
+
+Each call raises ClusterError when the cluster does not answer and RefusedError when a permission is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.reach import Reach
+from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings
+
+T = TypeVar("T")
+
+CONTACT_S = 1.0
+CHUNK = 100
+"""Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """A cluster's id, as it was formatted, and its brokers as `host:port` of the listener that was asked."""
+
+    cluster_id: str | None
+    brokers: frozenset[str]
+
+
+class ClusterAdmin:
+    """One cluster, seen from the driver; may be used from several threads.
+
+    Making it raises RuntimeError where there may be no thread for it.
+    """
+
+    def __init__(self, alias: str, settings: ClientSettings) -> None:
+        self.alias = alias
+        self._closed = False
+        self._loop = Loop()
+        self.client = ClusterClient(self._loop, alias, settings)
+        self._loop.net.start()
+
+    def call(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run a coroutine of this cluster's client and wait for it; raises ClusterError after `close`."""
+        try:
+            return self._loop.run(step, *args)
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise ClusterError(f"cluster {self.alias}: its connections were closed") from error
+
+    def connect(self, timeout_s: float = 5.0) -> None:
+        self.call(self.client.connect, timeout_s)
+
+    def keep_in_contact(self) -> None:
+        """From now on ask something every `CONTACT_S` seconds while nobody else does, so that `reach` is the truth."""
+        self._loop.call_threadsafe(lambda: self._loop.spawn(self._keep_in_contact))
+
+    async def _keep_in_contact(self) -> None:
+        while True:
+            await self._loop.sleep(CONTACT_S)
+            if self.client.connected and self.client.contact.heard_s >= CONTACT_S:
+                with suppress(TwinlogError):
+                    await self.client.refresh([])
+
+    def reach(self) -> Reach:
+        """Whether the cluster answers now, without asking it."""
+        return self.client.contact.reach()
+
+    def close(self) -> None:
+        self._closed = True
+        self.client.close()
+        self._loop.net.stop(timeout_ms=1000)
+        self._loop.close()
+
+    def identity(self) -> ClusterIdentity:
+        """By what the cluster can be told from others."""
+        return self.call(self._identity)
+
+    async def _identity(self) -> ClusterIdentity:
+        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        brokers = frozenset(f"{broker.host}:{broker.port}" for broker in response.brokers)
+        return ClusterIdentity(response.cluster_id, brokers)
+
+    def topics(self) -> dict[TopicName, Topic]:
+        """Every topic that this principal may describe."""
+        return self.call(self._topics, None)
+
+    async def _topics(self, names: Sequence[str] | None) -> dict[TopicName, Topic]:
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = await self.client.ask(request)
+        return {
+            TopicName(topic.name): Topic(
+                TopicName(topic.name), len(topic.partitions), topic.topic_id or None, bool(topic.is_internal)
+            )
+            for topic in response.topics
+            if topic.error_code in (Code.NONE, Code.LEADER_NOT_AVAILABLE)
+        }
+
+    def configs(self, topics: Iterable[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
+        """All settings of topics, with where each comes from; topics that vanished are left out."""
+        return self.call(self._configs, list(topics))
+
+    async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
+        found, untold = await describe_configs(self.client, topics)
+        refused = [name for name, code in untold.items() if faults.refused(code)]
+        if refused:
+            raise self.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(refused)}", "reading its settings")
+        return found
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
+        """Create topics and wait until each partition has a leader; returns those that were refused, with the reason.
+
+        A topic that exists already counts as created.
+        """
+        return self.call(self._create, list(topics))
+
+    async def _create(self, topics: list[NewTopic]) -> dict[TopicName, Refusal]:
+        refused: dict[TopicName, Refusal] = {}
+        kind = CreateTopicsRequest.CreatableTopic
+        for start in range(0, len(topics), CHUNK):
+            chunk = topics[start : start + CHUNK]
+            request = CreateTopicsRequest(
+                topics=[
+                    kind(
+                        name=topic.name,
+                        num_partitions=topic.partitions,
+                        replication_factor=topic.replication_factor,
+                        assignments=[],
+                        configs=[
+                            kind.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
+                        ],
+                    )
+                    for topic in chunk
+                ],
+                timeout_ms=30_000,
+                validate_only=False,
+            )
+            response = await self.client.ask(request, await self._controller(), 40.0)
+            for topic in response.topics:
+                if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
+        created = [topic.name for topic in topics if topic.name not in refused]
+        if created:
+            await self.client.wait_for(created, timeout_s=30.0)
+        return refused
+
+    def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
+        """Raise partition counts; returns those that were refused, with the reason."""
+        return self.call(self._create_partitions, counts)
+
+    async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
+        kind = CreatePartitionsRequest.CreatePartitionsTopic
+        topics = [kind(name=name, count=count, assignments=None) for name, count in counts.items()]
+        refused = {}
+        for start in range(0, len(topics), CHUNK):
+            request = CreatePartitionsRequest(
+                topics=topics[start : start + CHUNK], timeout_ms=30_000, validate_only=False
+            )
+            response = await self.client.ask(request, await self._controller(), 40.0)
+            for result in response.results:
+                if result.error_code != Code.NONE:
+                    refused[TopicName(result.name)] = self._reason(result, "ALTER", "adding partitions")
+        return refused
+
+    def _reason(self, result: Any, operation: str, purpose: str) -> Refusal:
+        code = result.error_code
+        if faults.refused(code):
+            return Refusal(code, str(self.client.lacks(operation, f"topic {result.name}", purpose)))
+        return Refusal(code, str(result.error_message or faults.explain(code)))
+
+    async def _controller(self) -> int | None:
+        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return response.controller_id if response.controller_id >= 0 else None
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """First or next offset of each partition that has a leader."""
+        wanted = list(partitions)
+
+        async def ask() -> dict[TopicPartition, int]:
+            await self.client.refresh({part.topic for part in wanted})
+            return await self.client.list_offsets(wanted, LATEST if latest else EARLIEST, read_committed=read_committed)
+
+        if not wanted:
+            return {}
+        return self.call(ask)

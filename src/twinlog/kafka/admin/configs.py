@@ -1,0 +1,113 @@
+"""Asks a cluster for the settings of topics and changes them, many topics at a time; coroutines on a client's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
+
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import ConfigChange, ConfigEntry, Refusal
+from twinlog.model.types import TopicName
+
+_TOPIC = 2
+_SET, _DELETE = 0, 1
+_TIMEOUT_S = 40.0
+CHUNK = 100
+"""Topics per request."""
+
+
+async def describe_configs(
+    client: ClusterClient, topics: Sequence[TopicName]
+) -> tuple[dict[TopicName, list[ConfigEntry]], dict[TopicName, int]]:
+    """All settings of topics, with where each comes from, and the error codes of topics whose settings are not told.
+
+    A topic that vanished has the error code UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    found: dict[TopicName, list[ConfigEntry]] = {}
+    refused: dict[TopicName, int] = {}
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    for start in range(0, len(topics), CHUNK):
+        request = DescribeConfigsRequest(
+            resources=[
+                resource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
+                for name in topics[start : start + CHUNK]
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+            min_version=1,
+        )
+        for result in (await client.ask(request)).results:
+            name = TopicName(result.resource_name)
+            if result.error_code != Code.NONE:
+                refused[name] = result.error_code
+                continue
+            found[name] = [
+                ConfigEntry(
+                    entry.name, entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive)
+                )
+                for entry in result.configs
+            ]
+    return found, refused
+
+
+async def alter_configs(
+    client: ClusterClient, changes: Mapping[TopicName, Sequence[ConfigChange]]
+) -> dict[TopicName, Refusal]:
+    """Change single settings of topics and leave their others alone (KIP-339); returns what was refused.
+
+    A topic's changes are made all or not at all.
+    """
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    resources = [
+        kind(
+            resource_type=_TOPIC,
+            resource_name=name,
+            configs=[
+                kind.AlterableConfig(
+                    name=change.name,
+                    config_operation=_DELETE if change.value is None else _SET,
+                    value=change.value,
+                )
+                for change in wanted
+            ],
+        )
+        for name, wanted in changes.items()
+    ]
+    return await _alter(client, IncrementalAlterConfigsRequest, resources)
+
+
+async def replace_configs(
+    client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]]
+) -> dict[TopicName, Refusal]:
+    """Replace all settings of topics, for clusters without KIP-339: what is not given falls back to its default."""
+    kind = AlterConfigsRequest.AlterConfigsResource
+    resources = [
+        kind(
+            resource_type=_TOPIC,
+            resource_name=name,
+            configs=[kind.AlterableConfig(name=key, value=value) for key, value in wanted.items()],
+        )
+        for name, wanted in configs.items()
+    ]
+    return await _alter(client, AlterConfigsRequest, resources)
+
+
+def knows_single_changes(client: ClusterClient) -> bool:
+    """Whether a cluster takes `alter_configs`."""
+    return client.supports(IncrementalAlterConfigsRequest.API_KEY)
+
+
+async def _alter(client: ClusterClient, kind: Any, resources: Sequence[Any]) -> dict[TopicName, Refusal]:
+    refused: dict[TopicName, Refusal] = {}
+    for start in range(0, len(resources), CHUNK):
+        request = kind(resources=resources[start : start + CHUNK], validate_only=False)
+        for result in (await client.ask(request, None, _TIMEOUT_S)).responses:
+            if result.error_code != Code.NONE:
+                refused[TopicName(result.resource_name)] = Refusal(
+                    result.error_code, result.error_message or faults.explain(result.error_code)
+                )
+    return refused

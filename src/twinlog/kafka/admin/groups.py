@@ -1,0 +1,271 @@
+"""Asks a cluster about consumer groups, and commits offsets for groups from outside: many groups at a time.
+
+Questions about offsets go to the brokers that coordinate the groups: one request for a hundred groups and a broker
+(KIP-709, KIP-699). A commit is one request for a group; they are sent to each broker without waiting in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+
+T = TypeVar("T")
+
+CHUNK = 100
+"""Groups per question."""
+
+AT_ONCE = 32
+"""Requests in flight, of the 64 that a connection may have."""
+
+MOST_NODES = 10_000
+"""Of so many groups the coordinator is remembered without asking whether they are still there."""
+
+LOADING_S = 5.0
+"""How long a coordinator may load its groups until that is an error."""
+
+_TIMEOUT_S = 15.0
+_FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
+_SEVERAL_COORDINATORS, _SEVERAL_GROUPS = 4, 8
+"""Versions since which one request may name many groups (Kafka 3.0)."""
+
+_WITH_NAMES = 9
+"""The last version of requests about offsets that names topics; newer ones want topic ids."""
+
+_LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
+"""14 is COORDINATOR_LOAD_IN_PROGRESS."""
+
+_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+
+
+class GroupAdmin:
+    """The groups of one cluster; its coroutines run on the client's loop.
+
+    Each raises ClusterError when the cluster does not answer. What is wrong with single groups is returned as the
+    protocol's error code by group.
+    """
+
+    def __init__(self, client: ClusterClient, *, several: bool = True) -> None:
+        """`several` False asks for each group alone, as brokers before Kafka 3.0 want it."""
+        self._client = client
+        self._several = several
+        self._nodes: dict[GroupId, int] = {}
+        self._answers: dict[tuple[GroupId, ...], tuple[bytes, _Offsets]] = {}
+
+    async def listed(self) -> dict[GroupId, Group]:
+        """Every group that this principal may describe, with its state, from all brokers."""
+        deadline = time.monotonic() + LOADING_S
+        while True:
+            nodes = await self._client.nodes()
+            answers = await self._ask_all(
+                [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
+            )
+            code = next((answer.error_code for answer in answers if answer.error_code), Code.NONE)
+            if code not in _LOADING or time.monotonic() > deadline:
+                break
+            await self._client.loop.sleep(0.2)
+        if code:
+            raise ClusterError(f"cluster {self._client.alias}: it does not list its groups: {faults.explain(code)}")
+        return {
+            GroupId(one.group_id): Group(
+                GroupId(one.group_id), one.protocol_type, one.group_state or "", one.group_type or ""
+            )
+            for answer in answers
+            for one in answer.groups
+        }
+
+    async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
+        """What each group has committed, and the error codes of groups that do not tell.
+
+        A group that does not exist has committed nothing. Where nothing changed since the last call with the same
+        groups, the same values are returned.
+        """
+        found: dict[GroupId, GroupOffsets] = {}
+        by_node, wrong = await self._by_coordinator(groups)
+        asked = [(node, chunk) for node, members in by_node.items() for chunk in _portions(members, self._chunk)]
+        answers = await self._ask_all([(node, self._offsets_request(chunk)) for node, chunk in asked])
+        before, self._answers = self._answers, {}
+        for (_, chunk), answer in zip(asked, answers, strict=True):
+            known = before.get(chunk)
+            content = answer.content
+            if known is None or known[0] != content:
+                known = content, _read_offsets(answer.decode(), chunk)
+            if not known[1][1]:
+                self._answers[chunk] = known
+            found.update(known[1][0])
+            wrong.update(known[1][1])
+        self._forget_moved(wrong)
+        return found, wrong
+
+    async def commit(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
+        """Commit offsets for groups from outside; returns the error codes of what was not taken.
+
+        The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
+        OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
+        for each partition. A process that may not be the flow's leader any more commits nothing (ClusterError).
+        """
+        by_node, wrong = await self._by_coordinator(offsets)
+        asked = [(node, group) for node, members in by_node.items() for group in members]
+        requests = [(node, _commit_request(group, offsets[group])) for node, group in asked]
+        answers = await self._send_all(self._client.change, requests)
+        refused: dict[GroupId, dict[TopicPartition, int]] = {
+            group: dict.fromkeys(offsets[group], code) for group, code in wrong.items()
+        }
+        for (_, group), answer in zip(asked, answers, strict=True):
+            codes = {
+                TopicPartition(TopicName(topic.name), part.partition_index): int(part.error_code)
+                for topic in answer.topics
+                for part in topic.partitions
+                if part.error_code
+            }
+            if codes:
+                refused[group] = codes
+        self._forget_moved({group: code for group, codes in refused.items() for code in codes.values()})
+        return refused
+
+    async def coordinators(self, groups: Iterable[GroupId]) -> tuple[dict[GroupId, int], dict[GroupId, int]]:
+        """The broker that coordinates each group, and the error codes of groups that have none now."""
+        by_node, wrong = await self._by_coordinator(groups)
+        return {group: node for node, members in by_node.items() for group in members}, wrong
+
+    async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
+        wanted = list(groups)
+        if len(self._nodes) > max(MOST_NODES, 2 * len(wanted)):
+            # Groups come and go.
+            self._nodes = {group: self._nodes[group] for group in wanted if group in self._nodes}
+        unknown = [group for group in wanted if group not in self._nodes]
+        wrong: dict[GroupId, int] = {}
+        if unknown:
+            several = self._several and self._client.supports(_FIND_COORDINATOR, _SEVERAL_COORDINATORS)
+            chunks = list(_portions(unknown, CHUNK if several else 1))
+            requests: list[tuple[int | None, Any]] = [(None, _coordinator_request(chunk, several)) for chunk in chunks]
+            for chunk, answer in zip(chunks, await self._ask_all(requests), strict=True):
+                for one in answer.coordinators if several else [answer]:
+                    group = GroupId(one.key) if several else chunk[0]
+                    if one.error_code:
+                        wrong[group] = one.error_code
+                    else:
+                        self._nodes[group] = one.node_id
+            # A coordinator may be a broker that was not there before.
+            await self._client.nodes()
+        found: dict[int, list[GroupId]] = {}
+        for group in wanted:
+            if group not in wrong:
+                found.setdefault(self._nodes[group], []).append(group)
+        return found, wrong
+
+    def _forget_moved(self, wrong: Mapping[GroupId, int]) -> None:
+        for group, code in wrong.items():
+            if code in _MOVED:
+                self._nodes.pop(group, None)
+
+    @property
+    def _chunk(self) -> int:
+        return CHUNK if self._several and self._client.supports(_OFFSET_FETCH, _SEVERAL_GROUPS) else 1
+
+    def _offsets_request(self, groups: Sequence[GroupId]) -> Any:
+        if self._chunk == 1:
+            return OffsetFetchRequest(
+                group_id=groups[0], topics=None, require_stable=False, max_version=_SEVERAL_GROUPS - 1
+            )
+        kind = OffsetFetchRequest.OffsetFetchRequestGroup
+        return OffsetFetchRequest(
+            groups=[kind(group_id=group, member_id=None, member_epoch=-1, topics=None) for group in groups],
+            require_stable=False,
+            min_version=_SEVERAL_GROUPS,
+            max_version=_WITH_NAMES,
+        )
+
+    async def _ask_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
+        return await self._send_all(self._client.ask, requests)
+
+    async def _send_all(self, send: _Send, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Send many at once; a broker answers those of a connection in turn. Raises the first error."""
+        loop = self._client.loop
+        answers: list[Any] = []
+        try:
+            for some in _portions(requests, AT_ONCE):
+                asked = [loop.spawn(send, request, node, _TIMEOUT_S) for node, request in some]
+                answers += await loop.gather(asked)
+        except TwinlogError:
+            # A coordinator that does not answer may be one no more.
+            self._nodes.clear()
+            raise
+        return answers
+
+
+_Offsets = tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]
+_Send = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def _coordinator_request(groups: Sequence[GroupId], several: bool) -> Any:
+    if several:
+        return FindCoordinatorRequest(
+            key_type=CoordinatorType.GROUP, coordinator_keys=list(groups), min_version=_SEVERAL_COORDINATORS
+        )
+    return FindCoordinatorRequest(key=groups[0], key_type=CoordinatorType.GROUP, max_version=_SEVERAL_COORDINATORS - 1)
+
+
+def _commit_request(group: GroupId, offsets: GroupOffsets) -> Any:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    topics: dict[TopicName, list[Any]] = {}
+    for partition, committed in offsets.items():
+        topics.setdefault(partition.topic, []).append(
+            kind.OffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+        max_version=_WITH_NAMES,
+    )
+
+
+def _read_offsets(response: Any, groups: Sequence[GroupId]) -> _Offsets:
+    """An offset below 0, which some clients commit to forget one, is none."""
+    found: dict[GroupId, GroupOffsets] = {}
+    wrong: dict[GroupId, int] = {}
+    several = response.API_VERSION >= _SEVERAL_GROUPS
+    for answer in response.groups if several else [response]:
+        group = GroupId(answer.group_id) if several else groups[0]
+        offsets: GroupOffsets = {}
+        code = answer.error_code
+        for topic in answer.topics:
+            name = TopicName(topic.name)
+            for part in topic.partitions:
+                if part.error_code:
+                    code = part.error_code
+                elif part.committed_offset >= 0:
+                    offsets[TopicPartition(name, part.partition_index)] = CommittedOffset(
+                        part.committed_offset, part.metadata or ""
+                    )
+        if code:
+            wrong[group] = code
+        else:
+            found[group] = offsets
+    return found, wrong
+
+
+def _portions(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    rest = iter(items)
+    while part := tuple(islice(rest, size)):
+        yield part

@@ -1,0 +1,122 @@
+"""Which producers a partition knows, their open transactions, and which of these holds readers back (KIP-664)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.error_codes import RETRIABLE, Code, explain
+from twinlog.model.types import TopicName, TopicPartition
+
+
+class ProducerState(NamedTuple):
+    """What a leader remembers of a producer: the sequence number of its last record there, when that came (ms), and
+    where its open transaction begins, -1 without one."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    first_offset: int
+    heard_ms: int
+
+
+async def producer_states(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
+    """The producers that the leaders of partitions remember, one request for each leader; and why some do not tell.
+
+    None where brokers cannot tell (Kafka before 2.8, others than Kafka's), or may not without READ on the topic. Raises
+    ClusterError when one does not answer.
+    """
+    found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
+    errors: dict[TopicPartition, str] = {}
+    if not client.supports(DescribeProducersRequest.API_KEY):
+        return found, errors
+    by_node: dict[int, dict[str, list[int]]] = {}
+    for partition in partitions:
+        leader = client.leader(partition)
+        if leader is None:
+            errors[partition] = "it has no leader"
+        else:
+            by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+    kind = DescribeProducersRequest.TopicRequest
+
+    async def ask(node: int, topics: dict[str, list[int]]) -> None:
+        wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+        response = await client.ask(DescribeProducersRequest(topics=wanted), node)
+        told = [(topic.name, part) for topic in response.topics for part in topic.partitions]
+        for name, part in told:
+            where = TopicPartition(TopicName(name), part.partition_index)
+            if part.error_code in RETRIABLE:
+                errors[where] = explain(part.error_code)
+            found[where] = [
+                ProducerState(
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.last_sequence,
+                    one.current_txn_start_offset,
+                    one.last_timestamp,
+                )
+                for one in part.active_producers
+            ]
+
+    await client.loop.gather([client.loop.spawn(ask, node, topics) for node, topics in by_node.items()])
+    return {where: states for where, states in found.items() if where not in errors}, errors
+
+
+async def open_transactions(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers whose transactions are open in partitions, as their leaders know it, one request for each leader.
+
+    Nothing where they do not tell. Raises ClusterError when one does not answer or does not lead any more.
+    """
+    found, errors = await producer_states(client, partitions)
+    for partition, why in errors.items():
+        raise ClusterError(f"cluster {client.alias}: producers of {partition}: {why}")
+    return {partition: [one for one in states if one.first_offset >= 0] for partition, states in found.items()}
+
+
+async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:
+    """The oldest transaction that is open in a partition, as words that complete "held up by ...".
+
+    Its producer, by its leader, and its transactional id, if the principal may describe that; what cannot be learned is
+    left out.
+    """
+    try:
+        return await _name(client, partition)
+    except ClusterError:
+        return "an open transaction"
+
+
+async def _name(client: ClusterClient, partition: TopicPartition) -> str:
+    open_ones = (await open_transactions(client, [partition]))[partition]
+    if not open_ones:
+        return "an open transaction"
+    oldest = min(open_ones, key=lambda one: one.first_offset)
+    since_s = max(0.0, time.time() - oldest.heard_ms / 1000)
+    who = f"producer {oldest.producer_id}, epoch {oldest.epoch}, last heard of {since_s:.0f} s ago"
+    owner = await _transactional_id(client, oldest.producer_id)
+    what = "an open transaction" if owner is None else f"an open transaction of {owner}"
+    return f"{what} ({who}), which began at offset {oldest.first_offset}"
+
+
+async def _transactional_id(client: ClusterClient, producer_id: int) -> str | None:
+    if not client.supports(ListTransactionsRequest.API_KEY):
+        return None
+    for node in await client.nodes():
+        try:
+            response = await client.ask(
+                ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0), node
+            )
+        except ClusterError:
+            continue
+        if response.error_code == Code.NONE:
+            for state in response.transaction_states:
+                return f"transactional id {state.transactional_id}"
+    return None

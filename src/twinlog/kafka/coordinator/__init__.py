@@ -1,0 +1,1 @@
+"""What a group coordinator and a transaction coordinator are asked."""

@@ -1,0 +1,247 @@
+"""Membership in a group by Kafka's classic protocol, as the workers of Kafka Connect use it.
+
+The group's coordinator is a broker. It keeps one member the leader for as long as that is a member, and forgets a
+member that sent no heartbeat for the session timeout. (Kafka classes GroupMetadataManager and ClassicGroup.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
+
+from twinlog.errors import ClusterError, GroupTakenError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+
+SESSION_S = 6.0
+"""The shortest session that brokers accept unless `group.min.session.timeout.ms` says otherwise."""
+
+LONGER_SESSIONS_S = (10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Tried one after the other where brokers refuse a shorter one; 1,800 s is the longest they accept by default."""
+
+REBALANCE_S = 60.0
+"""How long the coordinator waits for members to join again."""
+
+ANSWER_S = 3.0
+"""How long a coordinator may take for an answer that needs no other member."""
+
+_PROTOCOL = "v2"
+"""Of what members tell each other; who speaks another one cannot join."""
+
+_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+_NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
+
+
+class Pulse(Enum):
+    """What the coordinator says to a heartbeat."""
+
+    WELL = "a member of the present generation"
+    REBALANCE = "a member that must join again"
+    STRANGER = "no member of this generation"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The group between two rebalances, as one member sees it; `members` (id to metadata) is known to the leader."""
+
+    number: int
+    member_id: str
+    leader_id: str
+    members: Mapping[str, bytes]
+
+    @property
+    def leads(self) -> bool:
+        return self.member_id == self.leader_id
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A group as anybody sees it who may describe it; `members` are client ids with their hosts."""
+
+    protocol_type: str
+    members: tuple[str, ...]
+
+
+class Membership:
+    """This client's place in one group.
+
+    `join` waits for the other members on a connection of its own, so `beat` and `leave` may be called meanwhile. Calls
+    raise ClusterError for what may pass, RefusedError when the principal lacks a right, and GroupTakenError while the
+    group's members speak another protocol.
+    """
+
+    def __init__(self, client: ClusterClient, group: str, protocol_type: str) -> None:
+        self.group = group
+        self.session_s = SESSION_S
+        self.generation: Generation | None = None
+        """None before the first `enter`, and once the coordinator has said that this is no member any more."""
+        self._client = client
+        self._protocol_type = protocol_type
+        self._member_id = ""
+        self._node: int | None = None
+
+    async def join(self, metadata: bytes) -> Generation:
+        """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
+
+        `enter` and `sync` must follow.
+        """
+        while True:
+            response = await self._call(
+                JoinGroupRequest(
+                    group_id=self.group,
+                    session_timeout_ms=int(self.session_s * 1000),
+                    rebalance_timeout_ms=int(REBALANCE_S * 1000),
+                    member_id=self._member_id,
+                    group_instance_id=None,
+                    protocol_type=self._protocol_type,
+                    protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=metadata)],
+                    max_version=7,
+                ),
+                apart=True,
+                timeout_s=REBALANCE_S + ANSWER_S,
+            )
+            code = response.error_code
+            if code == Code.MEMBER_ID_REQUIRED:
+                self._member_id = response.member_id
+            elif code == Code.INVALID_SESSION_TIMEOUT:
+                self._lengthen()
+            else:
+                self._check(code)
+                break
+        self._member_id = response.member_id
+        members = {member.member_id: bytes(member.metadata) for member in response.members}
+        return Generation(response.generation_id, response.member_id, response.leader, members)
+
+    def enter(self, generation: Generation) -> None:
+        """Be a member of what `join` returned."""
+        self.generation = generation
+
+    async def sync(self, assignments: Mapping[str, bytes]) -> bytes | None:
+        """The leader gives each member something (by member id), the others wait for it; returns this member's.
+
+        After this the generation is in the coordinator's log: another broker that takes the group over knows it. None
+        when the next rebalance began meanwhile.
+        """
+        generation = self._require()
+        kind = SyncGroupRequest.SyncGroupRequestAssignment
+        response = await self._call(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=generation.number,
+                member_id=generation.member_id,
+                group_instance_id=None,
+                protocol_type=self._protocol_type,
+                protocol_name=_PROTOCOL,
+                assignments=[kind(member_id=member, assignment=given) for member, given in assignments.items()],
+                max_version=5,
+            ),
+            apart=True,
+            timeout_s=REBALANCE_S + ANSWER_S,
+        )
+        if response.error_code == Code.REBALANCE_IN_PROGRESS:
+            return None
+        self._check(response.error_code)
+        return bytes(response.assignment)
+
+    async def beat(self) -> Pulse:
+        """Say that this member lives; the coordinator counts its session anew from when it hears that."""
+        generation = self._require()
+        response = await self._call(
+            HeartbeatRequest(
+                group_id=self.group,
+                generation_id=generation.number,
+                member_id=generation.member_id,
+                group_instance_id=None,
+                max_version=4,
+            )
+        )
+        if response.error_code in _NO_MEMBER:
+            return Pulse.STRANGER
+        if response.error_code == Code.REBALANCE_IN_PROGRESS:
+            return Pulse.REBALANCE
+        self._check(response.error_code)
+        return Pulse.WELL
+
+    async def leave(self) -> None:
+        """End the membership, also while `join` waits, so that the others need not wait for the session's end."""
+        if not self._member_id:
+            return
+        member = LeaveGroupRequest.MemberIdentity(member_id=self._member_id, group_instance_id=None)
+        self.forget()
+        await self._call(LeaveGroupRequest(group_id=self.group, members=[member], max_version=4, min_version=3))
+
+    async def describe(self) -> GroupSeen:
+        """Who the group's members are."""
+        response = await self._call(
+            DescribeGroupsRequest(groups=[self.group], include_authorized_operations=False, max_version=5)
+        )
+        (seen,) = response.groups
+        self._check(seen.error_code, operation="DESCRIBE")
+        members = (f"{member.client_id} at {member.client_host.lstrip('/')}" for member in seen.members)
+        return GroupSeen(seen.protocol_type, tuple(sorted(members)))
+
+    def forget(self) -> None:
+        """This is no member any more; the next `join` makes it a new one."""
+        self._member_id = ""
+        self.generation = None
+
+    def search(self) -> None:
+        """Ask for the coordinator again before the next call."""
+        self._node = None
+
+    def _require(self) -> Generation:
+        if self.generation is None:
+            raise ClusterError(f"cluster {self._client.alias}: no member of group {self.group}")
+        return self.generation
+
+    def _lengthen(self) -> None:
+        longer = next((session for session in LONGER_SESSIONS_S if session > self.session_s), None)
+        if longer is None:
+            raise RefusedError(
+                f"cluster {self._client.alias}: it refuses sessions from {SESSION_S:.0f} to {self.session_s:.0f} s; "
+                "lower group.min.session.timeout.ms or raise group.max.session.timeout.ms of the brokers"
+            )
+        self.session_s = longer
+
+    async def _call(self, request: Any, *, apart: bool = False, timeout_s: float = ANSWER_S) -> Any:
+        node = self._node
+        if node is None:
+            node = self._node = await self._find()
+        ask = self._client.send if apart else self._client.ask
+        try:
+            return await ask(request, node, timeout_s)
+        except RefusedError:
+            raise
+        except ClusterError:
+            self._node = None
+            raise
+
+    async def _find(self) -> int:
+        # Brokers that came meanwhile have to be known before one of them can be asked.
+        await self._client.refresh([])
+        request = FindCoordinatorRequest(key=self.group, key_type=int(CoordinatorType.GROUP), max_version=3)
+        response = await self._client.ask(request, timeout_s=ANSWER_S)
+        self._check(response.error_code)
+        return int(response.node_id)
+
+    def _check(self, code: int, *, operation: str = "READ") -> None:
+        """Raise what an error code means."""
+        if code == Code.NONE:
+            return
+        alias = self._client.alias
+        if code in _MOVED:
+            self._node = None
+        if code == Code.UNKNOWN_MEMBER_ID:
+            self.forget()
+        if code == Code.INCONSISTENT_GROUP_PROTOCOL:
+            raise GroupTakenError(f"cluster {alias}: group {self.group} has members of another kind")
+        if faults.refused(code):
+            raise self._client.lacks(operation, f"group {self.group}", "choosing which process runs the flow")
+        raise ClusterError(f"cluster {alias}: group {self.group}: {faults.explain(code)}")

@@ -1,0 +1,222 @@
+"""Speaks to the coordinator of a transactional id: who may write under it, which partitions take part, how it ends.
+
+The requests are those of the transactional producer before KIP-890 (Kafka class TransactionManager); every broker since
+2.8 serves them. Each call is safe to repeat after a ClusterError: the coordinator answers a repeated request as it
+answered the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+from kafka.protocol.admin.transactions import ListTransactionsRequest
+from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from twinlog.errors import ClusterError, FencedError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TopicName, TopicPartition
+
+BUSY_S = 0.003
+"""Pause while the coordinator still writes the markers of the transaction before."""
+
+BUSY_AT_MOST_S = 0.1
+_TRIES = 40
+
+_LIST_TRANSACTIONS = 66
+_COORDINATOR_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+
+
+class ProducerEpoch(NamedTuple):
+    """A producer id and its epoch, as a coordinator hands them out; -1 and -1 for none."""
+
+    producer_id: int
+    epoch: int
+
+
+NOBODY = ProducerEpoch(-1, -1)
+
+
+class TransactionCoordinator:
+    """The coordinator of one transactional id on one cluster, wherever it is at the moment.
+
+    Every call raises ClusterError for what may pass, RefusedError when the principal lacks a right, and FencedError
+    when somebody else has taken the id over.
+    """
+
+    def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self._client = client
+        self._node: int | None = None
+
+    async def init(self, expected: ProducerEpoch = NOBODY) -> ProducerEpoch:
+        """Become the only writer under the id: aborts what its last writer left open and fences that writer.
+
+        With `expected` only if that is still the present one; it then gets a higher epoch, under which sequence numbers
+        begin at 0 again (KIP-360).
+        """
+        response = await self._call(
+            InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self.timeout_ms,
+                producer_id=expected.producer_id,
+                producer_epoch=expected.epoch,
+                max_version=4,
+            )
+        )
+        code = response.error_code
+        if code == Code.INVALID_TRANSACTION_TIMEOUT:
+            raise RefusedError(
+                f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms; lower "
+                f"{self._client.alias}.producer.transaction.timeout.ms, or raise transaction.max.timeout.ms of the "
+                f"brokers"
+            )
+        self._check(code)
+        return ProducerEpoch(response.producer_id, response.producer_epoch)
+
+    async def add(self, holder: ProducerEpoch, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Let partitions take part in the open transaction, and open one if there is none.
+
+        Returns the error code of each partition that cannot take part; when there is one, none takes part.
+        """
+        kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        response = await self._call(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=holder.producer_id,
+                v3_and_below_producer_epoch=holder.epoch,
+                v3_and_below_topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+                max_version=3,
+            )
+        )
+        refused: dict[TopicPartition, int] = {}
+        for topic in response.results_by_topic_v3_and_below:
+            for part in topic.results_by_partition:
+                if part.partition_error_code:
+                    where = TopicPartition(TopicName(topic.name), part.partition_index)
+                    refused[where] = part.partition_error_code
+        whole = [code for code in refused.values() if code in _OF_THE_ID or code in _COORDINATOR_FAULTS]
+        if whole:
+            self._check(whole[0])
+        return {part: code for part, code in refused.items() if code != Code.OPERATION_NOT_ATTEMPTED}
+
+    async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:
+        """Commit or abort; False when there is no transaction open that could end so.
+
+        After True the outcome is decided; the markers of the partitions follow, and a transaction that is begun
+        meanwhile waits for them.
+        """
+        response = await self._call(
+            EndTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=holder.producer_id,
+                producer_epoch=holder.epoch,
+                committed=commit,
+                max_version=3,
+            )
+        )
+        if response.error_code == Code.INVALID_TXN_STATE:
+            return False
+        self._check(response.error_code)
+        return True
+
+    async def _call(self, request: Any) -> Any:
+        """Ask the coordinator, again and again while it is busy with the transaction before."""
+        pause_s = BUSY_S
+        for _ in range(_TRIES):
+            node = self._node
+            if node is None:
+                node = self._node = await self._find()
+            try:
+                response = await self._client.ask(request, node, self._client.settings.request_timeout_ms / 1000)
+            except ClusterError:
+                self._node = None
+                raise
+            code = _code_of(response)
+            if code in _COORDINATOR_MOVED:
+                self._node = None
+                raise ClusterError(f"cluster {self._client.alias}: the coordinator of {self.transactional_id} moves")
+            if code != Code.CONCURRENT_TRANSACTIONS:
+                return response
+            await self._client.loop.sleep(pause_s)
+            pause_s = min(2 * pause_s, BUSY_AT_MOST_S)
+        raise ClusterError(
+            f"cluster {self._client.alias}: the transaction before of {self.transactional_id} does not end"
+        )
+
+    async def _find(self) -> int:
+        # Brokers that came meanwhile have to be known before one of them can be asked.
+        await self._client.refresh([])
+        response = await self._client.ask(
+            FindCoordinatorRequest(key=self.transactional_id, key_type=int(CoordinatorType.TRANSACTION), max_version=3)
+        )
+        self._check(response.error_code)
+        return int(response.node_id)
+
+    def _check(self, code: int) -> None:
+        """Raise what an error code of a whole request means."""
+        if code == Code.NONE:
+            return
+        alias, name = self._client.alias, self.transactional_id
+        if code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise self._client.lacks("WRITE", f"transactional id {name}", "copying exactly once")
+        if code in (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING):
+            raise FencedError(
+                f"cluster {alias}: another process has taken over transactional id {name}: {faults.explain(code)}"
+            )
+        if faults.refused(code):
+            raise RefusedError(f"cluster {alias}: transactional id {name} may not be used: {faults.explain(code)}")
+        raise ClusterError(f"cluster {alias}: transactional id {name}: {faults.explain(code)}")
+
+
+_OF_THE_ID = frozenset(
+    {
+        Code.PRODUCER_FENCED,
+        Code.INVALID_PRODUCER_EPOCH,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.INVALID_TXN_STATE,
+        Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""Codes that the answer to AddPartitionsToTxn repeats for each partition although they speak of the request."""
+
+_COORDINATOR_FAULTS = frozenset({14, 15, 16, 51, 52, 7, -1})
+
+
+def _code_of(response: Any) -> int:
+    """The code that speaks of a whole answer."""
+    topics = getattr(response, "results_by_topic_v3_and_below", None)
+    if topics is None:
+        return cast(int, response.error_code)
+    codes = (part.partition_error_code for topic in topics for part in topic.results_by_partition)
+    return next((code for code in codes if code in _COORDINATOR_MOVED or code == Code.CONCURRENT_TRANSACTIONS), 0)
+
+
+async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:
+    """Transactional ids of the form prefix + number that the cluster remembers (KIP-664).
+
+    None when its brokers are older than Kafka 3.0, which cannot tell. Ids that the principal may not describe are
+    missing. Raises ClusterError while a coordinator cannot answer.
+    """
+    if not client.supports(_LIST_TRANSACTIONS):
+        return None
+    wanted = re.compile(re.escape(prefix) + r"\d+")
+    found: set[str] = set()
+    for node in await client.nodes():
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], max_version=0)
+        response = await client.ask(request, node)
+        if response.error_code != Code.NONE:
+            raise ClusterError(
+                f"cluster {client.alias}: transactions cannot be listed yet: {faults.explain(response.error_code)}"
+            )
+        ids = (state.transactional_id for state in response.transaction_states)
+        found.update(name for name in ids if wanted.fullmatch(name))
+    return sorted(found)

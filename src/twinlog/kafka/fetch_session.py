@@ -1,0 +1,145 @@
+"""Fetches raw record batches from one broker in an incremental fetch session (KIP-227).
+
+A session remembers what was asked for, so that a poll over thousands of idle partitions names only those that moved.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch, Topic
+from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.model.types import TopicName, TopicPartition
+
+_SESSION_FAULTS = frozenset(
+    {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One source partition and what a broker answered for it."""
+
+    partition: TopicPartition
+    answer: PartitionResponse
+
+
+class FetchSession:
+    """The fetch session with one broker; not shared between coroutines.
+
+    With `kept` False the broker keeps no session: for a look at a few partitions, of their leaders.
+    """
+
+    def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
+        self._client = client
+        self._node = node
+        self._read_committed = read_committed
+        self._kept = kept
+        self._reset()
+
+    def _reset(self) -> None:
+        self._id = 0
+        self._epoch = 0 if self._kept else -1
+        self._known: dict[TopicPartition, FetchPosition] = {}
+        """What the broker has in its session. It answers a partition that it refuses again and again, at once, until it
+        is told to forget it."""
+        self._refused: set[TopicPartition] = set()
+        """Those that were refused last: they are said again, because the broker keeps none of them current."""
+
+    async def fetch(
+        self,
+        wanted: Mapping[TopicPartition, FetchPosition],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        rack: str = "",
+    ) -> list[Fetched]:
+        """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
+
+        A leader that is told our `rack` may send us to a replica near it instead (KIP-392).
+        Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
+        """
+        if not self._kept:
+            # A request to a broker that throttles fails at once, and who reads a whole log would begin again for ever.
+            await self._client.unthrottled(self._node)
+            wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
+        if self._epoch <= 0:
+            ask: Mapping[TopicPartition, FetchPosition] = wanted
+            forgotten: list[TopicPartition] = []
+        else:
+            ask = {part: at for part, at in wanted.items() if self._known.get(part) != at or part in self._refused}
+            # A topic made anew is another one to the broker, which would go on answering for the one that is gone.
+            forgotten = [
+                part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
+            ]
+        request = RawFetch(
+            API_VERSION=self._client.fetch_version,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            read_committed=self._read_committed,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=_by_topic(ask),
+            forgotten=self._forgotten(forgotten),
+            rack=rack,
+        )
+        names = {
+            at.topic_id: part.topic for part, at in (*self._known.items(), *wanted.items()) if at.topic_id is not None
+        }
+        try:
+            timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
+            response: FetchedPartitions = await self._client.send(request, self._node, timeout_s)
+        except Exception:
+            self._reset()
+            raise
+        if response.error_code != Code.NONE:
+            self._reset()
+            if response.error_code in _SESSION_FAULTS:
+                return []
+            raise ClusterError(f"cluster {self._client.alias}: fetch refused: {faults.explain(response.error_code)}")
+        if self._kept and response.session_id:
+            self._id = response.session_id
+            self._epoch = 1 if self._epoch == 2**31 - 1 else self._epoch + 1
+            self._known = dict(wanted)
+            self._refused.clear()
+        else:
+            self._reset()
+        return self._answers(response, names)
+
+    def _of_leader(self, partition: TopicPartition, at: FetchPosition) -> FetchPosition:
+        leader = self._client.leader(partition)
+        return at if leader is None else at._replace(leader_epoch=leader.epoch)
+
+    def _answers(self, response: FetchedPartitions, names: Mapping[uuid.UUID, TopicName]) -> list[Fetched]:
+        found = []
+        for key, parts in response.topics:
+            name = names.get(key) if isinstance(key, uuid.UUID) else TopicName(key)
+            if name is None:
+                continue
+            for part in parts:
+                partition = TopicPartition(name, part.partition)
+                found.append(Fetched(partition, part))
+                if part.error != Code.NONE:
+                    self._refused.add(partition)
+        return found
+
+    def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:
+        topics: dict[Topic, list[int]] = {}
+        for part in partitions:
+            topics.setdefault((part.topic, self._known[part].topic_id), []).append(part.partition)
+        return topics
+
+
+def _by_topic(ask: Mapping[TopicPartition, FetchPosition]) -> dict[Topic, list[tuple[int, FetchPosition]]]:
+    topics: dict[Topic, list[tuple[int, FetchPosition]]] = {}
+    for part, at in ask.items():
+        topics.setdefault((part.topic, at.topic_id), []).append((part.partition, at))
+    return topics

@@ -1,0 +1,1 @@
+"""Connections, frames and the event loop they live on."""

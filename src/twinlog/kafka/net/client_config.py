@@ -1,0 +1,48 @@
+"""Client settings in kafka-python's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinlog.kafka.auth.oauth import token_source
+from twinlog.kafka.net.frames import socket_options
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.tls import TlsSettings, tls_context
+
+
+def connection_options(settings: ClientSettings) -> dict[str, Any]:
+    """Options of a connection manager: addresses, time-outs in ms, login."""
+    options: dict[str, Any] = {
+        "bootstrap_servers": list(settings.bootstrap_servers),
+        "client_id": settings.client_id,
+        "request_timeout_ms": settings.request_timeout_ms,
+        "reconnect_backoff_ms": settings.reconnect_backoff_ms,
+        "reconnect_backoff_max_ms": settings.reconnect_backoff_max_ms,
+        "metadata_max_age_ms": settings.metadata_max_age_ms,
+        "connections_max_idle_ms": settings.connections_max_idle_ms,
+        "socket_connection_setup_timeout_ms": settings.connection_setup_timeout_ms,
+        "socket_connection_setup_timeout_max_ms": settings.connection_setup_timeout_max_ms,
+        "security_protocol": settings.security_protocol,
+        "socket_options": socket_options(settings.receive_buffer_bytes, settings.send_buffer_bytes),
+    }
+    if settings.security_protocol.endswith("SSL"):
+        options["ssl_context"] = tls_context(settings.tls or TlsSettings())
+    if settings.sasl_mechanism is not None:
+        options["sasl_mechanism"] = settings.sasl_mechanism
+    if settings.tokens is not None:
+        options["sasl_oauth_token_provider"] = token_source(settings.tokens)
+    elif settings.sasl_mechanism is not None:
+        options["sasl_plain_username"] = settings.sasl_username
+        options["sasl_plain_password"] = settings.sasl_password
+    return options
+
+
+def principal(settings: ClientSettings) -> str:
+    """Whom the brokers take this client for, as rights name it; with certificates and tokens only they know."""
+    if settings.sasl_username is not None:
+        return f"User:{settings.sasl_username}"
+    if settings.security_protocol.startswith("SASL_"):
+        subject = settings.tokens.subject if settings.tokens else None
+        return f"User:{subject}" if subject else "the principal of this client's token"
+    # With TLS and no certificate a client is nobody, too.
+    return f"User:{settings.tls.subject}" if settings.tls and settings.tls.subject else "User:ANONYMOUS"

@@ -1,0 +1,192 @@
+"""Opens, keeps and closes the connections to one cluster, by the settings of its client.
+
+What kafka-python lacks beside `wire`: it gives up on brokers that moved while nobody looked, gives one bootstrap server
+the time of all, and takes a connection for good whose login failed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka.errors import KafkaConnectionError, KafkaError
+
+from twinlog.kafka.net.addresses import canonical
+from twinlog.kafka.net.frames import FrameManager
+from twinlog.kafka.net.run_in_thread import aside
+from twinlog.settings.flow import ClientSettings
+
+IDLE_LOOK_S = 0.1
+"""Shortest pause between two looks for idle connections."""
+
+LOGIN_AGAIN_S = 5.0
+"""Before that a login that a broker refused is not tried again there."""
+
+
+class Connections(FrameManager):
+    """Connections to the brokers of one cluster. Two of these may share what is known of it (`share_metadata`)."""
+
+    cluster: Any
+    config: dict[str, Any]
+    closed: bool
+    _conns: dict[Any, Any]
+    _backoff: dict[Any, Any]
+    _net: Any
+
+    def __init__(self, net: Any, settings: ClientSettings, **options: Any) -> None:
+        self._settings = settings
+        self._addresses: dict[Any, tuple[str, int]] = {}
+        self._asked_since: float | None = None
+        self._bootstrapping = False
+        self._refused_at: dict[Any, float] = {}
+        self.rebootstraps = 0
+        """How often the bootstrap servers were asked again."""
+        super().__init__(net, **options)
+        self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
+        # Topics are asked for elsewhere, by name; the cluster must never create one because somebody asked.
+        self.cluster.config["allow_auto_create_topics"] = False
+        self.cluster.add_listener(self._look_at_brokers)
+
+    def share_metadata(self, other: Connections) -> None:
+        """Know the brokers that `other` knows, now and later."""
+        self.cluster.close()
+        self.cluster = other.cluster
+        self.cluster.add_listener(self._look_at_brokers)
+
+    # Reaching brokers that moved.
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the last connection to each known broker failed."""
+        return all(self.unreachable(broker.node_id) for broker in self.cluster.brokers())
+
+    def unreachable(self, node: int) -> bool:
+        """Whether the last connection to a broker could not be made."""
+        return node in self._backoff
+
+    def throttled_s(self, node: int) -> float:
+        """For how many seconds nothing may be sent to a broker, as its last answer said (KIP-219)."""
+        connection = self._conns.get(node)
+        return 0.0 if connection is None else max(0.0, connection._throttle_time - time.monotonic())
+
+    def metadata_wanted(self) -> None:
+        """Metadata is asked for; when it was long since it came, the bootstrap servers are asked instead (KIP-1102)."""
+        now = time.monotonic()
+        if self._asked_since is None:
+            self._asked_since = now
+        elif now - self._asked_since > self._settings.rebootstrap_trigger_ms / 1000:
+            self._asked_since = now
+            self.rebootstrap()
+
+    def rebootstrap(self) -> None:
+        """Have the bootstrap servers say which brokers there are (KIP-899), unless this is under way or not wanted."""
+        if self._settings.rebootstrap and not self._bootstrapping and not self.closed:
+            self._bootstrapping = True
+            self._net.begin(self._rebootstrap)
+
+    async def _rebootstrap(self) -> None:
+        try:
+            await self._resolve()
+            servers = self.cluster.bootstrap_brokers()
+            for server in random.sample(servers, len(servers)):
+                if self.closed or await self._learn_from(server.node_id):
+                    return
+        finally:
+            self._bootstrapping = False
+
+    async def _learn_from(self, server: str) -> bool:
+        """Whether a bootstrap server told which brokers there are."""
+        try:
+            connection = self.get_connection(server, refresh_metadata_on_err=False)
+            response = await connection.send_request(self.cluster.metadata_request())
+        except (KafkaError, OSError, RuntimeError):
+            return False
+        finally:
+            self.close(server)
+        if self.closed or not response.brokers:
+            return False
+        self.rebootstraps += 1
+        for broker in response.brokers:
+            self.reset_backoff(broker.node_id)
+        self.cluster.update_metadata(response)
+        return True
+
+    async def _do_bootstrap(self, deadline: float | None) -> Any:
+        await self._resolve()
+        return await super()._do_bootstrap(deadline)
+
+    async def _resolve(self) -> None:
+        if self._settings.canonical_bootstrap:
+            names = await aside(self._net, lambda: canonical(self._settings.bootstrap_servers))
+            self.cluster.config["bootstrap_servers"] = names
+            self.cluster._bootstrap_brokers = self.cluster._generate_bootstrap_brokers()
+
+    async def _note_refresh(self, node_id: Any = None) -> Any:
+        self.metadata_wanted()
+        try:
+            return await super()._note_refresh(node_id)
+        except KafkaError:
+            if self.cut_off:
+                self.rebootstrap()
+            raise
+
+    def _look_at_brokers(self, _cluster: Any) -> None:
+        """Metadata came: a connection to where a broker was before leads nowhere, or to another broker."""
+        self._asked_since = None
+        before = self._addresses
+        self._addresses = {broker.node_id: (broker.host, broker.port) for broker in self.cluster.brokers()}
+        for node, address in self._addresses.items():
+            if before.get(node, address) != address:
+                self.reset_backoff(node)
+                connection = self._conns.get(node)
+                if connection is not None:
+                    connection.close(KafkaConnectionError(f"broker {node} is at {address[0]}:{address[1]} now"))
+
+    # Opening and closing.
+
+    def get_connection(self, node_id: Any, timeout_ms: float | None = None, **options: Any) -> Any:
+        # A bootstrap gives the first server that it tries all the time it has.
+        most_ms = self.socket_connection_setup_timeout_ms(node_id)
+        return super().get_connection(
+            node_id, timeout_ms=most_ms if timeout_ms is None else min(timeout_ms, most_ms), **options
+        )
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        # The library keeps a refused login for good, but a token or a password may be right by now.
+        refused_at = self._refused_at.get(node_id)
+        if refused_at is not None and time.monotonic() - refused_at > LOGIN_AGAIN_S:
+            del self._refused_at[node_id]
+            self._auth_failures.pop(node_id, None)
+        super().maybe_raise_auth_failure(node_id)
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        before = self._backoff.get(node.node_id)
+        await super()._connect(node, conn, **options)
+        if node.node_id in self._auth_failures:
+            self._refused_at[node.node_id] = time.monotonic()
+        failed = conn.init_future.exception is not None
+        if failed and node.node_id not in self._backoff and options.get("reset_backoff_on_connect", True):
+            # The library counts a connection as made whose first questions were not answered.
+            if before is not None:
+                self._backoff[node.node_id] = before
+            self.update_backoff(node.node_id)
+
+    def close_idle_connections(self) -> None:
+        """Close what nobody used for `connections.max.idle.ms`, now and whenever it is time again."""
+        most_s = self._settings.connections_max_idle_ms / 1000
+        if most_s < 0 or getattr(self, "closed", False):
+            return
+        now = time.monotonic()
+        next_look = now + most_s
+        for connection in list(self._conns.values()):
+            # An answer that is waited for is use, however long it takes.
+            if connection.connected and not connection.in_flight_requests:
+                idle_at = connection.transport.last_activity + most_s
+                if idle_at <= now:
+                    connection.close()
+                else:
+                    next_look = min(next_look, idle_at)
+        again: Callable[[], None] = self.close_idle_connections
+        self._net.call_at(max(next_look, now + IDLE_LOOK_S), again)

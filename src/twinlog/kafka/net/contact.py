@@ -1,0 +1,93 @@
+"""Knows whether a cluster answers: how long ago a broker was heard, and since when none is.
+
+What is asked of a cluster all the time tells that by itself, so nothing has to be waited for: a broker that is gone
+breaks its connections, and one that hangs leaves a question open for longer than any answer takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twinlog.model.reach import Reach
+
+SILENT_S = 3.0
+"""A question that is open for so much longer than a broker may hold it back is not answered any more."""
+
+SURE_S = 1.0
+"""A fault is no outage before it has lasted so long: leaders move, and the next broker answers."""
+
+
+@dataclass(slots=True)
+class _Question:
+    node: int | None
+    asked_at: float
+    due_at: float
+
+
+class Contact:
+    """Questions to one cluster and what became of them. Read by any thread, told by one."""
+
+    def __init__(self, why: Callable[[], str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._why = why
+        self._clock = clock
+        self._open: dict[int, _Question] = {}
+        self._number = 0
+        self._answered_at: float | None = None
+        self._failed_at: float | None = None
+        self._data: dict[int, float] = {}
+
+    def asked(self, node: int | None, patience_s: float = 0.0) -> int:
+        """A question is on its way, which the broker may hold back for `patience_s`; returns its number."""
+        now = self._clock()
+        self._number += 1
+        self._open[self._number] = _Question(node, now, now + patience_s + SILENT_S)
+        return self._number
+
+    def answered(self, number: int, *, data: bool = False) -> None:
+        """An answer came, be it a refusal; `data` on a connection for data."""
+        question = self._open.pop(number, None)
+        self._answered_at = now = self._clock()
+        self._failed_at = None
+        if data and question is not None and question.node is not None:
+            self._data[question.node] = now
+
+    def failed(self, number: int) -> None:
+        """No answer will come."""
+        question = self._open.pop(number, None)
+        if self._failed_at is None:
+            now = self._clock()
+            # What was waited for in vain was silent all the time.
+            overdue = question is not None and question.due_at < now
+            self._failed_at = question.asked_at if overdue and question is not None else now
+
+    def dropped(self, number: int) -> None:
+        """Nobody waits for an answer any more."""
+        self._open.pop(number, None)
+
+    def data_at(self, node: int) -> float | None:
+        """When a broker last answered on its connection for data (monotonic seconds), None if it never did."""
+        return self._data.get(node)
+
+    @property
+    def heard_s(self) -> float:
+        """Seconds since any broker answered; infinite before the first answer."""
+        return float("inf") if self._answered_at is None else self._clock() - self._answered_at
+
+    def reach(self) -> Reach:
+        """Whether the cluster answers now."""
+        now, answered = self._clock(), self._answered_at
+        since = self._failed_at if self._failed_at is not None and now - self._failed_at >= SURE_S else None
+        overdue = [question.asked_at for question in list(self._open.values()) if question.due_at < now]
+        silent = min(overdue, default=None)
+        if silent is not None:
+            # A broker may be silent while others answer.
+            silent = max(silent, answered or silent)
+            if now - silent >= SILENT_S:
+                since = silent if since is None else min(since, silent)
+        heard_s = -1.0 if answered is None else now - answered
+        if since is None:
+            return Reach(heard_s=heard_s)
+        why = "no answer" if self._failed_at is None else self._why()
+        return Reach(heard_s=heard_s, out_s=now - since, why=why)

@@ -1,0 +1,265 @@
+"""Moves whole frames between a socket and memory: the part of kafka-python that twinlog replaces for speed.
+
+kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB
+at a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
+received straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is
+joined once. This module, `connections`, `transport` and `selector` are the only ones that know these inner layers;
+`tests/integration/test_wire_contract.py` holds the library to them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from kafka.errors import (
+    AuthorizationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.parser import KafkaProtocol
+
+from twinlog.kafka.auth.oauth import TokenSource
+from twinlog.kafka.auth.refusal import LoginRefusedError
+from twinlog.kafka.net.addresses import beginning_with
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.kafka.net.transport import PlainTransport, TlsTransport
+from twinlog.kafka.protocol.raw_request import Expected, RawRequest
+from twinlog.kafka.protocol.varint import skip_tags
+
+_REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+_INT = struct.Struct(">i")
+
+
+class Undecoded:
+    """A response to a question that is asked again and again, to be decoded only when it is another one than before.
+
+    `content` is all of it behind the time that the broker throttled it for.
+    """
+
+    __slots__ = ("_body", "_response_type", "_version", "throttle_time_ms")
+
+    def __init__(self, body: bytes, response_type: Any, version: int) -> None:
+        self._body = body
+        self._response_type = response_type
+        self._version = version
+        (self.throttle_time_ms,) = _INT.unpack_from(body)
+
+    @property
+    def content(self) -> bytes:
+        return self._body[_INT.size :]
+
+    def decode(self) -> Any:
+        """The response as kafka-python reads it."""
+        return self._response_type.decode(memoryview(self._body), version=self._version)
+
+
+class FrameParser(KafkaProtocol):  # type: ignore[misc]
+    """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        if not isinstance(request, RawRequest):
+            return cast(int, super().send_request(request, correlation_id))
+        correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
+        self.bytes_to_send.append(request.frame(correlation, self._client_id))
+        self.in_flight_requests.append(Expected(correlation, request.read))
+        return correlation
+
+    def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
+        """Take one whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
+        header = self.in_flight_requests.popleft()
+        (correlation_id,) = _INT.unpack_from(data, 0)
+        if correlation_id != header.correlation_id:
+            raise KafkaProtocolError(f"sent correlation id {header.correlation_id}, received {correlation_id}")
+        if type(header) is Expected:
+            return [(correlation_id, header.read(data, skip_tags(data, 4)))]
+        with _RESPONSE_CLASSES:
+            response_type = header.get_response_class()
+        version = header.request_api_version
+        start = 4
+        if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
+            start = skip_tags(data, 4)
+        if header.request_api_key == _OFFSET_FETCH:
+            return [(correlation_id, Undecoded(bytes(data[start:]), response_type, version))]
+        return [(correlation_id, response_type.decode(data[start:], version=version))]
+
+
+_RESPONSE_CLASSES = threading.Lock()
+"""kafka-python makes the class of a response when the first one of its version comes. Of two threads that do so at the
+same time one would leave a dead reference behind, and every later response of that kind would fail."""
+
+_OFFSET_FETCH = 9
+_API_VERSIONS = 18
+"""Its response header is never flexible (KIP-511)."""
+
+
+class FrameConnection(KafkaConnection):  # type: ignore[misc]
+    """A connection that decodes with `FrameParser`."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.parser = FrameParser(
+            client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
+        )
+
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        # Also when a session ends and the connection logs in again (KIP-368).
+        source = self.config["sasl_oauth_token_provider"]
+        if isinstance(source, TokenSource):
+            await source.prepare(self.net, self._timeout_at() if timeout_at is None else timeout_at)
+        await super()._sasl_authenticate(timeout_at)
+
+
+class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connection manager over frame transports.
+
+    `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is asked before
+    anything is sent; a connection that has something to send when it says no is closed. All connections receive into
+    `frames`.
+    """
+
+    def __init__(self, net: Any, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self.frames = FrameMemory()
+        self.failures: dict[str, BaseException] = {}
+        self._silent: dict[tuple[str, int], int] = {}
+        self.may_send: Callable[[], bool] = lambda: True
+        self._refresh_metadata = self.cluster.refresh_metadata
+        self.cluster.refresh_metadata = self._note_refresh
+
+    def _may_send_now(self) -> bool:
+        # Connections may be there before it is known who is to be asked.
+        return self.may_send()
+
+    async def _note_refresh(self, node_id: Any = None) -> Any:
+        # A bootstrap drops this error and tries on.
+        try:
+            return await self._refresh_metadata(node_id)
+        except KafkaError as error:
+            node = self.cluster.broker_metadata(node_id)
+            if node is not None:
+                self.failures[f"{node.host}:{node.port}"] = error
+            raise
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        # The manager has no factory for connections; a fresh one has done nothing yet, so its class can be exchanged.
+        conn.__class__ = FrameConnection
+        await super()._connect(node, conn, **options)
+        # `initialize` leaves its error with the connection, and the manager would go on to try the same login.
+        error = conn.init_future.exception
+        if isinstance(error, _REFUSALS):
+            self._auth_failures[node.node_id] = error
+        address = f"{node.host}:{node.port}"
+        if error is not None:
+            # Cut short at the end of all patience, it tells less than the one before.
+            if address not in self.failures or "timed out" not in str(error):
+                self.failures[address] = error
+            return
+        self.failures.pop(address, None)
+        conn.close_future.add_errback(lambda lost: self.failures.update({address: lost}))
+
+    def abort(self) -> None:
+        """Close every connection now; what was not sent yet never will be, unlike with `close`."""
+        for conn in list(self._conns.values()):
+            if conn.transport is not None:
+                conn.transport.abort()
+        self.close()
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        options = self.config["socket_options"]
+        sock = await _open_socket(self._net, node.host, node.port, options, timeout_at, self._silent)
+        transport: Any
+        if self.ssl_enabled:
+            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            transport = TlsTransport(self._net, sock, host=node.host, **tls)
+            transport.address = f"{node.host}:{node.port}"
+        else:
+            transport = PlainTransport(self._net, sock, host=node.host)
+        transport._prepare_frames(self.config["receive_message_max_bytes"], self._may_send_now, self.frames)
+        transport._net = _Impatient(self._net, timeout_at)
+        try:
+            await transport.handshake()
+        except LoginRefusedError:
+            transport.abort()
+            raise
+        except Exception as error:
+            transport.abort()
+            raise KafkaConnectionError(f"Handshake failed: {error}") from error
+        finally:
+            transport._net = self._net
+        return transport
+
+
+class _Impatient:
+    """A loop for a handshake, which the library would wait for without end."""
+
+    def __init__(self, net: Any, timeout_at: float | None) -> None:
+        self._net = net
+        self._timeout_at = timeout_at
+
+    def wait_read(self, sock: Any) -> Any:
+        return self._net.wait_read(sock, self._timeout_at)
+
+    def wait_write(self, sock: Any) -> Any:
+        return self._net.wait_write(sock, self._timeout_at)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._net, name)
+
+
+async def _open_socket(
+    net: Any,
+    host: str,
+    port: int,
+    options: Sequence[tuple[int, int, int]],
+    timeout_at: float | None,
+    silent: dict[tuple[str, int], int],
+) -> socket.socket:
+    """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector.
+
+    Each address of the host is tried, but one that is `silent` takes all the time there is; the next call begins with
+    the address behind it (Kafka class ClusterConnectionStates).
+    """
+    sockets = KafkaNetSocket()
+    error = KafkaConnectionError("DNS Resolution failure")
+    first = silent.get((host, port), 0)
+    addresses = beginning_with(sockets.dns_lookup(host, port), first)
+    for turn, (family, kind, protocol, _, address) in enumerate(addresses):
+        sock = sockets.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            for option in options:
+                sock.setsockopt(*option)
+            return cast(socket.socket, await sockets.sock_connect(net, sock, address, timeout_at=timeout_at))
+        except KafkaTimeoutError:
+            sock.close()
+            silent[host, port] = (first + turn + 1) % len(addresses)
+            raise KafkaConnectionError("Connection timed out") from None
+        except (OSError, KafkaConnectionError) as failure:
+            sock.close()
+            error = KafkaConnectionError(f"unable to connect: {failure}")
+        except BaseException:
+            # The loop ends.
+            sock.close()
+            raise
+    raise error
+
+
+def socket_options(receive_bytes: int, send_bytes: int) -> Sequence[tuple[int, int, int]]:
+    """Options of every data socket; sizes in bytes, -1 leaves the system's choice (as Kafka's clients do)."""
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    if receive_bytes > 0:
+        options.append((socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes))
+    if send_bytes > 0:
+        options.append((socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes))
+    return options

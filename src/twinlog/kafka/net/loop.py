@@ -1,0 +1,142 @@
+"""One thread's event loop: coroutines that wait for sockets, for time and for each other.
+
+It is kafka-python's selector loop, because its connections live there; the rest of twinlog sees only this face.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from kafka.future import Future
+
+from twinlog.kafka.net.selector import LeanSelector
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread."""
+
+    def __init__(self) -> None:
+        self.net = LeanSelector()
+        self.crashed: Callable[[BaseException], None] = _log_crash
+        """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
+
+    def run(self, main: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run `main` to its end and return its result; other coroutines run meanwhile."""
+        result: T = self.net.run(main, *args)
+        return result
+
+    def spawn(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Any:
+        """Start a coroutine; the awaitable returned gives its result or raises its error."""
+        return self.net.begin(coroutine, *args)
+
+    def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start a coroutine that nobody waits for."""
+        self.net.begin(coroutine, *args).add_errback(self._report_crash)
+
+    def _report_crash(self, error: BaseException) -> None:
+        self.crashed(error)
+
+    def call_threadsafe(self, function: Callable[[], None]) -> None:
+        """Run a function on the loop's thread, soon."""
+        self.net.call_soon_threadsafe(function)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.net.sleep(max(0.0, seconds))
+
+    async def readable(self, file: Any) -> None:
+        """Wait until `file` (anything with `fileno`) can be read."""
+        await self.net.wait_read(file)
+
+    async def gather(self, awaitables: list[Any]) -> list[Any]:
+        """Await each in turn (all run at once); the first error is raised after all have ended."""
+        results, first = [], None
+        for awaitable in awaitables:
+            try:
+                results.append(await awaitable)
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
+        return results
+
+    def signal(self) -> Signal:
+        return Signal(self)
+
+    def lock(self) -> Lock:
+        return Lock(self)
+
+    def close(self) -> None:
+        self.net.close()
+
+
+def _log_crash(error: BaseException) -> None:
+    log.error("a coroutine crashed", exc_info=error)
+
+
+class Signal:
+    """Wakes coroutines that wait for something to change; a signal nobody waits for is kept for the next waiter."""
+
+    __slots__ = ("_loop", "_set", "_waiters")
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._set = False
+        self._waiters: list[Any] = []
+
+    def set(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        if not waiters:
+            self._set = True
+        for waiter in waiters:
+            if not waiter.is_done:
+                waiter.success(True)
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for `set`; False when `timeout_s` seconds passed first."""
+        if self._set:
+            self._set = False
+            return True
+        waiter = Future()
+        self._waiters.append(waiter)
+        timer = None
+        if timeout_s is not None:
+
+            def expire() -> None:
+                if not waiter.is_done:
+                    waiter.success(False)
+
+            timer = self._loop.net.call_at(time.monotonic() + max(0.0, timeout_s), expire)
+        try:
+            woken: bool = await waiter
+        finally:
+            if timer is not None:
+                self._loop.net.cancel(timer)
+        if not woken and waiter in self._waiters:
+            self._waiters.remove(waiter)
+        return woken
+
+
+class Lock:
+    """Lets one coroutine after the other through; use with `async with`."""
+
+    __slots__ = ("_free", "_held")
+
+    def __init__(self, loop: Loop) -> None:
+        self._held = False
+        self._free = loop.signal()
+
+    async def __aenter__(self) -> None:
+        while self._held:
+            await self._free.wait(0.05)
+        self._held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._held = False
+        self._free.set()

@@ -1,0 +1,201 @@
+"""Connections that read frames instead of chunks, and send at once what the socket takes.
+
+A response is received straight into one writable buffer of its size; those of kafka-python read 4 KiB at a time.
+"""
+
+from __future__ import annotations
+
+import selectors
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from kafka.errors import KafkaConnectionError, KafkaProtocolError
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from twinlog.kafka.auth.refusal import LoginRefusedError, of_tls
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.settings.tls import TlsContext
+
+SCRATCH_BYTES = 64 << 10
+"""Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
+
+_INT = struct.Struct(">i")
+
+
+class _Frames:
+    """Mixed into a transport: reads frames instead of chunks."""
+
+    _net: Any
+    _sock: Any
+    _protocol: Any
+    _read: bool
+    _write: bool
+    _writing: bool
+    _closed: bool
+    _write_buffer: Any
+    _write_task: Any
+    last_read: float
+    last_write: float
+
+    def _prepare_frames(self, limit: int, may_send: Callable[[], bool], memory: FrameMemory | None = None) -> None:
+        self._may_send = may_send
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._head = b""
+        self._memory = FrameMemory() if memory is None else memory
+        self._frame: memoryview | None = None
+        self._filled = 0
+        self._limit = limit
+        self._heard = False
+
+    def resume_reading(self) -> None:
+        if not self._read:
+            self._read = True
+            self._net.watch(self._sock, self._readable)
+
+    def pause_reading(self) -> None:
+        if self._read:
+            self._read = False
+            self._net.unregister_event(self._sock, selectors.EVENT_READ)
+
+    def _readable(self) -> None:
+        if self._read and not self._closed:
+            error = self._receive()
+            if error is not None:
+                self.abort(error=error)  # type: ignore[attr-defined]
+
+    def write(self, data: bytes) -> None:
+        """Send at once what the socket takes; the rest goes when it takes more."""
+        if not self._write or self._closed:
+            raise RuntimeError("Transport closed for writes")
+        # A view, because the socket takes it in pieces; TLS in pieces of 16 KiB, each of which would copy the rest.
+        self._write_buffer.append(memoryview(data))
+        if self._writing:
+            return
+        _, error = self._sock_send()
+        if error is not None:
+            # Not from here: the caller is not done with this request yet.
+            self._net.call_soon(lambda: self._give_up(error))
+        elif self._write_buffer:
+            self._writing = True
+            self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
+        else:
+            self.last_write = time.monotonic()
+
+    def _give_up(self, error: Exception) -> None:
+        if not self._closed:
+            # What the other side said before it closed the connection tells more than that it did.
+            said = self._receive() if self._may_send() else None
+            self.abort(error=said if isinstance(said, LoginRefusedError) else error)  # type: ignore[attr-defined]
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        # Asked here, because a request may have waited for a connection, and the rest of one for room in the socket.
+        if not self._may_send():
+            return 0, cast(Exception, KafkaConnectionError("not allowed to send any more"))
+        return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
+
+    def _receive(self) -> Exception | None:
+        """Read what there is; the error that ends the connection, None when it goes on."""
+        fresh = True
+        while True:
+            frame = self._frame
+            try:
+                if frame is None:
+                    received = self._sock.recv_into(self._scratch)
+                else:
+                    received = self._sock.recv_into(frame[self._filled :])
+            except (BlockingIOError, InterruptedError):
+                return None
+            except OSError as error:
+                if isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
+                    return None
+                if isinstance(error, ssl.SSLError) and (refused := self._refusal(error)) is not None:
+                    return refused
+                return cast(Exception, KafkaConnectionError(error)) if fresh else None
+            if not received:
+                # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
+                return cast(Exception, KafkaConnectionError("socket disconnected")) if fresh else None
+            fresh = False
+            self.last_read = time.monotonic()
+            try:
+                if frame is None:
+                    self._take(self._scratch[:received])
+                else:
+                    self._filled += received
+                    if self._filled == len(frame):
+                        self._deliver(frame)
+            except KafkaProtocolError as error:
+                return cast(Exception, error)
+            if self._closed:
+                return None
+
+    def _take(self, data: memoryview) -> None:
+        position, end = 0, len(data)
+        while position < end:
+            need = 4 - len(self._head)
+            self._head += bytes(data[position : position + need])
+            position += need
+            if len(self._head) < 4:
+                return
+            (size,) = _INT.unpack(self._head)
+            if not 0 <= size <= self._limit:
+                raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
+            frame = self._memory.take(size)
+            have = min(size, end - position)
+            frame[:have] = data[position : position + have]
+            position += have
+            self._frame, self._filled = frame, have
+            if have == size:
+                self._deliver(frame)
+
+    def _refusal(self, error: ssl.SSLError) -> Exception | None:
+        return None
+
+    def _deliver(self, frame: memoryview) -> None:
+        self._frame, self._head, self._heard = None, b"", True
+        protocol = self._protocol
+        if protocol is not None:
+            protocol.data_received(frame)
+
+
+class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
+    pass
+
+
+class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
+    _ssl_context: TlsContext
+    host: str
+    address = ""
+    """host:port of the broker, for what is said of it."""
+
+    async def handshake(self) -> None:
+        """Raises LoginRefusedError when one side does not accept the other."""
+        try:
+            await super().handshake()
+        except ssl.SSLError as error:
+            refused = self._refusal(error)
+            if refused is None:
+                raise
+            raise refused from error
+        suite = self._ssl_context.refused_suite(self._sock)
+        if suite is not None:
+            raise self._refused(f"the broker chose the cipher {suite}, which ssl.cipher.suites does not list")
+
+    def resume_reading(self) -> None:
+        super().resume_reading()
+        # What was decrypted already wakes no selector.
+        if self._sock.pending():
+            self._net.call_soon(self._readable)
+
+    def _refusal(self, error: ssl.SSLError) -> Exception | None:
+        # A connection that worked can only have been damaged on its way, which the next one need not be.
+        if self._heard:
+            return None
+        # With TLS 1.3 a broker looks at the client's certificate when the client has long begun to talk.
+        why = of_tls(error, self.host, certificate=self._ssl_context.shows_certificate)
+        return None if why is None else self._refused(why)
+
+    def _refused(self, why: str) -> Exception:
+        return cast(Exception, LoginRefusedError(f"{self.address or self.host}: {why}"))

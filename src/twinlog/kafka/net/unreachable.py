@@ -1,0 +1,64 @@
+"""Says why a broker cannot be reached, in words that name the way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafka.errors import (
+    IllegalSaslStateError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+)
+
+from twinlog.kafka.auth.refusal import NoTokenError
+
+_TLS_RECORD = (0x14, 0x15, 0x16)
+"""How a record of TLS begins: change of cipher, alert, handshake. Behind it stands the major version, 3."""
+
+
+def unreachable(
+    failures: Mapping[str, BaseException], servers: tuple[str, ...], protocol: str, timeout_s: float
+) -> str:
+    """What became of each bootstrap server that was tried; `failures` by `host:port`, `protocol` as Kafka names it."""
+    if not failures:
+        return f"none of {', '.join(servers)} answered within {timeout_s:g} s"
+    told = "; ".join(f"{address}: {reason(error, protocol)}" for address, error in sorted(failures.items()))
+    return f"no broker can be reached: {told}"
+
+
+def reason(error: BaseException, protocol: str) -> str:
+    """Why one connection came to nothing."""
+    if isinstance(error, NoTokenError):
+        return error.sentence
+    text = str(error)
+    frame = re.search(r"a frame of (\d+) bytes", text)
+    if frame is not None:
+        first = int(frame[1]).to_bytes(4, "big")
+        if _begins_like_tls(first):
+            return f"the port speaks TLS, and security.protocol is {protocol}; set SSL or SASL_SSL, or use another port"
+        if first == b"HTTP":
+            return "the port speaks HTTP; is this a broker?"
+    if isinstance(error, IncompatibleBrokerVersion):
+        return "it is not a broker for clients; is it the port of a controller?"
+    if "ECONNREFUSED" in text:
+        return "connection refused; is the broker running, and is this its port?"
+    if "DNS" in text:
+        return "the host name is not known"
+    if "EHOSTUNREACH" in text or "ENETUNREACH" in text:
+        return "no route to that host"
+    if any(sign in text for sign in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "record layer")):
+        return f"the port does not speak TLS, and security.protocol is {protocol}"
+    if isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in text:
+        return "no answer in time; is the broker alive, and does a firewall drop packets?"
+    if isinstance(error, IllegalSaslStateError):
+        return f"the port does not want a login, and security.protocol is {protocol}"
+    if "socket disconnected" in text or "ECONNRESET" in text:
+        return f"it closes the connection; does the port want another security.protocol than {protocol}?"
+    return text if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
+
+
+def _begins_like_tls(first: bytes) -> bool:
+    return first[0] in _TLS_RECORD and first[1] == 3

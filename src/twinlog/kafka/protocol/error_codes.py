@@ -1,0 +1,169 @@
+"""Tells faults that pass from faults that stay: error codes of brokers and errors of the connection.
+
+Codes and whether a retry can help: `org.apache.kafka.common.protocol.Errors`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+from kafka.errors import (
+    AuthorizationError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
+
+
+class Code(IntEnum):
+    """The error codes that twinlog acts on, by their protocol number."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    RECORD_LIST_TOO_LARGE = 18
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SECURITY_DISABLED = 54
+    OPERATION_NOT_ATTEMPTED = 55
+    UNKNOWN_PRODUCER_ID = 59
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 76
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    TRANSACTION_ABORTABLE = 120
+    REBOOTSTRAP_REQUIRED = 129
+
+
+RETRIABLE = frozenset(
+    {
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.REQUEST_TIMED_OUT,
+        8,  # BROKER_NOT_AVAILABLE
+        9,  # REPLICA_NOT_AVAILABLE
+        13,  # NETWORK_EXCEPTION
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        19,  # NOT_ENOUGH_REPLICAS
+        20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        41,  # NOT_CONTROLLER
+        Code.CONCURRENT_TRANSACTIONS,
+        56,  # KAFKA_STORAGE_ERROR
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        78,  # OFFSET_NOT_AVAILABLE
+        89,  # THROTTLING_QUOTA_EXCEEDED
+        Code.UNKNOWN_TOPIC_ID,
+        Code.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+REFUSED = frozenset(
+    {
+        Code.TOPIC_AUTHORIZATION_FAILED,
+        Code.CLUSTER_AUTHORIZATION_FAILED,
+        Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Code.GROUP_AUTHORIZATION_FAILED,
+        *(58, 61, 65, 66),
+    }
+)
+
+
+TRANSACTION_LOST = frozenset(
+    {
+        Code.DUPLICATE_SEQUENCE_NUMBER,
+        Code.INVALID_TXN_STATE,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.PRODUCER_FENCED,
+        Code.TRANSACTION_ABORTABLE,
+    }
+)
+"""An append within a transaction that is answered so will never succeed: its transaction must be aborted."""
+
+
+def name_of(code: int) -> str:
+    """The code's name as kafka-python spells it, e.g. `NotLeaderForPartitionError`."""
+    return str(for_code(code).__name__)
+
+
+def explain(code: int) -> str:
+    """A sentence for a code, for messages."""
+    error = for_code(code)
+    text = getattr(error, "description", "") or getattr(error, "message", "") or error.__name__
+    return f"{text} (error code {code})"
+
+
+def refused(code: int) -> bool:
+    """Whether a broker says no for good: a permission is missing."""
+    return code in REFUSED
+
+
+def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogError:
+    """An error of kafka-python as one of ours, naming the cluster it came from and whose login it was."""
+    if isinstance(error, TwinlogError):
+        return error
+    if isinstance(error, LoginRefusedError):
+        return RefusedError(f"cluster {cluster}: {error.sentence}")
+    if isinstance(error, NoTokenError):
+        return ClusterError(f"cluster {cluster}: {error.sentence}")
+    if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
+        text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
+        return RefusedError(
+            f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check "
+            f"{cluster}.sasl.jaas.config and {cluster}.sasl.mechanism"
+        )
+    if isinstance(error, AuthorizationError):
+        return RefusedError(f"cluster {cluster}: permission denied: {error}")
+    if isinstance(error, IncompatibleBrokerVersion):
+        return RefusedError(
+            f"cluster {cluster}: the broker is too old for twinlog, Kafka 2.8 or newer is needed: {error}"
+        )
+    if isinstance(error, KafkaError):
+        # Its text begins with the name of its class.
+        return ClusterError(f"cluster {cluster}: {error}")
+    if isinstance(error, OSError):
+        return ClusterError(f"cluster {cluster}: {type(error).__name__}: {error}")
+    return ClusterError(f"cluster {cluster}: unexpected {type(error).__name__}: {error}")

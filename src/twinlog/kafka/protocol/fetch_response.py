@@ -1,0 +1,113 @@
+"""Reads a FetchResponse (versions 12 and 13, KIP-595 and KIP-516) and leaves the record bytes where they are.
+
+kafka-python's own decoder copies them; here they stay a writable view of the received frame.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+from twinlog.kafka.protocol.varint import skip_tags
+from twinlog.record.varint import read_unsigned
+
+TOPIC_IDS_SINCE = 13
+"""From this version on a topic is named by its id."""
+
+_HEAD = Struct(">ihi")
+_PARTITION = Struct(">ihqqq")
+_TRANSACTION = Struct(">qq")
+_INT = Struct(">i")
+_DIVERGING = Struct(">iq")
+_DIVERGING_TAG = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records a `read_committed` reader must not see, from `first_offset` to its marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """One partition's part of the response; `records` is a writable view, complete batches first.
+
+    `diverging_epoch` and `diverging_end` say where the broker's log parts from what was read, -1 when it does not.
+    `preferred_replica` is the broker that a leader sends us to instead of giving records (KIP-392), -1 for none.
+    """
+
+    partition: int
+    error: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    aborted: Sequence[AbortedTransaction]
+    records: memoryview
+    diverging_epoch: int = -1
+    diverging_end: int = -1
+    preferred_replica: int = -1
+
+
+@dataclass(slots=True)
+class FetchedPartitions:
+    """A whole response; topics are keyed by name (version 12) or id (13)."""
+
+    throttle_time_ms: int
+    error_code: int
+    session_id: int
+    topics: list[tuple[str | uuid.UUID, list[PartitionResponse]]]
+
+
+def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchedPartitions:
+    """Parse the body that begins at byte `at` of a frame. Raises ValueError, IndexError or struct.error on nonsense."""
+    throttle, error, session = _HEAD.unpack_from(frame, at)
+    at += _HEAD.size
+    count, at = read_unsigned(frame, at)
+    topics: list[tuple[str | uuid.UUID, list[PartitionResponse]]] = []
+    for _ in range(count - 1):
+        topic: str | uuid.UUID
+        if version >= TOPIC_IDS_SINCE:
+            topic = uuid.UUID(bytes=bytes(frame[at : at + 16]))
+            at += 16
+        else:
+            size, at = read_unsigned(frame, at)
+            topic = str(bytes(frame[at : at + size - 1]), "utf-8")
+            at += size - 1
+        size, at = read_unsigned(frame, at)
+        parts = []
+        for _ in range(size - 1):
+            part, at = _read_partition(frame, at)
+            parts.append(part)
+        topics.append((topic, parts))
+        at = skip_tags(frame, at)
+    return FetchedPartitions(throttle, error, session, topics)
+
+
+def _read_partition(frame: memoryview, at: int) -> tuple[PartitionResponse, int]:
+    index, error, high_watermark, last_stable, log_start = _PARTITION.unpack_from(frame, at)
+    at += _PARTITION.size
+    count, at = read_unsigned(frame, at)
+    aborted = []
+    for _ in range(count - 1):
+        aborted.append(AbortedTransaction(*_TRANSACTION.unpack_from(frame, at)))
+        at = skip_tags(frame, at + _TRANSACTION.size)
+    (preferred,) = _INT.unpack_from(frame, at)
+    size, at = read_unsigned(frame, at + _INT.size)
+    end = at + max(0, size - 1)
+    if end > len(frame):
+        raise ValueError(f"{size - 1} bytes of records in a frame with {len(frame) - at} left")
+    part = PartitionResponse(index, error, high_watermark, last_stable, log_start, aborted, frame[at:end])
+    part.preferred_replica = preferred
+    at = end
+    tags, at = read_unsigned(frame, at)
+    for _ in range(tags):
+        tag, at = read_unsigned(frame, at)
+        size, at = read_unsigned(frame, at)
+        if tag == _DIVERGING_TAG:
+            part.diverging_epoch, part.diverging_end = _DIVERGING.unpack_from(frame, at)
+        at += size
+    return part, at

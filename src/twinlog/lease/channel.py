@@ -1,0 +1,96 @@
+"""The line between a driver and its tasks: authenticated messages, one JSON object each, over TCP.
+
+`multiprocessing.connection` does the framing and the HMAC handshake; nothing is unpickled. A task that loses the line
+stops: whoever holds the other end may have given its partitions away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
+from typing import Any
+
+BEAT_S = 1.0
+"""How often a copier says that it is alive."""
+
+VALID_S = 5.0
+"""How long an answered beat lets a copier append, counted from the moment it was sent."""
+
+DEAD_S = 7.0
+"""After this long without a beat the driver gives a copier's partitions to another; later than `VALID_S` on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """Where a driver listens, and the secret that opens the line."""
+
+    host: str
+    port: int
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"DriverAddress({self.host}:{self.port})"
+
+
+class Channel:
+    """One end of the line; `send` may be called from several threads only with a lock around it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @classmethod
+    def open(cls, address: DriverAddress) -> Channel:
+        """Connect and prove the secret. Raises OSError, EOFError or multiprocessing.AuthenticationError."""
+        return cls(Client((address.host, address.port), authkey=address.secret))
+
+    def challenge(self, secret: bytes) -> None:
+        """The accepting side's half of the handshake: both ends prove that they know the secret.
+
+        Raises multiprocessing.AuthenticationError, OSError or EOFError.
+        """
+        deliver_challenge(self.connection, secret)
+        answer_challenge(self.connection, secret)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Raises OSError when the line is broken, or closed meanwhile."""
+        try:
+            self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
+        except TypeError as error:
+            # What another thread closes in the middle of this has no number any more.
+            if not self.connection.closed:
+                raise
+            raise OSError("the line was closed") from error
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; blocks. Raises EOFError or OSError when the other end has gone."""
+        message: dict[str, Any] = json.loads(self.connection.recv_bytes())
+        return message
+
+    def break_after(self, seconds: float) -> None:
+        """From now on a message of which nothing arrives, or nothing is taken, for so long breaks the line.
+
+        Without it the other end, suspended in the middle of a message, would hold up this one for ever.
+        """
+        limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+    def poll(self, timeout_s: float = 0.0) -> bool:
+        return self.connection.poll(timeout_s)
+
+    def fileno(self) -> int:
+        return self.connection.fileno()
+
+    def shut(self) -> None:
+        """End the line for both ends, also for threads that wait for it; it has still to be closed."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.connection.close()

@@ -1,0 +1,149 @@
+"""Progress reports: what every task says about once a second, wherever it runs.
+
+The driver hears them on the line to its copiers, so that it also knows of a target that takes nothing. Everybody else
+finds them in a topic on the target (`model.internal_topics`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from twinlog.model.reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """One source partition since the last report.
+
+    `source_offset` is the next source offset to copy, `target_offset` the next one on the target, `end` the source's
+    end (-1 unknown), `records` and `bytes` what was acknowledged in the interval, `latency_ms` the worst age of a
+    record when it was acknowledged (-1 none), `trouble` what keeps it from going on.
+    """
+
+    topic: str
+    partition: int
+    source_offset: int
+    target_offset: int
+    end: int
+    records: int = 0
+    bytes: int = 0
+    latency_ms: int = -1
+    trouble: str | None = None
+
+    @property
+    def lag(self) -> int:
+        """Source offsets still to be copied, -1 while the end is unknown."""
+        return -1 if self.end < 0 else max(0, self.end - self.source_offset)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "source_offset": self.source_offset,
+            "target_offset": self.target_offset,
+            "end": self.end,
+            "records": self.records,
+            "bytes": self.bytes,
+            "latency_ms": self.latency_ms,
+            "trouble": self.trouble,
+        }
+
+    def followed_by(self, later: PartitionProgress) -> PartitionProgress:
+        """What this and a later report of the same partition say together."""
+        return replace(
+            later,
+            records=self.records + later.records,
+            bytes=self.bytes + later.bytes,
+            latency_ms=max(self.latency_ms, later.latency_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1).
+
+    `age_s` is how old the oldest `end` of its partitions is; `source` and `target` say whether the clusters answer it.
+    """
+
+    flow: str
+    copier: str
+    lease: int
+    at_ms: int
+    seconds: float
+    busy: float
+    partitions: tuple[PartitionProgress, ...] = ()
+    events: tuple[tuple[str, str], ...] = field(default=())
+    age_s: float = 0.0
+    source: Reach = field(default_factory=Reach)
+    target: Reach = field(default_factory=Reach)
+
+    def encode(self) -> bytes:
+        """The report as the value of a record: one JSON object."""
+        return _compact(self.as_json()).encode()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "copier": self.copier,
+            "lease": self.lease,
+            "at_ms": self.at_ms,
+            "seconds": round(self.seconds, 3),
+            "busy": round(self.busy, 3),
+            "age_s": round(self.age_s, 3),
+            "source": self.source.as_json(),
+            "target": self.target.as_json(),
+            "partitions": [part.as_json() for part in self.partitions],
+            "events": [list(event) for event in self.events],
+        }
+
+    @classmethod
+    def decode(cls, value: bytes) -> Report | None:
+        """A report from a record's value; None when it is none."""
+        try:
+            return cls.from_json(json.loads(value))
+        except ValueError:
+            return None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Report | None:
+        """A report from what `as_json` made; None when it is none."""
+        try:
+            fields = dict(value)
+            parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))
+            events = tuple((str(kind), str(text)) for kind, text in fields.pop("events"))
+            source, target = (Reach(**fields.pop(side, {})) for side in ("source", "target"))
+            return cls(partitions=parts, events=events, source=source, target=target, **fields)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
+    """The same report as several, of at most so many bytes as far as whole partitions and events allow.
+
+    The first has the events that fit; each has a partition or an event at least, if there is any.
+    """
+    head = replace(report, partitions=(), events=())
+    room = most_bytes - len(head.encode())
+    parts: list[PartitionProgress] = []
+    events: list[tuple[str, str]] = []
+    size = 0
+    for one in (*report.events, *report.partitions):
+        part = one if isinstance(one, PartitionProgress) else None
+        bytes_ = len(_compact(one if part is None else part.as_json())) + 1
+        if size and size + bytes_ > room:
+            yield replace(head, partitions=tuple(parts), events=tuple(events))
+            parts, events, size = [], [], 0
+        if part is None:
+            assert isinstance(one, tuple)
+            events.append(one)
+        else:
+            parts.append(part)
+        size += bytes_
+    yield replace(head, partitions=tuple(parts), events=tuple(events))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

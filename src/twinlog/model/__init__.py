@@ -1,0 +1,1 @@
+"""Values that every package shares: names, topics, groups and rights."""

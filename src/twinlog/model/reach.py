@@ -1,0 +1,26 @@
+"""Whether a cluster answers, as values that travel from tasks to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whether a cluster answers, in seconds up to the moment of the report.
+
+    `heard_s` is since a broker answered (-1: none ever did), `out_s` for how long none did that was asked (-1: they
+    answer), `why` what is known of the reason.
+    """
+
+    heard_s: float = -1.0
+    out_s: float = -1.0
+    why: str | None = None
+
+    @property
+    def out(self) -> bool:
+        return self.out_s >= 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"heard_s": round(self.heard_s, 3), "out_s": round(self.out_s, 3), "why": self.why}

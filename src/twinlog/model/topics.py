@@ -1,0 +1,80 @@
+"""Topics as values: what a cluster says of one, and what is asked of it for a new one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from twinlog.model.types import TopicName
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a cluster; `topic_id` is None before Kafka 2.8."""
+
+    name: TopicName
+    partitions: int
+    topic_id: uuid.UUID | None = None
+    internal: bool = False
+
+
+class ConfigSource(IntEnum):
+    """Where a topic's setting comes from (Kafka class DescribeConfigsResponse.ConfigSource)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic as its cluster reports it; `source` is a ConfigSource, or a number newer than those."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool = False
+    sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One setting to change on a topic; without `value` the topic's own one is removed and the default counts again."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; `replication_factor` -1 leaves it to the broker, and so does a cluster that refuses it.
+
+    Of `configs` those named by `optional` are left out where the cluster does not allow them.
+    """
+
+    name: TopicName
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a cluster did not create or change a topic; `code` is the protocol's error code."""
+
+    code: int
+    text: str
+
+
+def listed(names: Iterable[str]) -> str:
+    """Some topics for a message: the first few in order, and how many more there are."""
+    ordered = sorted(names)
+    more = len(ordered) - _NAMED
+    return ", ".join(ordered[:_NAMED]) + (f" and {more} more" if more > 0 else "")

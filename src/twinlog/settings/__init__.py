@@ -1,0 +1,1 @@
+"""What one flow was told to do, in the form that travels to the tasks."""

@@ -1,0 +1,267 @@
+"""What one flow was told to do, in the form that travels to the tasks: plain values, no file names, no parsing.
+
+`twinlog.config` builds these on the driver; Spark pickles them into tasks, so nothing here imports anything but types.
+All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from twinlog.model.types import Alias
+from twinlog.settings.oauth import TokenSettings
+from twinlog.settings.tls import TlsSettings
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+OffsetReset = Literal["earliest", "latest", "none"]
+PolicyName = Literal["default", "identity", "custom"]
+GapPolicy = Literal["stop", "continue"]
+RenamedTopicPolicy = Literal["stop", "continue", "restart"]
+OversizedRecordPolicy = Literal["stop", "skip"]
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+ExactlyOnce = Literal["disabled", "preparing", "enabled"]
+TransactionBoundary = Literal["poll", "interval"]
+SyncsLocation = Literal["source", "target"]
+AlterConfigs = Literal["requested", "required", "never"]
+
+SOURCE_CONNECTOR = "MirrorSourceConnector"
+CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
+HEARTBEAT_CONNECTOR = "MirrorHeartbeatConnector"
+
+TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
+"""Topics left out unless the user says otherwise (Kafka 4.0 and newer)."""
+
+GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
+
+CONFIG_PROPERTIES_EXCLUDE = (
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+)
+"""Topic settings never copied unless the user says otherwise (Kafka 4.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How to reach one cluster.
+
+    `security_protocol` is one of Kafka's; with SSL and SASL_SSL `tls` None means the operating system's authorities.
+    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; it is None
+    without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these are
+    asked again when no known broker can be reached, or none gave metadata for `rebootstrap_trigger_ms` (KIP-899,
+    KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    tls: TlsSettings | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = field(default=None, repr=False)
+    client_id: str = "twinlog"
+    request_timeout_ms: int = 30_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 100
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
+    metadata_max_age_ms: int = 300_000
+    retry_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
+    connection_setup_timeout_ms: int = 10_000
+    connection_setup_timeout_max_ms: int = 30_000
+    canonical_bootstrap: bool = False
+    rebootstrap: bool = True
+    rebootstrap_trigger_ms: int = 300_000
+    default_api_timeout_ms: int = 60_000
+    retries: int = 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """How to read from the source.
+
+    `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are;
+    it grows with the distance of the source.
+    With `client_rack` partitions are read from replicas in that rack, where brokers select them so (KIP-392).
+    """
+
+    client: ClientSettings
+    isolation_level: IsolationLevel = "read_uncommitted"
+    auto_offset_reset: OffsetReset = "earliest"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 8_388_608
+    check_crcs: bool = True
+    client_rack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """How to append to the target; always idempotent and acknowledged by all in-sync replicas.
+
+    `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
+    stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
+    merged up to `merge_batch_bytes`. The target itself aborts a transaction after `transaction_timeout_ms`.
+    """
+
+    client: ClientSettings
+    compression_type: Codec | None = None
+    compression_level: int | None = None
+    max_request_size: int = 1_048_576
+    max_in_flight: int = 5
+    delivery_timeout_ms: int = 2_147_483_647
+    retries: int = 2_147_483_647
+    merge_batch_bytes: int = 524_288
+    transaction_timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """How to ask one cluster about its topics and to create them."""
+
+    client: ClientSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CustomClass:
+    """A Python class that stands in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
+
+    Only its path travels; the driver loads it (`twinlog.flows.custom`), tasks never do.
+    """
+
+    path: str
+    key: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """Everything one enabled flow was told, after precedence and defaults.
+
+    `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names.
+    `replication_factor` and `offset_storage_replication_factor` of -1 mean the target broker's default.
+    `refresh_topics_interval_s` is None when new topics are not looked for; so are the other `_interval_s` of work that
+    is turned off. `offset_storage_topic` is None unless the user named a topic for stored positions. `groups` and
+    `groups_exclude` are expressions as those for topics are. Without `enabled` a flow writes heartbeats and nothing
+    else. With `exactly_once` enabled a transaction ends after `transaction_interval_ms`, and with the boundary `poll`
+    already when all that was read is appended. `group_id` names the processes that share the flow (Connect's worker
+    group on the target).
+    `alter_configs` says whether settings are changed one by one (`use.incremental.alter.configs` of Kafka 3.5 to 3.9):
+    `requested` where the target can, `required` or not at all, `never` sends all of a topic.
+    `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
+    `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
+    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one.
+    """
+
+    source: Alias
+    target: Alias
+    consumer: ConsumerSettings
+    producer: ProducerSettings
+    source_admin: AdminSettings
+    target_admin: AdminSettings
+    tasks_max: int = 1
+    replication_factor: int = 2
+    topics: tuple[str, ...] = (".*",)
+    topics_exclude: tuple[str, ...] = TOPICS_EXCLUDE
+    separator: str = "."
+    internal_separator_follows: bool = True
+    policy: PolicyName = "default"
+    heartbeats_replication_enabled: bool = True
+    refresh_topics_interval_s: float | None = 5.0
+    config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
+    use_defaults_from: Literal["source", "target"] = "target"
+    gap_policy: GapPolicy = "stop"
+    renamed_topic_policy: RenamedTopicPolicy = "stop"
+    oversized_record_policy: OversizedRecordPolicy = "stop"
+    lease_seconds: int = 300
+    position_interval_ms: int = 500
+    copier_memory_bytes: int = 134_217_728
+    offset_storage_topic: str | None = None
+    offset_storage_partitions: int = 25
+    offset_storage_replication_factor: int = 3
+    connector_name: str = SOURCE_CONNECTOR
+    enabled: bool = True
+    emit_offset_syncs: bool = True
+    offset_syncs_location: SyncsLocation = "source"
+    offset_syncs_replication_factor: int = 3
+    offset_lag_max: int = 100
+    groups: tuple[str, ...] = (".*",)
+    groups_exclude: tuple[str, ...] = GROUPS_EXCLUDE
+    refresh_groups_interval_s: float | None = 2.0
+    emit_checkpoints_interval_s: float | None = 1.0
+    checkpoints_replication_factor: int = 3
+    sync_group_offsets_interval_s: float | None = None
+    sync_topic_configs_interval_s: float | None = 30.0
+    alter_configs: AlterConfigs = "requested"
+    sync_topic_acls_interval_s: float | None = 30.0
+    emit_heartbeats_interval_s: float | None = 1.0
+    heartbeats_replication_factor: int = 3
+    exactly_once: ExactlyOnce = "disabled"
+    transaction_interval_ms: int = 100
+    transaction_boundary: TransactionBoundary = "poll"
+    worker_group_id: str | None = None
+    earlier_positions_topic: str | None = None
+    policy_class: CustomClass | None = None
+    topic_filter_class: CustomClass | None = None
+    group_filter_class: CustomClass | None = None
+    config_property_filter_class: CustomClass | None = None
+    class_settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def group_id(self) -> str:
+        """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
+        return self.worker_group_id or f"{self.source}-mm2"
+
+    def transactional_id(self, index: int) -> str:
+        """The transactional id of a task, e.g. `east-mm2-MirrorSourceConnector-0` (Kafka class Worker)."""
+        return f"{self.group_id}-{self.connector_name}-{index}"
+
+    @property
+    def name(self) -> str:
+        """The flow as users write it, `source->target`."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def positions_topic(self) -> str:
+        """The topic on the target that stores positions, in Connect's format.
+
+        Its dots never follow the separator (Kafka class MirrorMakerConfig).
+        """
+        return self.offset_storage_topic or f"mm2-offsets.{self.source}.internal"
+
+    @property
+    def offset_syncs_topic(self) -> str:
+        """The topic of offset syncs, which carries the alias of the cluster that it is not on (KIP-716)."""
+        separator = self.separator if self.internal_separator_follows else "."
+        other = self.target if self.offset_syncs_location == "source" else self.source
+        return f"mm2-offset-syncs{separator}{other}{separator}internal"
+
+    def for_task(self, index: int) -> FlowSettings:
+        """The same flow with the task's number in the client ids of its data clients, as MirrorMaker 2 writes them.
+
+        `east->west|MirrorSourceConnector|replication-consumer` becomes
+        `east->west|MirrorSourceConnector-3|replication-consumer`, and `connector-producer-MirrorSourceConnector`
+        becomes `connector-producer-MirrorSourceConnector-3`. A producer id chosen by the user stays.
+        """
+        consumer, producer = self.consumer, self.producer
+        read_id = consumer.client.client_id.replace(f"|{self.connector_name}|", f"|{self.connector_name}-{index}|")
+        write_id = producer.client.client_id
+        if write_id == f"connector-producer-{self.connector_name}":
+            write_id = f"{write_id}-{index}"
+        return replace(
+            self,
+            consumer=replace(consumer, client=replace(consumer.client, client_id=read_id)),
+            producer=replace(producer, client=replace(producer.client, client_id=write_id)),
+        )

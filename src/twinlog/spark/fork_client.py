@@ -1,0 +1,54 @@
+"""Stands in for a Python process that Spark starts: hands everything to the fork server and lives as long as its child.
+
+A program of its own that imports next to nothing; run as `fork_client.py PYTHON ADDRESS ARGUMENTS`. PYTHON runs what is
+no module of Spark's, or what finds no fork server, as if this were not here.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+
+def main() -> None:
+    python, address, *arguments = sys.argv[1:]
+    spark = arguments[0] == "-m" and arguments[1].startswith("pyspark.")
+    line = _ask(address, arguments[1:]) if spark else None
+    answer = line.recv(64) if line is not None else b""
+    if line is None or not answer:
+        os.execv(python, [python, *arguments])
+    pid = int(answer)
+
+    def end(number: int, frame: Any) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The child has these streams now, and Spark notices its end by them.
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    while line.recv(64):
+        pass
+
+
+def _ask(address: str, arguments: list[str]) -> socket.socket | None:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    request = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode() + b"\n"
+    try:
+        line.connect(address)
+        sent = socket.send_fds(line, [request], [0, 1, 2])
+        line.sendall(request[sent:])
+    except OSError:
+        line.close()
+        return None
+    return line
+
+
+if __name__ == "__main__":
+    main()

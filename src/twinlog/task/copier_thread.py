@@ -1,0 +1,248 @@
+"""Keeps a copier in a Spark worker's process: a thread that lives across leases and answers to the driver.
+
+Spark reuses its Python workers, so the next lease finds the copier of the lease before. When no lease follows within
+`GRACE_S`, or the driver goes, the copier stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import DriverLostError, TwinlogError
+from twinlog.kafka.coordinator.transactions import ProducerEpoch
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
+from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.progress import Report
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.copier import Copier, Listener
+from twinlog.task.reporter import Reporter
+from twinlog.task.transactions import LentId
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTicket:
+    """What a task is started with: which lease and slot of which flow, and where its driver is."""
+
+    settings: FlowSettings
+    address: DriverAddress
+    lease: int
+    slot: int
+
+
+class CopierThread:
+    """One flow's copier in this process."""
+
+    def __init__(self, ticket: LeaseTicket) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns() & 0xFFFFFF:x}"
+        self.ended = threading.Event()
+        self.error: TwinlogError | None = None
+        self._ticket = ticket
+        self._loop = Loop()
+        self._line = Channel.open(ticket.address)
+        self._line.break_after(DEAD_S)
+        self._lease = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._claimed_until = time.monotonic() + GRACE_S
+        self._in_lease = False
+        self._valid_until = 0.0
+        self._leaving = False
+        self._stopping = False
+        listener = Listener(failed=self._failed, event=self._event)
+        self._lent: list[LentId] = []
+        self._lending = self._loop.signal()
+        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed, self._borrow)
+        self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
+        self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
+        self._thread.start()
+
+    # Called by the task's thread.
+
+    def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
+        """Work under a lease from now on; False when this copier is about to end, so that it takes another one.
+
+        `over` is set once it does not work under this lease any more.
+        """
+        claim = {"type": "claim", "lease": ticket.lease, "slot": ticket.slot}
+        with self._lock:
+            if self._leaving or self.ended.is_set():
+                return False
+            self._lease, self._in_lease, self._over = ticket.lease, True, over
+            self.reporter.lease = ticket.lease
+            self._loop.call_threadsafe(lambda: self._send(claim))
+        return True
+
+    def works_under(self, lease: int) -> bool:
+        """Whether a lease that was joined still lasts."""
+        return not self.ended.is_set() and self._in_lease and self._lease == lease
+
+    def leave(self, lease: int) -> None:
+        """The task ends before the lease does: another one will join it in a moment."""
+        with self._lock:
+            if self.works_under(lease):
+                self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                self._loop.call_threadsafe(lambda: self._send({"type": "left", "lease": lease}))
+
+    # Everything below runs on the copier's thread.
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self._main)
+        except TwinlogError as error:
+            self.error = error
+        except (OSError, EOFError) as error:
+            if not self._stopping:
+                self.error = DriverLostError(f"the line to the driver broke: {error!r}")
+        except Exception as error:
+            # Whatever it is, the task must hear of it.
+            log.exception("copier %s", self.name)
+            self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
+        finally:
+            self._copier.stop()
+            self._line.close()
+            with self._lock:
+                self.ended.set()
+                self._over.set()
+            self._loop.close()
+
+    async def _main(self) -> None:
+        self._send({"type": "hello", "flow": self._ticket.settings.name, "copier": self.name})
+        self._loop.start(self._beat)
+        self._loop.start(self.reporter.run)
+        started = self._loop.spawn(self._start)
+        while True:
+            await self._loop.readable(self._line)
+            while self._line.poll():
+                self._take(self._line.receive(), started)
+
+    async def _start(self) -> None:
+        try:
+            await self._copier.start()
+        except TwinlogError as error:
+            self._failed(None, error)
+            raise
+        self._loop.start(self.reporter.keep_publishing)
+
+    def _allowed(self) -> bool:
+        return time.monotonic() < self._valid_until
+
+    async def _beat(self) -> None:
+        while not self._stopping:
+            self._send({"type": "beat", "at": time.monotonic()})
+            await self._loop.sleep(BEAT_S)
+            if not self._in_lease and time.monotonic() > self._claimed_until:
+                self._loop.start(self._leave)
+                return
+
+    def _take(self, message: dict[str, Any], started: Any) -> None:
+        kind = message["type"]
+        if kind == "beat":
+            self._valid_until = max(self._valid_until, message["at"] + message["valid_s"])
+        elif kind == "grant":
+            if not self._leaving:
+                accepted = self._copier.accept(Grant.from_json(grant) for grant in message["grants"])
+                self._loop.start(self._grant, accepted, started)
+        elif kind == "release":
+            self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
+        elif kind == "end":
+            with self._lock:
+                if self._lease == message["lease"]:
+                    self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                    self._over.set()
+        elif kind == "id":
+            self._lent.append(LentId(message["name"], ProducerEpoch(*message["producer"])))
+            self._lending.set()
+        elif kind == "stop":
+            self._loop.start(self._leave)
+        elif kind == "drop":
+            self._drop()
+
+    async def _borrow(self) -> LentId:
+        """A transactional id of the driver's; the line breaks when there is none to come."""
+        self._lent.clear()
+        self._send({"type": "id"})
+        while not self._lent:
+            await self._lending.wait()
+        return self._lent[-1]
+
+    async def _grant(self, accepted: list[Grant], started: Any) -> None:
+        await started
+        await self._copier.begin(accepted)
+
+    async def _release(self, partitions: list[TopicPartition]) -> None:
+        # Of one that began a moment ago nobody has heard yet.
+        self.reporter.tell()
+        await self._copier.release(partitions)
+        unsettled = self._copier.unsettled.intersection(partitions)
+        if unsettled and self._copier.transactions is not None:
+            # What is open must be aborted before anybody else copies this; the driver does that for a lost copier.
+            self._line.shut()
+            return
+        await self.reporter.flush()
+        self._send(
+            {
+                "type": "released",
+                "partitions": [list(part) for part in partitions],
+                "unsettled": [list(part) for part in unsettled],
+            }
+        )
+
+    async def _leave(self) -> None:
+        """Let everything go in order and tell the driver, which then closes the line."""
+        with self._lock:
+            if self._leaving:
+                return
+            self._leaving = True
+            self._in_lease = False
+            self._over.set()
+        await self._release(self._copier.granted)
+        self._stopping = True
+        self._send({"type": "bye"})
+
+    def _drop(self) -> None:
+        """End at once: another process may run the flow, so nothing more may be written, positions included."""
+        self._valid_until = 0.0
+        with self._lock:
+            self._leaving = True
+            self._in_lease = False
+            self._over.set()
+        self._stopping = True
+        self._send({"type": "bye"})
+
+    def _report(self, report: Report) -> bool:
+        """Tell the driver what was done; False while it does not read, so that nothing here waits for that."""
+        writable = select.poll()
+        writable.register(self._line, select.POLLOUT)
+        if not writable.poll(0):
+            return False
+        self._send({"type": "report", "report": report.as_json()})
+        return True
+
+    def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
+        where = None if partition is None else list(partition)
+        self._send({"type": "failed", "partition": where, "kind": type(error).__name__, "text": str(error)})
+
+    def _event(self, kind: str, text: str) -> None:
+        self.reporter.event(kind, text)
+        self._send({"type": "event", "kind": kind, "text": text})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._line.send(message)
+        except (OSError, EOFError):
+            # The reading side notices and ends everything.
+            self._valid_until = 0.0
+            self._line.shut()

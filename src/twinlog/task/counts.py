@@ -1,0 +1,20 @@
+"""What a partition did between two reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class CopyCounts:
+    """Records and bytes that are on the target for good since the last report, and what was left out on the way.
+
+    `latency_ms` is the worst age of a record at its acknowledgement, -1 without one; `aborted` counts records of
+    aborted transactions, `control` their markers.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    latency_ms: int = -1
+    aborted: int = 0
+    control: int = 0

@@ -1,0 +1,103 @@
+"""Finds remote logs that may hold something else where a position counts what was copied there.
+
+A log that lost what it had acknowledged is shorter than the position says, but only until it has taken other appends in
+the place of what is gone: those of a copier that did not know it yet, or the marker by which the target itself ends a
+transaction. Such a log gives itself away by the sequence numbers of the copier's producer, which grew by more than the
+log did, or because there is no commit marker at the end of what was committed. Neither is a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.kafka.admin.producer_states import ProducerState, producer_states
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol.error_codes import Code, explain, refused
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.record.batch import read_batch
+from twinlog.record.records import is_abort_marker
+from twinlog.write.queue import SEQUENCE_MASK
+
+MARKER_BYTES = 128
+"""More than the batch of a marker has; a batch that is larger is none, and a broker gives nothing of it."""
+
+MOST_BYTES = 64 << 20
+"""The first batch of an answer comes whole."""
+
+
+async def doubtful(
+    target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+    """Whether a remote partition, which ends at or behind its position, may lack something before that; and why some do
+    not tell now.
+
+    One or two requests for each leader. Raises ClusterError, RefusedError without READ on the topic.
+    """
+    counted = {remote: position for remote, position in positions.items() if position.next_target}
+    written = {remote: position for remote, position in counted.items() if position.writer is not None}
+    found = dict.fromkeys(positions.keys() - counted.keys(), False)
+    errors: dict[TopicPartition, str] = {}
+    if written:
+        states, errors = await producer_states(target, written)
+        found |= {remote: _overtaken(written[remote], ends[remote], states[remote]) for remote in states}
+    marked, failed = await _unmarked(target, {remote: one for remote, one in counted.items() if remote not in written})
+    return found | marked, errors | failed
+
+
+def _overtaken(position: Position, end: int, states: list[ProducerState]) -> bool:
+    """Whether the writer of a position appended more since than the log has grown."""
+    writer, counted = position.writer, position.next_target
+    assert writer is not None
+    assert counted is not None
+    for state in states:
+        if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch) and state.last_sequence >= 0:
+            appended = (state.last_sequence + 1 - writer.sequence) & SEQUENCE_MASK
+            # Half way round is behind: the log has less of the writer than the position says.
+            return appended > end - counted
+    return False
+
+
+async def _unmarked(
+    target: ClusterClient, positions: Mapping[TopicPartition, Position]
+) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+    """Whether something of a transaction stands where one should have ended that was committed; and why some do not
+    tell. Raises ClusterError, RefusedError without READ on the topic."""
+    by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
+    for remote, position in positions.items():
+        leader, topic = target.leader(remote), target.topic(remote.topic)
+        if leader is not None and position.next_target is not None:
+            topic_id = None if topic is None else topic.topic_id
+            at = FetchPosition(position.next_target - 1, MARKER_BYTES, topic_id=topic_id)
+            by_node.setdefault(leader.node, {})[remote] = at
+    found: dict[TopicPartition, bool] = {}
+    errors = dict.fromkeys(positions, "it has no leader, or gives nothing out, as over a quota")
+
+    async def ask(node: int, wanted: dict[TopicPartition, FetchPosition]) -> None:
+        session = FetchSession(target, node, read_committed=False, kept=False)
+        answers = await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=MOST_BYTES)
+        for remote, answer in ((one.partition, one.answer) for one in answers):
+            if refused(answer.error):
+                raise target.lacks("READ", f"topic {remote.topic}", "finding out what the target still has")
+            if not answer.error:
+                found[remote] = _is_no_marker(answer, wanted[remote].offset)
+            elif answer.error == Code.OFFSET_OUT_OF_RANGE:
+                # Deleted by now; of a log that became shorter its end says it.
+                found[remote] = False
+            else:
+                errors[remote] = explain(answer.error)
+
+    await target.loop.gather([target.loop.spawn(ask, node, wanted) for node, wanted in by_node.items()])
+    return found, {remote: why for remote, why in errors.items() if remote not in found}
+
+
+def _is_no_marker(answer: PartitionResponse, offset: int) -> bool:
+    batch = read_batch(answer.records, 0)
+    if batch is None:
+        return True
+    if batch.base_offset > offset or not batch.is_transactional:
+        return False
+    return not batch.is_control or batch.last_offset != offset or is_abort_marker(answer.records, batch)

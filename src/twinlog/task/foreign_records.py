@@ -1,0 +1,80 @@
+"""Counts what somebody else writes to remote topics: said once at first, then summed, not once for each append."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twinlog.model.types import TopicPartition
+
+SUM_S = 60.0
+"""How often what was counted is said."""
+
+NAMED = 3
+"""How many partitions a sum names."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Offsets of one remote partition that are not ours: how many, in how many places, and between which."""
+
+    offsets: int
+    places: int
+    first: int
+    end: int
+
+
+class ForeignOffsets:
+    """The foreign offsets of one copier; `event(kind, text)` says them.
+
+    The first ones are said at once, and what follows within a minute in one sum by `turn`.
+    """
+
+    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._event = event
+        self._clock = clock
+        self._seen: dict[TopicPartition, _Seen] = {}
+        self._quiet_until = 0.0
+
+    def seen(self, remote: TopicPartition, first: int, end: int) -> None:
+        """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
+        seen = self._seen.get(remote)
+        if seen is None:
+            self._seen[remote] = _Seen(end - first, 1, first, end)
+        else:
+            seen.offsets += end - first
+            seen.places += 1
+            seen.end = end
+        self.turn()
+
+    def turn(self) -> None:
+        """Say what was counted, if it is time; to be called every few seconds."""
+        if self._clock() >= self._quiet_until:
+            self.say()
+
+    def say(self) -> None:
+        """Say what was counted."""
+        if not self._seen:
+            return
+        self._quiet_until = self._clock() + SUM_S
+        seen, self._seen = self._seen, {}
+        if len(seen) == 1:
+            ((remote, one),) = seen.items()
+            text = f"{remote}: {_described(one)} are not ours; somebody else writes to this remote topic"
+        else:
+            most = sorted(seen, key=lambda remote: -seen[remote].offsets)
+            where = "; ".join(f"{remote}: {_described(seen[remote])}" for remote in most[:NAMED])
+            others = "" if len(most) <= NAMED else f"; and {len(most) - NAMED} more"
+            total = sum(one.offsets for one in seen.values())
+            text = (
+                f"{total} target offsets in {len(seen)} partitions are not ours; somebody else writes to these remote "
+                f"topics: {where}{others}"
+            )
+        self._event("foreign", text)
+
+
+def _described(seen: _Seen) -> str:
+    if seen.places == 1:
+        return f"{seen.offsets} target offsets from {seen.first} on"
+    return f"{seen.offsets} target offsets in {seen.places} places from {seen.first} to {seen.end - 1}"

@@ -1,0 +1,67 @@
+"""Looks at a source partition that does not have what a copier asked for, and decides by the flow's gap policy."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from twinlog.errors import ClusterError, GapError
+from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.read.gaps import Gap, find_gap
+from twinlog.settings.flow import FlowSettings
+
+
+class GapCheck:
+    """Finds gaps; `event("gap", text)` records each one before the flow goes on."""
+
+    def __init__(self, source: ClusterClient, settings: FlowSettings, event: Callable[[str, str], None]) -> None:
+        self._source = source
+        self._settings = settings
+        self._event = event
+
+    async def look(self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: int) -> Position:
+        """The position to go on from.
+
+        Raises GapError when records are missing and the policy is `stop`, ClusterError while the source cannot say.
+        """
+        found = await self._source.refresh_soon([partition.topic])
+        topic = found.get(partition.topic)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ClusterError(f"source topic {partition.topic} does not exist any more")
+        if topic.error or partition.partition not in topic.leaders:
+            raise ClusterError(f"source partition {partition} has no leader")
+        known = position.topic_id or grant.topic_id
+        recreated = known is not None and topic.topic_id is not None and uuid.UUID(known) != topic.topic_id
+        if recreated:
+            await require_current_id(self._source, partition)
+        starts = await self._source.list_offsets([partition], EARLIEST)
+        ends = await self._source.list_offsets([partition], LATEST)
+        if partition not in starts or partition not in ends:
+            raise ClusterError(f"source partition {partition} does not tell its offsets")
+        gap = find_gap(
+            position.next_source,
+            starts[partition],
+            ends[partition],
+            diverging_end=diverging_end,
+            recreated=recreated,
+        )
+        if gap is None:
+            return position
+        return self.decide(gap, partition, position, None if topic.topic_id is None else str(topic.topic_id))
+
+    def decide(self, gap: Gap, partition: TopicPartition, position: Position, topic_id: str | None) -> Position:
+        """Record a gap, then go on behind it or raise GapError."""
+        text = gap.describe(partition)
+        if self._settings.gap_policy == "stop":
+            self._event("gap", f"{text}; the flow stops on it")
+            raise GapError(
+                f"{text}. To go on at offset {gap.resume_at}, set {self._settings.name}.twinlog.gap.policy = continue"
+            )
+        self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
+        return replace(position, next_source=gap.resume_at, leader_epoch=-1, topic_id=topic_id)

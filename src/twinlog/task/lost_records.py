@@ -1,0 +1,174 @@
+"""Finds what is to be copied again when the target lost records that it had acknowledged, as an unclean election does.
+
+The exact map says where each record on the target came from (`offsets.maps`). The last record that is left is compared
+with the one that the map names, because the target may have lost a part of the map as well, and because something else
+may stand where the lost records stood: appends that came before the loss was seen, or the same records in a transaction
+that was aborted since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from twinlog.kafka.client import ClusterClient
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.exact import ExactMap
+from twinlog.record.aborted import AbortedFilter
+from twinlog.record.batch import scan
+from twinlog.record.records import is_abort_marker, record_bodies
+from twinlog.task.resume_after_crash import chunks
+
+HOLE = 32
+"""So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
+
+
+class Stored(NamedTuple):
+    """A record: whether its log stamped the time, its timestamp in ms, its body, and whether a transaction holds it."""
+
+    stamped: bool
+    timestamp: int
+    body: bytes
+    transactional: bool = False
+
+
+class No(Enum):
+    """Why there is no original of a place on the target: the map does not name one, the log has no record there, or it
+    has another one."""
+
+    NAME = 1
+    RECORD = 2
+    MATCH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The source offset to copy on from; unless `exact`, what lies around it may be missing or there twice.
+
+    `end` is where on the target that ends which is left.
+    """
+
+    next_source: int
+    exact: bool
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Originals:
+    """Compares what a remote log has with what the map of its partition says; `start` is where it begins."""
+
+    source: ClusterClient
+    target: ClusterClient
+    grant: Grant
+    known: ExactMap
+    start: int
+
+    async def of(self, at: int) -> int | No:
+        """The source offset that the map names for the record at a target offset, or the last one before it, if the two
+        are the same and readers see it.
+
+        Of records that the source has not got any more those before them are compared; where there are none, they count
+        as the same.
+        """
+        before, unknown = at + 1, None
+        for _ in range(HOLE):
+            pair = self.known.last_before(before)
+            if pair is None:
+                return No.NAME
+            offset, before = pair
+            if before < self.start:
+                break
+            copy = await _copy(self.target, self.grant.remote, before)
+            if isinstance(copy, No):
+                return copy
+            if copy is not None:
+                original = await _record(self.source, self.grant.source, offset)
+                if original is not None:
+                    return offset if _same(original, copy) else No.MATCH
+                unknown = offset if unknown is None else unknown
+        return No.RECORD if unknown is None else unknown
+
+
+async def is_whole(
+    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
+) -> bool:
+    """Whether a remote log that begins at `start` still has the last record before `end`, as its map says.
+
+    So it is where nobody can tell. Raises ClusterError.
+    """
+    return known is None or await _Originals(source, target, grant, known, start).of(end - 1) is not No.MATCH
+
+
+async def find_place(
+    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
+) -> Place | None:
+    """Where the records come from that the remote log, from `start` to `end`, has not got any more.
+
+    `known` is the stored map up to what was acknowledged, None when there is none. None when it says nothing of that
+    place. Raises ClusterError.
+    """
+    if known is None:
+        return None
+    originals = _Originals(source, target, grant, known, start)
+    last = await originals.of(end - 1) if end > start else No.RECORD
+    if last is No.RECORD and end - start <= HOLE:
+        begin = known.to_source(start)
+        return None if begin is None else Place(begin.offset, begin.exact, start)
+    newest = known.to_source(end - 1)
+    boundary = end
+    if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
+        # Behind what is left there may be appends that came before the loss was seen.
+        low, high = start, end - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = await originals.of(middle)
+            if isinstance(found, int) or found is No.RECORD:
+                low, last = middle + 1, found
+            else:
+                high = middle
+        # Where not even the first is the same, the map is of something else.
+        boundary = low if isinstance(last, int) or last is No.RECORD else end
+    if isinstance(last, int):
+        return Place(last + 1, True, boundary)
+    begin = known.to_source(boundary)
+    return None if begin is None else Place(begin.offset, False, boundary)
+
+
+def _same(original: Stored, copy: Stored) -> bool:
+    return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
+
+
+async def _copy(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | No | None:
+    """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none."""
+    copy = await _record(client, partition, offset)
+    if copy is not None and copy.transactional and await _is_aborted(client, partition, offset):
+        return No.MATCH
+    return copy
+
+
+async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
+    """The record at an offset; None when it is not there."""
+    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False):
+        for batch in scan(fetched.records):
+            if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
+                continue
+            for at, timestamp, body in record_bodies(fetched.records, batch):
+                if at == offset:
+                    return Stored(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
+        break
+    return None
+
+
+async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: int) -> bool:
+    """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
+    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
+        aborted = AbortedFilter(fetched.aborted)
+        for batch in scan(fetched.records):
+            if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):
+                return batch.last_offset >= offset >= batch.base_offset
+            if batch.last_offset >= offset:
+                return False
+        break
+    return False

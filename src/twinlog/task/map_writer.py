@@ -1,0 +1,106 @@
+"""Stores the exact maps of the partitions that a copier copies, each before the position that it ends at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.exact import Run
+from twinlog.offsets.keyed_topic import KeyedTopic
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import SegmentWriter, segments_topic
+from twinlog.settings.flow import FlowSettings
+
+NO_LIFE = -1
+"""A position of this life ends no map."""
+
+
+class MapWriter:
+    """The maps of one copier; one write at a time, so that no segment overtakes a newer one."""
+
+    def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
+        self._settings = settings
+        self._writing = loop.lock()
+        self._topic = KeyedTopic(
+            target,
+            segments_topic(settings.source),
+            settings.producer.client.request_timeout_ms / 1000,
+            "storing where records were copied to",
+        )
+        self._writers: dict[TopicPartition, SegmentWriter] = {}
+
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run] = ()) -> None:
+        """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
+        and that."""
+        # Older records were never copied, or will be: an offset of theirs leads to the first copy.
+        fresh = grant.position is None and (
+            self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
+        )
+        # What an attempt before this one wrote is of another life.
+        before = self._writers.get(grant.source)
+        self._writers[grant.source] = SegmentWriter.take_over(
+            grant.source,
+            position,
+            grant.position,
+            grant.tip,
+            found=found,
+            complete=fresh,
+            life=0 if before is None else before.life + 1,
+        )
+
+    def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
+        """Runs of records that were acknowledged, in their order."""
+        writer = self._writers.get(partition)
+        if writer is not None:
+            writer.copied(runs)
+
+    def close(self, partition: TopicPartition) -> None:
+        """Note with the next `write` where the map of a partition ends, whoever goes on with it."""
+        writer = self._writers.get(partition)
+        if writer is not None:
+            writer.close()
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Somebody else goes on with this partition's map."""
+        self._writers.pop(partition, None)
+
+    async def write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Store what maps need to end at these positions, which say how far the runs noted until now go.
+
+        Returns the positions as they are to be stored then. Raises ClusterError when maps could not be stored now,
+        RefusedError when they never will be.
+        """
+        async with self._writing:
+            return await self._write(positions)
+
+    async def _write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        marked = {}
+        changed = {}
+        for partition, position in positions.items():
+            writer = self._writers.get(partition)
+            if writer is None:
+                # Let go meanwhile: of no map it is known that it reaches so far.
+                marked[partition] = replace(position, life=NO_LIFE)
+                continue
+            writer.passed(position.next_source)
+            marked[partition] = position if position.life == writer.life else replace(position, life=writer.life)
+            segments = writer.changed()
+            if segments:
+                changed[partition] = writer, segments
+        if changed:
+            try:
+                await self._topic.append(
+                    [(segment.key, segment.value) for _, segments in changed.values() for segment in segments]
+                )
+            except ClusterError:
+                for writer, _ in changed.values():
+                    writer.not_stored()
+                raise
+            for writer, segments in changed.values():
+                writer.stored(segments)
+        return marked

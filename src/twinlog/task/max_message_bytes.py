@@ -1,0 +1,76 @@
+"""Looks at a remote topic's limit again when a record does not fit: it may have been raised, or be about to be.
+
+The driver tells a copier `max.message.bytes` once, with the grant. When somebody raises it on the source, larger
+records may come at once, and the remote topic follows a moment later (`mirror/configs.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+if TYPE_CHECKING:
+    from twinlog.task.partition import PartitionCopy
+
+FOLLOWS_S = 15.0
+"""How long a record waits for the remote topic's limit to follow its source's."""
+
+LOOK_S = 0.5
+LIMIT_EVENT = "limit"
+"""The kind of event on which the driver brings settings up to date at once."""
+
+
+class MaxMessageBytes:
+    """For the partitions of one copier; `event` says that a limit has to follow."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._source = source
+        self._target = target
+        self._follows = settings.sync_topic_configs_interval_s is not None
+        self._event = event
+
+    async def look(self, part: PartitionCopy) -> None:
+        """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
+        said = False
+        deadline = time.monotonic() + FOLLOWS_S
+        while not part.left:
+            try:
+                limit = await _limit(self._target, part.remote.topic)
+                wanted = await _limit(self._source, part.source.topic)
+            except ClusterError as error:
+                part.trouble = str(error)
+                await self._loop.sleep(LOOK_S)
+                continue
+            follows = self._follows and limit is not None and wanted is not None and part.limit >= limit < wanted
+            if not follows or time.monotonic() > deadline:
+                part.take_limit(limit)
+                return
+            text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
+            part.trouble = text
+            if not said:
+                said = True
+                self._event(LIMIT_EVENT, f"{text}; its settings are brought up to date")
+            await self._loop.sleep(LOOK_S)
+
+
+async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
+    """The topic's `max.message.bytes`; None when it is not told."""
+    found, _ = await describe_configs(client, [topic])
+    value = next((entry.value for entry in found.get(topic, ()) if entry.name == "max.message.bytes"), None)
+    return int(value) if value else None

@@ -1,0 +1,158 @@
+"""Stores what a copier leaves behind records: their exact maps, the positions behind these, and offset syncs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position
+from twinlog.offsets.writer import PositionWriter
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.map_writer import MapWriter
+from twinlog.task.partition import PartitionCopy
+from twinlog.task.position_schedule import DuePositions
+from twinlog.task.sync_writer import SyncWriter
+
+
+class OffsetCommitter:
+    """Where the records of a copier's `partitions` were copied to, and how far: on the target, for whoever comes next.
+
+    A position is stored behind the map that it counts on. `lost(error)` hears of a refusal, `event(kind, text)` is what
+    an operator should see. All methods run on the loop's thread.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        lost: Callable[[TwinlogError], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._partitions = partitions
+        self._lost = lost
+        self._event = event
+        self._positions = PositionWriter(loop, target, settings)
+        self._maps = MapWriter(loop, target, settings)
+        self._due = DuePositions(settings.position_interval_ms / 1000)
+        self._turn = loop.lock()
+        self._stopped = False
+        self._syncs: SyncWriter | None = None
+        if settings.emit_offset_syncs:
+            holder = source if settings.offset_syncs_location == "source" else target
+            self._syncs = SyncWriter(loop, holder, settings, self._gather, event)
+
+    def start(self, *, positions: bool) -> None:
+        """Begin to store in intervals; without `positions` a transaction takes them with it."""
+        if positions:
+            self._loop.start(self._keep_positions)
+        if self._syncs is not None:
+            self._loop.start(self._syncs.run)
+
+    def stop(self) -> None:
+        """Store nothing more."""
+        self._stopped = True
+        if self._syncs is not None:
+            self._syncs.stop()
+
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run]) -> None:
+        """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
+        self._maps.begin(grant, position, found)
+
+    async def first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""
+        return await self._store(partial(dict, positions))
+
+    async def now(self, part: PartitionCopy) -> None:
+        """Store how far a partition is acknowledged. Raises ClusterError."""
+        await self._store_acknowledged([part])
+
+    async def close(self, leaving: Sequence[PartitionCopy]) -> None:
+        """Store the last positions of partitions, and end their maps; a fault is told as an event."""
+        self._gather()
+        for part in leaving:
+            self._maps.close(part.source)
+        try:
+            await self._store_acknowledged(leaving)
+        except TwinlogError as error:
+            self._event("positions", f"positions could not be stored at the end: {error}")
+
+    async def close_committed(self, leaving: Sequence[PartitionCopy]) -> None:
+        """End the maps of partitions whose last transaction was committed. Raises ClusterError."""
+        for part in leaving:
+            self._maps.close(part.source)
+        await self.store_maps({part.source: part.committed for part in leaving})
+
+    async def flush_syncs(self, leaving: Sequence[PartitionCopy]) -> None:
+        """Write the offset syncs that wait."""
+        if self._syncs is not None:
+            await self._syncs.flush(part.source for part in leaving)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """A partition is copied by somebody else from now on."""
+        self._maps.forget(partition)
+        self._positions.forget(partition)
+        self._due.forget(partition)
+
+    async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Store maps up to `positions`; returns these, marked with the lives of their maps. Raises ClusterError."""
+        self._gather()
+        return await self._maps.write(positions)
+
+    async def _keep_positions(self) -> None:
+        interval_s = self._settings.position_interval_ms / 1000
+        while not self._stopped:
+            await self._loop.sleep(interval_s)
+            # Holes are noted as they come, and stored with the position: of too many at once not each would be kept.
+            self._gather()
+            due = self._due.choose(self._partitions.values(), time.monotonic())
+            if not due:
+                continue
+            try:
+                await self._store_acknowledged(due)
+            except RefusedError as error:
+                self._lost(error)
+                return
+            except ClusterError:
+                continue
+
+    async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
+        def held() -> dict[TopicPartition, Position]:
+            # Of one that was let go meanwhile somebody else stores it.
+            return {part.source: part.acknowledged for part in parts if self._partitions.get(part.source) is part}
+
+        stored = await self._store(held)
+        for part in parts:
+            if part.source in stored:
+                part.mark(stored[part.source].life)
+
+    async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
+        """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
+        async with self._turn:
+            sizes = {source: part.copied_bytes for source, part in self._partitions.items()}
+            marked = await self.store_maps(positions())
+            await self._positions.write(marked)
+            now = time.monotonic()
+            for source, position in marked.items():
+                self._due.stored(source, position, sizes.get(source, 0), now)
+            return marked
+
+    def _gather(self) -> None:
+        """Tell what was acknowledged to those who note where it was copied to."""
+        for part in self._partitions.values():
+            runs = part.runs.take()
+            if runs:
+                self._maps.copied(part.source, runs)
+                if self._syncs is not None:
+                    self._syncs.copied(part.source, runs)

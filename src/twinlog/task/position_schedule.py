@@ -1,0 +1,67 @@
+"""Decides when the position of a partition is stored: soon after it moved, seldom while it moves all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.task.partition import PartitionCopy
+
+STEADY = 4
+"""A partition that never stands still has its position stored at every fourth interval only."""
+
+UNSTORED_BYTES = 32 << 20
+"""Unless a copier has appended so much since: what a crash leaves to compare stays bounded in bytes, too."""
+
+
+class _Stored(NamedTuple):
+    position: Position
+    at: float
+    copied_bytes: int
+
+
+class DuePositions:
+    """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose`."""
+
+    def __init__(self, interval_s: float) -> None:
+        # A little less than so many intervals, for none is exact.
+        self._rest_s = (STEADY - 0.5) * interval_s
+        self._stored: dict[TopicPartition, _Stored] = {}
+        self._seen: dict[TopicPartition, Position] = {}
+        """What had moved when it was looked at last, and how far."""
+
+    def choose(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
+        """Those whose position is stored now: it moved, and came to rest since the last call, or that of before is old
+        enough, or too much lies between.
+        """
+        moved = [part for part in parts if self._moved(part)]
+        before, self._seen = self._seen, {part.source: part.acknowledged for part in moved}
+        if sum(map(self._unstored, moved)) >= UNSTORED_BYTES:
+            return moved
+        return [
+            part
+            for part in moved
+            if now - self._at(part) >= self._rest_s or before.get(part.source) == part.acknowledged
+        ]
+
+    def stored(self, source: TopicPartition, position: Position, copied_bytes: int, now: float) -> None:
+        """A position was stored that stands for so many bytes of this copier."""
+        self._stored[source] = _Stored(position, now, copied_bytes)
+
+    def forget(self, source: TopicPartition) -> None:
+        """Somebody else stores it from now on."""
+        self._stored.pop(source, None)
+
+    def _moved(self, part: PartitionCopy) -> bool:
+        stored = self._stored.get(part.source)
+        return stored is None or stored.position != part.acknowledged
+
+    def _unstored(self, part: PartitionCopy) -> int:
+        stored = self._stored.get(part.source)
+        return part.copied_bytes - (0 if stored is None else stored.copied_bytes)
+
+    def _at(self, part: PartitionCopy) -> float:
+        stored = self._stored.get(part.source)
+        return float("-inf") if stored is None else stored.at

@@ -1,0 +1,61 @@
+"""Who appends to each remote partition of one copier that uses no transactions: a producer id and an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Writer
+from twinlog.write.queue import ProducerIdentity
+
+LAST_EPOCH = 32_767
+"""Largest producer epoch; a new producer id follows it (Kafka class TransactionManager)."""
+
+
+def fencing(writer: Writer | None) -> Writer | None:
+    """The writer whose first append ends what is still on its way from this one (KIP-360); None to be another one."""
+    if writer is None or writer.epoch >= LAST_EPOCH:
+        return None
+    return Writer(writer.producer_id, writer.epoch + 1, 0)
+
+
+class ProducerIds:
+    """One producer for all partitions, and an epoch for each.
+
+    Sequence numbers begin at 0 under each identity, so a partition never gets one again that it had: the target would
+    take its first batches for retries, and answer without appending them. `ask()` has the target make a producer, as
+    (producer id, epoch), and raises ClusterError or RefusedError.
+    """
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:
+        self._ask = ask
+        self._producer: ProducerIdentity | None = None
+        self._epochs: dict[TopicPartition, int] = {}
+
+    async def renew(self) -> None:
+        """Be another producer for partitions that begin from now on."""
+        self._producer = ProducerIdentity(*await self._ask())
+        self._epochs.clear()
+
+    async def prepare(self) -> None:
+        """See to it that every partition may begin."""
+        if max(self._epochs.values(), default=0) > LAST_EPOCH:
+            await self.renew()
+
+    def first(self, remote: TopicPartition) -> ProducerIdentity:
+        """For a partition that begins here, for the first time or again."""
+        assert self._producer is not None
+        return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
+
+    async def after(self, identity: ProducerIdentity) -> ProducerIdentity:
+        """For a partition that goes on here, and has used `identity` until now."""
+        if identity.epoch < LAST_EPOCH:
+            return ProducerIdentity(identity.producer_id, identity.epoch + 1)
+        await self.renew()
+        assert self._producer is not None
+        return self._producer
+
+    def leave(self, remote: TopicPartition, identity: ProducerIdentity) -> None:
+        """A partition ends here, and has used `identity` until now."""
+        self._epochs[remote] = identity.epoch + 1

@@ -1,0 +1,344 @@
+"""After a crash: finds out which records arrived on the target after the last stored position.
+
+A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
+and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
+this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Only what
+the target has deleted by now is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol.error_codes import Code, explain
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.runs import CopiedRuns
+from twinlog.record.batch import HEADER_SIZE, Batch, scan
+from twinlog.record.records import record_bodies
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.prepare import prepare
+from twinlog.write.queue import SEQUENCE_MASK
+
+CHUNK_BYTES = 4 << 20
+SILENT_S = 60.0
+"""A broker that throttles for so long is given up for the moment; whoever reads begins again."""
+
+ASK_AGAIN_S = 0.1
+PATIENCE_MS = 500
+"""How long one answer may wait for records that must be there."""
+
+Body = tuple[int, bytes]
+"""A record as it is compared: timestamp in ms, and what follows its offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Where logs begin and end: the source's start, the remote log's start and end."""
+
+    source_start: int
+    start: int
+    end: int
+
+
+async def chunks(
+    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
+) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
+    """Answers from `offset` on; the caller says by the function where the next one starts. Ends at the log's end.
+
+    `known` says that the log had these offsets a moment ago. Over a quota a broker answers without naming a partition
+    (Kafka class KafkaApis, handleFetchRequest): that is no end, and is asked again. Raises ClusterError.
+    """
+    leader = client.leader(partition)
+    if leader is None:
+        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+    session = FetchSession(client, leader.node, read_committed=committed, kept=False)
+    topic = client.topic(partition.topic)
+    topic_id = None if topic is None else topic.topic_id
+    place = [offset]
+
+    def go_on(next_offset: int) -> None:
+        place[0] = next_offset
+
+    silent_since: float | None = None
+    while True:
+        before = place[0]
+        answers = await session.fetch(
+            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
+            max_wait_ms=PATIENCE_MS,
+            min_bytes=1,
+            max_bytes=CHUNK_BYTES,
+        )
+        told = [found.answer for found in answers if found.partition == partition]
+        if not told:
+            now = time.monotonic()
+            silent_since = now if silent_since is None else silent_since
+            if now - silent_since > SILENT_S:
+                raise ClusterError(
+                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as over a quota"
+                )
+            await client.loop.sleep(ASK_AGAIN_S)
+            continue
+        silent_since = None
+        for fetched in told:
+            if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
+                return
+            if fetched.error:
+                raise ClusterError(f"cluster {client.alias}: reading {partition}: {explain(fetched.error)}")
+            yield fetched, go_on
+        if place[0] == before:
+            return
+
+
+class _Arrived:
+    """What the remote log holds from an offset up to its end, as batches."""
+
+    def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, end: int) -> None:
+        self._chunks = chunks(client, partition, start, committed=False, known=True)
+        self._batches: deque[tuple[memoryview, Batch]] = deque()
+        self._end = end
+        self.first: Batch | None = None
+        self.position = start
+        """The offset behind what was read; behind the end, if more came meanwhile."""
+
+    async def next(self) -> tuple[memoryview, Batch] | None:
+        """A batch of records; None at the end."""
+        while not self._batches and self.position < self._end:
+            try:
+                fetched, go_on = await anext(self._chunks)
+            except StopAsyncIteration:
+                return None
+            for batch in scan(fetched.records):
+                if batch.last_offset < self.position:
+                    continue
+                self.first = self.first or batch
+                # What came in transactions is either counted by the position or was aborted.
+                if not batch.is_control and not batch.is_transactional:
+                    self._batches.append((fetched.records[batch.start : batch.end], batch))
+                self.position = batch.last_offset + 1
+            go_on(self.position)
+        return self._batches.popleft() if self._batches else None
+
+    async def look(self) -> None:
+        """Read until the first batch is known."""
+        batch = await self.next()
+        if batch is not None:
+            self._batches.appendleft(batch)
+
+
+class _Expected:
+    """What a copier would append from a source offset on."""
+
+    def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, rules: CopyRules) -> None:
+        self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
+        self._appends: deque[Append] = deque()
+        self._rules = rules
+        self._position = self._behind = start
+        self.whole = True
+        """Whether no record is missing in what was read, as after compaction."""
+        self.leader_epoch = -1
+        """That of the last batch read; never older than what `next` gave last."""
+
+    async def next(self) -> Append | None:
+        while not self._appends:
+            try:
+                fetched, go_on = await anext(self._chunks)
+            except StopAsyncIteration:
+                return None
+            for batch in scan(fetched.records):
+                if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._behind:
+                    self.whole = False
+                self._behind = batch.last_offset + 1
+            prepared = prepare(fetched.records, self._position, self._rules, fetched.aborted)
+            self._position = prepared.position
+            self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
+            self._appends.extend(prepared.appends)
+            go_on(self._position)
+        return self._appends.popleft()
+
+
+class _Follower:
+    """Walks through what a copier would append: `next_source` is behind the last record that was met.
+
+    `runs` are the records that were met, with their places on the target.
+    """
+
+    def __init__(self, client: ClusterClient, grant: Grant, position: Position, start: int, rules: CopyRules) -> None:
+        self._client = client
+        self._grant = grant
+        self._rules = rules
+        self._expected = _Expected(client, grant.source, max(position.next_source, start), rules)
+        self._expected.whole = position.next_source >= start
+        self._here: deque[tuple[int, Body]] = deque()
+        self._met = False
+        self._epoch = position.leader_epoch
+        self.next_source = position.next_source
+        self.runs = CopiedRuns()
+        self._strange = False
+
+    @property
+    def leader_epoch(self) -> int:
+        # An epoch older than the position would look to the source as if its log had been cut back.
+        return self._expected.leader_epoch if self._met else self._epoch
+
+    async def pass_over(self, count: int) -> None:
+        """Pass over the first `count` records: the target had them."""
+        left, begin = count, self.next_source
+        while left and await self._fill():
+            for _ in range(min(left, len(self._here))):
+                self._met_next()
+                left -= 1
+        if not self._expected.whole:
+            # Of the source, too, some are gone, and those that are left are others. So many offsets were copied at
+            # least; better a record twice than one not at all.
+            self.next_source = begin + count
+            self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules)
+            self._here.clear()
+
+    async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
+        """Meet the records of a batch; returns how many of them are copies and how many are not."""
+        stamped = batch.is_log_append_time
+        if not self._here:
+            append = await self._expected.next()
+            if append is not None and _same(view, batch, append):
+                self._note(append.spans, batch.base_offset)
+                self.next_source, self._met = append.next_source_offset, True
+                return append.count, 0
+            if append is not None:
+                self._here.extend(_with_offsets(append))
+        matched = strange = 0
+        for place, timestamp, body in _records(view):
+            if await self._fill():
+                _, (sent_at, sent) = self._here[0]
+                if sent == body and (stamped or sent_at == timestamp):
+                    self._note(((self._met_next(), 1),), place)
+                    matched += 1
+                    continue
+            strange += 1
+            self._strange = True
+        return matched, strange
+
+    def _note(self, spans: Sequence[tuple[int, int]], place: int) -> None:
+        if self._strange:
+            # Those before this one may be copies of what the source has not got any more.
+            self.runs.jumped(spans[0][0], place)
+            self._strange = False
+        self.runs.add(spans, place)
+
+    def _met_next(self) -> int:
+        """The next record is on the target; returns its source offset."""
+        offset = self._here.popleft()[0]
+        self.next_source, self._met = offset + 1, True
+        return offset
+
+    async def _fill(self) -> bool:
+        """Whether there is another record."""
+        if not self._here:
+            append = await self._expected.next()
+            if append is not None:
+                self._here.extend(_with_offsets(append))
+        return bool(self._here)
+
+
+def _same(arrived: memoryview, batch: Batch, append: Append) -> bool:
+    return (
+        batch.record_count == append.count
+        and len(arrived) == len(append.data)
+        # Base and max timestamp, unless the target stamped its own time.
+        and (batch.is_log_append_time or bytes(arrived[27:43]) == bytes(append.data[27:43]))
+        and bytes(arrived[HEADER_SIZE:]) == bytes(append.data[HEADER_SIZE:])
+    )
+
+
+def _records(view: bytearray | memoryview) -> list[tuple[int, int, bytes]]:
+    """Offset, timestamp in ms and body of each record."""
+    view = memoryview(view)
+    return [(offset, sent_at, bytes(body)) for one in scan(view) for offset, sent_at, body in record_bodies(view, one)]
+
+
+def _with_offsets(append: Append) -> list[tuple[int, Body]]:
+    offsets = (first + index for first, count in append.spans for index in range(count))
+    bodies = ((timestamp, body) for _, timestamp, body in _records(append.data))
+    return list(zip(offsets, bodies, strict=True))
+
+
+def _later(writer: Writer | None, batch: Batch) -> Writer | None:
+    """The writer once a batch of the log is counted, too: it went on with it if that is its own."""
+    if writer is None or batch.producer_id != writer.producer_id or batch.producer_epoch < writer.epoch:
+        return writer
+    sequence = (batch.base_sequence + batch.last_offset_delta + 1) & SEQUENCE_MASK
+    return Writer(writer.producer_id, batch.producer_epoch, sequence)
+
+
+def _deleted(first: Batch | None, position: Position, end: int) -> int:
+    """How many records of ours lay between the stored position and the first batch that is left."""
+    assert position.next_target is not None
+    deleted = (end if first is None else first.base_offset) - position.next_target
+    writer = position.writer
+    if first is not None and writer is not None:
+        ours = first.producer_id == writer.producer_id and first.producer_epoch == writer.epoch
+        counted = (first.base_sequence - writer.sequence) & SEQUENCE_MASK
+        if ours and counted < deleted:
+            return counted
+    return max(0, deleted)
+
+
+async def resume_behind_log_end(
+    source: ClusterClient,
+    target: ClusterClient,
+    grant: Grant,
+    position: Position,
+    logs: Logs,
+    rules: CopyRules,
+    event: Callable[[str, str], None],
+) -> tuple[Position, list[Run]]:
+    """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it, and
+    which records were found there between the given position and that.
+
+    Reads the remote log from `position.next_target` and the source from `position.next_source`, or from their starts
+    when these are behind it. Raises ClusterError.
+    """
+    expected, writer = position.next_target, position.writer
+    assert expected is not None
+    arrived = _Arrived(target, grant.remote, max(expected, logs.start), logs.end)
+    follower = _Follower(source, grant, position, logs.source_start, rules)
+    if logs.start > expected:
+        await arrived.look()
+        deleted = _deleted(arrived.first, position, logs.end)
+        await follower.pass_over(deleted)
+        if writer is not None:
+            writer = replace(writer, sequence=(writer.sequence + deleted) & SEQUENCE_MASK)
+        follower.runs.jumped(follower.next_source, logs.start)
+    matched = strange = 0
+    while (found := await arrived.next()) is not None:
+        view, batch = found
+        ours, others = await follower.follow(view, batch)
+        matched, strange = matched + ours, strange + others
+        writer = _later(writer, batch)
+    if strange:
+        reason = "the source was compacted, or somebody else writes to this remote topic"
+        if logs.source_start > position.next_source:
+            reason = f"the source log now starts at {logs.source_start}, so that those before it cannot be compared"
+        event(
+            "foreign",
+            f"{grant.remote}: of {matched + strange} records behind the stored position {strange} are not copies of "
+            f"{grant.source} from offset {position.next_source} on: {reason}",
+        )
+    resumed = replace(
+        position,
+        next_source=follower.next_source,
+        next_target=max(logs.end, arrived.position),
+        leader_epoch=follower.leader_epoch,
+        writer=writer,
+    )
+    return resumed, follower.runs.take()

@@ -1,0 +1,373 @@
+"""Finds where a partition goes on: its stored position, the rules for a new one, and what arrived after a crash."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.errors import ClusterError, GapError, TwinlogError
+from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.exact import ExactMap, Run
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import segments_topic
+from twinlog.read.gaps import find_gap
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.doubtful_tail import doubtful
+from twinlog.task.gap_check import GapCheck
+from twinlog.task.lost_records import find_place, is_whole
+from twinlog.task.producer_ids import fencing
+from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
+from twinlog.task.semaphore import KeyedSemaphore
+from twinlog.task.stored_maps import StoredMaps
+from twinlog.write.appends import CopyRules
+
+AT_ONCE, OF_ONE_PAIR = 8, 3
+"""How many remote logs a copier reads at a time, in all and of one pair of leaders; each may take two answers of
+`CHUNK_BYTES` in memory."""
+
+SETTLE_S = 0.25
+SETTLE_AT_MOST_S = 5.0
+"""A log that moves for so long is written by somebody else; that is found out elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """By source partition: where it goes on, or what keeps it from that.
+
+    `runs` are the records that were found on the target behind the position that was granted.
+    """
+
+    positions: dict[TopicPartition, Position]
+    errors: dict[TopicPartition, TwinlogError]
+    runs: dict[TopicPartition, list[Run]] = field(default_factory=dict)
+
+
+class StartPositions:
+    """Turns grants into positions; asks each broker once for all partitions."""
+
+    def __init__(
+        self,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        rules: CopyRules,
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._rules = rules
+        self._event = event
+        self._inspector = GapCheck(source, settings, event)
+        self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
+        self._maps = StoredMaps(target, segments_topic(settings.source))
+        self._moving: dict[TopicPartition, float] = {}
+        """Since when a log moves that should be at rest; `_unmarked`: since when a marker is missing."""
+        self._unmarked: dict[TopicPartition, float] = {}
+
+    async def refresh(self, grants: Sequence[Grant]) -> None:
+        """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
+        # At once, and meanwhile connections for records: each question to a far cluster is a wait of its own.
+        known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
+        # Maps and positions are stored next: asked for by themselves their leaders would each cost a wait.
+        own = (segments_topic(self._settings.source), TopicName(self._settings.positions_topic))
+        await self._target.refresh({*own, *(grant.remote.topic for grant in grants)})
+        await known
+        self._source.open_for_data(grant.source for grant in grants)
+        self._target.open_for_data(grant.remote for grant in grants)
+
+    def forget(self, remotes: Iterable[TopicPartition]) -> None:
+        """Remote partitions are let go, or taken: how long something lasted before says nothing any more."""
+        for remote in remotes:
+            self._moving.pop(remote, None)
+            self._unmarked.pop(remote, None)
+
+    async def _refresh_soon(self, grants: Sequence[Grant]) -> None:
+        known = self._source.loop.spawn(self._source.refresh_soon, {grant.source.topic for grant in grants})
+        await self._target.refresh_soon({grant.remote.topic for grant in grants})
+        await known
+
+    def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
+        """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
+        groups: dict[tuple[int | None, int | None], list[Grant]] = {}
+        for grant in grants:
+            groups.setdefault(self._leaders(grant), []).append(grant)
+        return list(groups.values())
+
+    def _leaders(self, grant: Grant) -> tuple[int | None, int | None]:
+        leaders = self._source.leader(grant.source), self._target.leader(grant.remote)
+        there, here = (None if leader is None else leader.node for leader in leaders)
+        return there, here
+
+    async def resolve(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
+        """Where the grants go on that could be resolved now; the others are to be asked again.
+
+        With `refreshed` leaders are known, as `refresh` has just asked for them.
+        Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
+        """
+        if not refreshed:
+            await self._refresh_soon(grants)
+        fresh = [grant.source for grant in grants if grant.position is None]
+        first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
+        ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
+        unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
+        if unsettled:
+            ends = {part: end for part, end in ends.items() if part not in unsettled}
+            ends.update(await self._settled_ends(unsettled))
+        doubts, errors = await self._doubts(grants, ends)
+        starts: dict[TopicPartition, int] = {} if first is None else await first
+        resolved = StartPosition({}, {})
+        behind: deque[tuple[Grant, Position, int]] = deque()
+        for grant in grants:
+            end = ends.get(grant.remote)
+            if grant.remote in errors:
+                resolved.errors[grant.source] = ClusterError(
+                    f"cluster {self._target.alias}: {grant.remote} does not tell what it holds: {errors[grant.remote]}"
+                )
+            if end is None or self._source.leader(grant.source) is None or grant.remote not in doubts:
+                continue
+            if grant.position is None:
+                if grant.source in starts:
+                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
+            elif not self._lacks_marker(grant, grant.position, end):
+                behind.append((grant, grant.position, end))
+        looked_up = {
+            grant.source: position
+            for grant, position, end in behind
+            if doubts[grant.remote] or _is_short(position, end)
+        }
+        maps, failed = await self._stored_maps(looked_up)
+
+        async def work() -> None:
+            while behind:
+                grant, position, end = behind.popleft()
+                runs: list[Run] = []
+                try:
+                    if failed is not None and grant.source in looked_up:
+                        raise failed
+                    async with self._reading.of(self._leaders(grant)):
+                        resolved.positions[grant.source] = await self._again(
+                            grant, position, end, maps.get(grant.source), runs, doubted=doubts[grant.remote]
+                        )
+                    resolved.runs[grant.source] = runs
+                except TwinlogError as error:
+                    resolved.errors[grant.source] = error
+
+        loop = self._target.loop
+        await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
+        return resolved
+
+    async def _doubts(
+        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+        """Whether something else may stand on the target where a position counts what was copied; and why some do not
+        tell now."""
+        # Of one that was let go with all its appends answered that was seen then.
+        counted = {
+            grant.remote: grant.position
+            for grant in grants
+            if not grant.settled
+            and grant.position is not None
+            and grant.position.next_target is not None
+            and ends.get(grant.remote, -1) >= grant.position.next_target
+        }
+        found = {grant.remote: False for grant in grants if grant.remote not in counted}
+        if not counted:
+            return found, {}
+        doubts, errors = await doubtful(self._target, counted, ends)
+        return found | doubts, errors
+
+    async def _stored_maps(
+        self, positions: Mapping[TopicPartition, Position]
+    ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
+        """The maps of partitions up to their positions, or what keeps them from being read."""
+        try:
+            return (await self._maps.read(positions) if positions else {}), None
+        except ClusterError as error:
+            return {}, error
+
+    async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
+        """Where a partition goes on whose remote log lost what was acknowledged, down to `end`, before it took others.
+
+        Of a remote topic that was made anew what it had is not copied again: behind the last append that it took, at
+        source offset `next_source`. Raises ClusterError.
+        """
+        await self._refresh_soon([grant])
+        position, remote_id = grant.position, self._ids(grant)[1]
+        ends = await self._target.list_offsets([grant.remote], LATEST)
+        if grant.remote not in ends:
+            raise ClusterError(f"{grant.remote} does not tell its offsets")
+        assert position is not None
+        assert position.next_target is not None
+        if await self._made_anew(grant, position, remote_id):
+            found = replace(position, next_source=next_source, remote_topic_id=remote_id)
+        else:
+            maps = await self._maps.read({grant.source: position})
+            async with self._reading.of(self._leaders(grant)):
+                lost = await self._lost(grant, position, position.next_target, end, maps.get(grant.source))
+                found = lost or position
+        return replace(found, next_target=ends[grant.remote])
+
+    async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
+        """Whether the remote topic is another one than the position is of; tells it, too. Raises ClusterError."""
+        known = position.remote_topic_id
+        if known is None or remote_id is None or known == remote_id:
+            return False
+        await require_current_id(self._target, grant.remote)
+        self._event(
+            "target", f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again"
+        )
+        return True
+
+    def _lacks_marker(self, grant: Grant, position: Position, end: int) -> bool:
+        """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
+        if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
+            self._unmarked.pop(grant.remote, None)
+            return False
+        missing_since = self._unmarked.setdefault(grant.remote, time.monotonic())
+        return time.monotonic() - missing_since < SETTLE_AT_MOST_S
+
+    async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
+
+        Its last appends may be in the leader's log before the followers have them and a reader sees them, and the rest
+        of its requests is taken up only then. So a log counts that a reader sees to its end, and that does not move.
+        """
+        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        await self._target.loop.sleep(SETTLE_S)
+        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        seen = await self._target.list_offsets(remotes, LATEST)
+        now = time.monotonic()
+        settled = {}
+        for remote, end in seen.items():
+            moving_since = self._moving.setdefault(remote, now)
+            whole = end >= before.get(remote, end + 1)
+            if whole and (end == before[remote] == after.get(remote) or now - moving_since > SETTLE_AT_MOST_S):
+                settled[remote] = end
+                del self._moving[remote]
+        return settled
+
+    def _reset(self) -> int:
+        reset = self._settings.consumer.auto_offset_reset
+        if reset == "none":
+            raise GapError(
+                f"{self._settings.source}.consumer.auto.offset.reset = none, and there are partitions without a stored "
+                f"position; set earliest or latest"
+            )
+        return EARLIEST if reset == "earliest" else LATEST
+
+    def _ids(self, grant: Grant) -> tuple[str | None, str | None]:
+        return self._id(self._source, grant.source.topic), self._id(self._target, grant.remote.topic)
+
+    @staticmethod
+    def _id(client: ClusterClient, topic: TopicName) -> str | None:
+        known = client.topic(topic)
+        return None if known is None or known.topic_id is None else str(known.topic_id)
+
+    def _first(self, grant: Grant, start: int, end: int) -> Position:
+        topic_id, remote_id = self._ids(grant)
+        return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
+
+    async def _again(
+        self,
+        grant: Grant,
+        position: Position,
+        end: int,
+        known: ExactMap | None,
+        runs: list[Run],
+        *,
+        doubted: bool,
+    ) -> Position:
+        """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`.
+
+        `known` is the stored map, where the log ends before the position or it is `doubted` that it has what that
+        counts.
+        """
+        topic_id, remote_id = self._ids(grant)
+        if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
+            await require_current_id(self._source, grant.source)
+            starts = await self._source.list_offsets([grant.source], EARLIEST)
+            gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
+            assert gap is not None
+            position = self._inspector.decide(gap, grant.source, position, topic_id)
+            remote_topic, writer = grant.remote.topic, fencing(position.writer)
+            return replace(
+                position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer
+            )
+        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
+        expected = position.next_target
+        if expected is None:
+            # MirrorMaker 2 wrote this position: where it stood on the target is not known.
+            return replace(now, next_target=end, writer=None)
+        if await self._made_anew(grant, position, remote_id):
+            return replace(now, next_target=end, writer=None)
+        if end < expected or doubted:
+            lost = await self._lost(grant, now, expected, min(end, expected), known)
+            if lost is not None:
+                return replace(lost, next_target=end)
+        if end == expected:
+            return now
+        source_start, start = await self._starts(grant)
+        resumed, found = await resume_behind_log_end(
+            self._source,
+            self._target,
+            grant,
+            now,
+            Logs(source_start, start, end),
+            replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
+            self._event,
+        )
+        runs += found
+        return resumed
+
+    async def _starts(self, grant: Grant) -> tuple[int, int]:
+        """Where the logs of both partitions begin. Raises ClusterError."""
+        starts = await self._source.list_offsets([grant.source], EARLIEST)
+        remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
+        if grant.source not in starts or grant.remote not in remote_starts:
+            raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
+        return starts[grant.source], remote_starts[grant.remote]
+
+    async def _lost(
+        self, grant: Grant, position: Position, expected: int, end: int, known: ExactMap | None
+    ) -> Position | None:
+        """The position to copy again from what the target had acknowledged and has not got any more.
+
+        Its target offset is left to the caller. None where it was doubted, `end` being `expected`, and nothing is
+        missing.
+        """
+        await require_current_id(self._target, grant.remote)
+        source_start, start = await self._starts(grant)
+        if end == expected and await is_whole(self._source, self._target, grant, known, start, end):
+            return None
+        place = await find_place(self._source, self._target, grant, known, start, end)
+        left = end if place is None else place.end
+        position = replace(position, writer=fencing(position.writer))
+        what = f"ends at {end}" if left == end else f"has something else from {left} on"
+        text = (
+            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {expected - left} records "
+            f"were lost on the target"
+        )
+        if place is None:
+            self._event("target", f"{text}; where they came from is not known, so they are not copied again")
+            return position
+        begin = min(max(place.next_source, source_start), position.next_source)
+        if begin < position.next_source:
+            text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
+        if source_start > place.next_source:
+            text += f", those from {place.next_source} on are gone from the source as well"
+        if not place.exact:
+            text += ", as near as the map of offsets tells: some may be missing or there twice"
+        self._event("target", text)
+        # An epoch of what was read further on would look as if the source's log parted here.
+        return replace(position, next_source=begin, leader_epoch=-1)
+
+
+def _is_short(position: Position, end: int) -> bool:
+    """Whether a remote log ends before what a position counts."""
+    return position.next_target is not None and end < position.next_target

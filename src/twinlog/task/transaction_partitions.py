@@ -1,0 +1,145 @@
+"""Which remote partitions take part in the open transaction of a copier, and which wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.model.types import TopicPartition
+from twinlog.write.appender import TargetAppender
+from twinlog.write.queue import AppendQueue, Gate
+
+SIT_OUT_S = 2.0
+"""A partition that cannot take part is asked again after so long; the others go on meanwhile."""
+
+
+class TransactionPartitions:
+    """The queues of one copier, by what the open transaction is to them.
+
+    `wake()` says that a queue waits. A queue is `wanted` once it has something to append, `entering` while the
+    coordinator is asked, and takes part then: its gate is open until the transaction closes. One whose partition has no
+    leader, or is not there, sits out.
+    """
+
+    def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
+        self._client = client
+        self._appender = appender
+        self._wake = wake
+        self._wanted: dict[AppendQueue, None] = {}
+        self._sitting_out: dict[AppendQueue, float] = {}
+        self._inside: dict[TopicPartition, AppendQueue] = {}
+        self._entering: Mapping[TopicPartition, AppendQueue] = {}
+
+    def __contains__(self, remote: TopicPartition) -> bool:
+        """Whether a marker will end the transaction in this partition, as far as is known."""
+        return remote in self._inside or remote in self._entering
+
+    def __bool__(self) -> bool:
+        return bool(self._inside)
+
+    def offer(self, queue: AppendQueue) -> None:
+        """A queue may have something to send: now if it takes part, else with the next transaction."""
+        if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.landed):
+            self._appender.offer(queue)
+        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._sitting_out:
+            self._wanted[queue] = None
+            self._wake()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a queue waits that may take part now."""
+        now = time.monotonic()
+        for queue in [queue for queue, until in self._sitting_out.items() if until <= now]:
+            del self._sitting_out[queue]
+            if queue.pending:
+                self._wanted[queue] = None
+        return bool(self._wanted)
+
+    @property
+    def sits_out_until(self) -> float:
+        """When the first queue is back that sits out, in monotonic seconds."""
+        return min(self._sitting_out.values(), default=float("inf"))
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of those that take part waits or is in flight."""
+        return all(queue.idle for queue in self._inside.values())
+
+    @property
+    def late(self) -> list[AppendQueue]:
+        """Those that take part and have something in flight, or failed."""
+        return [queue for queue in self._inside.values() if not queue.landed]
+
+    def enter(self) -> Mapping[TopicPartition, AppendQueue]:
+        """Who waits and can take part; `entered` or `left_outside` follows."""
+        waiting, self._wanted = self._wanted, {}
+        fresh: dict[TopicPartition, AppendQueue] = {}
+        for queue in waiting:
+            if queue.partition in self._inside:
+                self._open(queue)
+            elif self._client.leader(queue.partition) is None:
+                self.sit_out(queue)
+            elif queue.pending:
+                fresh[queue.partition] = queue
+        self._entering = fresh
+        return fresh
+
+    def entered(self) -> None:
+        """The coordinator has them all; they may append."""
+        fresh, self._entering = self._entering, {}
+        self._inside.update(fresh)
+        for queue in fresh.values():
+            self._open(queue)
+
+    def left_outside(self, refused: Mapping[TopicPartition, int]) -> str:
+        """The coordinator took none of them, because of some; returns what is wrong with these.
+
+        Raises RefusedError where a permission is missing.
+        """
+        fresh, self._entering = self._entering, {}
+        for partition, queue in fresh.items():
+            if partition not in refused:
+                self._wanted[queue] = None
+            elif faults.refused(refused[partition]):
+                raise self._lacks(partition)
+            else:
+                self.sit_out(queue)
+        return ", ".join(f"{partition}: {faults.explain(code)}" for partition, code in list(refused.items())[:3])
+
+    def _lacks(self, partition: TopicPartition) -> RefusedError:
+        return self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
+
+    def close(self) -> None:
+        """Nobody begins to send any more; who still has something waits for the next transaction."""
+        for queue in self._inside.values():
+            queue.gate = Gate.RETRIES
+            if queue.pending:
+                self._wanted[queue] = None
+
+    def sit_out(self, queue: AppendQueue) -> None:
+        """Leave a queue out of transactions for a while."""
+        self._sitting_out[queue] = time.monotonic() + SIT_OUT_S
+        self._appender.refresh()
+
+    def disband(self) -> None:
+        """The transaction is over."""
+        self._inside.clear()
+        self._entering = {}
+
+    def clear(self) -> None:
+        """The transaction was aborted, and so nobody waits with anything."""
+        self.disband()
+        self._wanted.clear()
+
+    def forget(self, queue: AppendQueue) -> None:
+        """The copier has let its partition go."""
+        self._wanted.pop(queue, None)
+        self._sitting_out.pop(queue, None)
+        self._inside.pop(queue.partition, None)
+
+    def _open(self, queue: AppendQueue) -> None:
+        queue.gate = Gate.OPEN
+        self._appender.offer(queue)

@@ -1,0 +1,419 @@
+"""Copies exactly once: appends and positions of a copier go in one transaction after the other (KIP-98, KIP-618).
+
+A transaction takes in the partitions that have something to append, closes after a while, waits until everything sent
+is acknowledged, stores the positions and commits. On any trouble it is aborted, and its partitions go on from their
+last committed positions under a new producer epoch. A copier whose transactional id was taken over ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol import error_codes as faults
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.position_log import PositionLog
+from twinlog.offsets.positions import Position
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.losses import look_at_losses
+from twinlog.task.partition import PartitionCopy
+from twinlog.task.transaction_partitions import TransactionPartitions
+from twinlog.write.appender import TargetAppender
+from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
+
+T = TypeVar("T")
+
+RETRY_S = 0.1
+PATIENCE_S = 10.0
+"""A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
+
+KEEP_ALIVE_S = 6 * 3600.0
+"""Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentId:
+    """A transactional id and the producer that was made the only writer under it."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+
+
+class _AbortedError(ClusterError):
+    """This transaction cannot be committed any more."""
+
+
+class Transactions:
+    """The transactions of one copier; all methods run on the loop's thread.
+
+    `partitions` are those of the copier, looked at anew each time. `lend()` gives a transactional id with a fresh
+    producer epoch. `mark(positions)` stores the maps that end at positions and returns these as they are to be stored.
+    `lost(error)` hears of what the flow stops on, `event(kind, text)` of aborts.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        client: ClusterClient,
+        settings: FlowSettings,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        appender: TargetAppender,
+        *,
+        lend: Callable[[], Coroutine[Any, Any, LentId]],
+        mark: Callable[[Mapping[TopicPartition, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
+        lost: Callable[[TwinlogError], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self.trouble: str | None = None
+        """What keeps the transaction from going on."""
+        self.ended = False
+        self._loop = loop
+        self._client = client
+        self._settings = settings
+        self._partitions = partitions
+        self._appender = appender
+        self._lend = lend
+        self._mark = mark
+        self._lost = lost
+        self._event = event
+        self._wake = loop.signal()
+        # The target must not abort what only waits for its time.
+        timeout_ms = settings.producer.transaction_timeout_ms
+        self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
+        self._coordinator: TransactionCoordinator
+        self._holder: ProducerEpoch
+        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._log_failed)
+        self._stored: dict[TopicPartition, Position] = {}
+        self._sequences: dict[TopicPartition, int] = {}
+        self._members = TransactionPartitions(client, appender, self._wake.set)
+        self._log_members: set[TopicPartition] = set()
+        self._commit_wanted = False
+        self._suspects: set[PartitionCopy] = set()
+        """Of these the target may have lost what was committed."""
+        self._broken: TwinlogError | None = None
+        self._opened_at = 0.0
+        self._ended_at = time.monotonic()
+
+    async def start(self) -> None:
+        """Become a writer; raises RefusedError without the rights, ClusterError while the cluster does not answer."""
+        await self._take_up(await self._lend())
+        self._loop.start(self._run)
+
+    def stop(self) -> None:
+        """Send nothing more; an open transaction stays open until somebody fences it or its time is over."""
+        self.ended = True
+        self._wake.set()
+
+    @property
+    def topics(self) -> set[TopicName]:
+        """Topics of our own whose leaders must be known."""
+        return {self._log.topic}
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """Who appends now."""
+        return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
+
+    def sequence(self, remote: TopicPartition) -> int:
+        """Where the sequence numbers of a partition go on that was copied here before."""
+        return self._sequences.get(remote, 0)
+
+    def offer(self, queue: AppendQueue) -> None:
+        """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
+        self._members.offer(queue)
+
+    def moved(self) -> None:
+        """Something was acknowledged or passed over."""
+        self._wake.set()
+
+    def abort(self, part: PartitionCopy) -> None:
+        """The target lost track of this producer, or the open transaction: abort it."""
+        self._suspects.add(part)
+        self._break(_AbortedError(f"{part.remote}: {part.trouble}"))
+
+    async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
+        """Commit what partitions that are leaving have appended, their positions too; False when time is over."""
+        parts = list(parts)
+        deadline = time.monotonic() + timeout_s
+        while not self.ended:
+            if all(self._is_out(part) for part in parts):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            self._commit_wanted = True
+            self._wake.set()
+            await self._loop.sleep(0.005)
+        return False
+
+    def _is_out(self, part: PartitionCopy) -> bool:
+        """Whether everything of a partition is committed, and no marker will come that ends a transaction with it.
+
+        What the target lost of it, whoever comes next copies again.
+        """
+        if part.remote in self._members:
+            return False
+        return part.astray is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
+
+    def forget(self, part: PartitionCopy) -> None:
+        """The copier has let a partition go."""
+        self._sequences[part.remote] = part.queue.next_sequence
+        self._stored.pop(part.source, None)
+        self._suspects.discard(part)
+        self._members.forget(part.queue)
+
+    async def _run(self) -> None:
+        while not self.ended:
+            if not self._due():
+                await self._wake.wait(self._until_due())
+                continue
+            try:
+                await self._transaction()
+                self.trouble = None
+            except TwinlogError as error:
+                await self._recover(error)
+
+    def _due(self) -> bool:
+        if self._broken is not None:
+            return True
+        if self._members.waiting:
+            return True
+        idle_s = time.monotonic() - self._ended_at
+        if self._commit_wanted or idle_s >= self._settings.position_interval_ms / 1000:
+            if self._changed():
+                return True
+            self._commit_wanted = False
+        return idle_s > KEEP_ALIVE_S
+
+    def _until_due(self) -> float:
+        sitting_out_s = self._members.sits_out_until - time.monotonic()
+        return max(0.01, min(self._settings.position_interval_ms / 1000, sitting_out_s))
+
+    def _changed(self) -> dict[TopicPartition, PartitionCopy]:
+        # One that takes part gets a marker, even if nothing of it was sent in time.
+        return {
+            part.source: part
+            for part in self._partitions.values()
+            if part.queue.landed
+            and part.astray is None
+            and (part.remote in self._members or self._stored.get(part.source) != part.acknowledged)
+        }
+
+    async def _transaction(self) -> None:
+        """One transaction from its first partition to its commit."""
+        self._check()
+        self._opened_at = time.monotonic()
+        if self._opened_at - self._ended_at > KEEP_ALIVE_S:
+            self._start_over(await self._insist(lambda: self._coordinator.init(self._holder)))
+        if self._members.waiting:
+            await self._admit()
+        # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
+        until = time.monotonic() + self._interval_s
+        while not self._full(until):
+            if self._members.waiting:
+                await self._admit()
+                continue
+            await self._wake.wait(max(0.0, until - time.monotonic()))
+            self._check()
+        self._commit_wanted = False
+        await self._land()
+        changed = self._changed()
+        before = {part.source: part.committed for part in changed.values()}
+        positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
+        if positions:
+            # What is in a transaction must have its position there, whatever is known of its map.
+            positions |= await self._insist(lambda: self._mark(positions))
+            await self._store(positions)
+        if self._members or self._log_members:
+            # From here on only the coordinator can tell how it ends.
+            committed = await self._insist(lambda: self._coordinator.end(self._holder, commit=True))
+            if not committed:
+                raise _AbortedError("the coordinator does not know the transaction any more")
+        self._members.disband()
+        self._log_members.clear()
+        for source, position in positions.items():
+            self._stored[source] = position
+            # Of one that went back meanwhile, as the target lost some of it, this is not how far it is.
+            if changed[source].committed is before[source]:
+                changed[source].commit(position)
+        self._ended_at = time.monotonic()
+
+    def _full(self, until: float) -> bool:
+        """Whether the open transaction takes no more in."""
+        now = time.monotonic()
+        if now >= until or self._commit_wanted:
+            return True
+        if self._settings.transaction_boundary == "interval" or self._members.waiting:
+            return False
+        return self._members.idle
+
+    async def _admit(self) -> None:
+        """Let the partitions that wait take part."""
+        fresh = self._members.enter()
+        if not fresh:
+            return
+        refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+        if refused:
+            self.trouble = self._members.left_outside(refused)
+        else:
+            self._members.entered()
+
+    async def _land(self) -> None:
+        """Send nothing new and wait until everything sent is acknowledged."""
+        self._members.close()
+        deadline = time.monotonic() + PATIENCE_S
+        while late := self._members.late:
+            # A queue stays stopped only when its partition has failed.
+            if time.monotonic() > deadline or any(queue.stopped for queue in late):
+                for queue in late:
+                    self._members.sit_out(queue)
+                names = ", ".join(str(queue.partition) for queue in late[:3])
+                raise _AbortedError(f"the target did not take what was appended to {names}")
+            await self._wake.wait(0.1)
+            self._check()
+
+    async def _store(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Append positions as a part of the transaction."""
+        batches = await self._insist(lambda: self._log.encode(positions))
+        fresh = [partition for partition in batches if partition not in self._log_members]
+        while fresh:
+            refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+            if not refused:
+                break
+            if any(faults.refused(code) for code in refused.values()):
+                raise self._client.lacks("WRITE", f"topic {self._log.topic}", "storing positions")
+            await self._loop.sleep(RETRY_S)
+            self._check()
+        self._log_members.update(fresh)
+        self._log.send(batches)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._log.landed:
+            if time.monotonic() > deadline:
+                raise _AbortedError(f"the target does not acknowledge positions in {self._log.topic}")
+            await self._wake.wait(0.1)
+            self._check()
+
+    def _log_failed(self, error: TwinlogError | None) -> None:
+        """The log of positions has news: an error, or None for an acknowledged append."""
+        if error is not None:
+            self._break(error)
+        self._wake.set()
+
+    def _break(self, error: TwinlogError) -> None:
+        if self._broken is None:
+            self._broken = error
+        self._wake.set()
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self.ended:
+            raise _AbortedError("the copier ends")
+
+    async def _insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do `step` until the cluster has answered it."""
+        client = self._settings.producer.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        while True:
+            try:
+                result = await step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if self.ended:
+                    raise
+                self.trouble = str(error)
+                await self._loop.sleep(backoff.failed())
+            else:
+                return result
+
+    async def _recover(self, error: TwinlogError) -> None:
+        """Abort the open transaction, and copy again what was in it."""
+        while not self.ended:
+            try:
+                if isinstance(error, FencedError):
+                    await self._fenced(error)
+                elif isinstance(error, ClusterError) and not isinstance(error, RefusedError):
+                    await self._abort(error)
+                else:
+                    self.ended = True
+                    self._lost(error)
+                return
+            except TwinlogError as another:
+                error = another
+
+    async def _abort(self, error: TwinlogError) -> None:
+        await self._silence()
+        await self._look_at_losses()
+        holder = self._holder
+        if self._members or self._log_members:
+            await self._insist(lambda: self._coordinator.end(holder, commit=False))
+        self._start_over(await self._insist(lambda: self._coordinator.init(holder)))
+        self._event(
+            "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
+        )
+
+    async def _look_at_losses(self) -> None:
+        """Tell partitions what the target lost of committed transactions, before anything new is appended.
+
+        One whose marker was lost is open again, and ends as the open one does, or did when the target itself ended it.
+        """
+        self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
+        suspects = list(self._suspects)
+        if suspects:
+            await self._insist(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
+
+    async def _fenced(self, error: FencedError) -> None:
+        """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
+        await self._silence()
+        open_s = time.monotonic() - self._opened_at
+        if not (self._members or self._log_members) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
+            self.ended = True
+            text = (
+                f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
+                f"{self._settings.target}.group.id must differ where several installations write to one cluster"
+            )
+            self._event("fenced", text)
+            self._lost(FencedError(text))
+            return
+        await self._look_at_losses()
+        self._event(
+            "transaction",
+            f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "
+            f"its records are copied again",
+        )
+        await self._take_up(await self._insist(self._lend))
+
+    async def _silence(self) -> None:
+        """Wait until nothing is in flight; nothing more is sent."""
+        queues = [*(part.queue for part in self._partitions.values()), *self._log.queues]
+        for queue in queues:
+            queue.gate = Gate.SHUT
+        while any(queue.flying for queue in queues) and not self.ended:
+            await self._wake.wait(0.1)
+
+    async def _take_up(self, lent: LentId) -> None:
+        self._coordinator = TransactionCoordinator(
+            self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
+        )
+        self._appender.transactional_id = lent.transactional_id
+        self._start_over(lent.producer)
+
+    def _start_over(self, holder: ProducerEpoch) -> None:
+        """Every partition goes on from its committed position, under a new epoch with sequence numbers from 0 on."""
+        self._holder = holder
+        self._broken = None
+        self._members.clear()
+        self._suspects.clear()
+        self._log_members.clear()
+        self._sequences.clear()
+        self._log.clear(self.identity)
+        for part in self._partitions.values():
+            part.roll_back(self.identity)
+        self._ended_at = time.monotonic()

@@ -1,0 +1,91 @@
+"""An election at a target that is down goes on asking, and does not fill the log."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.driver.election import announcements
+from twinlog.driver.election import election as module
+from twinlog.driver.election.announcements import Announcements
+from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.member import Leadership, Member, Term
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.model.types import Alias
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+NOWHERE = ClientSettings(("127.0.0.1:1",))
+SETTINGS = FlowSettings(
+    Alias("a"),
+    Alias("z"),
+    ConsumerSettings(NOWHERE),
+    ProducerSettings(NOWHERE),
+    AdminSettings(NOWHERE),
+    AdminSettings(NOWHERE),
+)
+
+
+def test_a_target_that_is_down_is_said_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "CONNECT_S", 0.05)
+    member = Election(SETTINGS, lambda: None)
+    tries: list[float] = []
+    connect = ClusterClient.connect
+
+    async def counted(self: ClusterClient, timeout_s: float) -> Any:
+        tries.append(timeout_s)
+        return await connect(self, timeout_s)
+
+    monkeypatch.setattr(ClusterClient, "connect", counted)
+    with caplog.at_level(logging.INFO, "twinlog"):
+        member.start()
+        try:
+            wait_for(lambda: len(tries) >= 10, 60, "it tries again and again")
+        finally:
+            member.stop(1.0)
+    assert member.standing is Standing.JOINING
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
+    assert len(said) == 1
+    assert said[0].startswith("a->z: cannot connect yet, trying again: ")
+
+
+def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    says = Announcements(SETTINGS, "host-1", "a-mm2")
+    for _ in range(3):
+        says.refused(RefusedError("group a-mm2 lacks READ"))
+    assert caplog.text.count("a->z: group a-mm2 lacks READ") == 1
+    monkeypatch.setattr(announcements, "SAY_AGAIN_S", 0.0)
+    says.refused(RefusedError("group a-mm2 lacks READ"))
+    assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
+
+
+def test_who_stands_by_says_when_it_hears_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    member = Election(SETTINGS, lambda: None)
+    try:
+        member.standing = Standing.STANDBY
+        member.leadership = Leadership(Member("other"), Term(3, "id", 1.0))
+        gone = ClusterError("cluster z: connection refused")
+        member._doubt(gone)
+        assert "has not answered" not in member.text
+        now += module.SILENT_S + 1
+        for _ in range(3):
+            member._doubt(gone)
+        assert member.text.endswith(", but z has not answered for 6 s")
+        assert caplog.text.count("a->z: z does not answer, so this process neither hears who runs the flow") == 1
+        with caplog.at_level(logging.INFO):
+            member._was_answered()
+            member._was_answered()
+        assert caplog.text.count("a->z: z answers again") == 1
+        assert "has not answered" not in member.text
+    finally:
+        member._admin.close()

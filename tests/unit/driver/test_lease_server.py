@@ -1,0 +1,112 @@
+"""Callers of the desk that hang: the driver waits for none of them for ever."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.driver import lease_server as desk_module
+from twinlog.driver import leases as leases_module
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.driver.leases import Leases
+from twinlog.lease.channel import Channel
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
+
+PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
+
+
+def grants(parts: Sequence[TopicPartition]) -> list[Grant]:
+    return [Grant(part, part, None, 1000, None) for part in parts]
+
+
+@pytest.fixture
+def lease_server() -> Iterator[LeaseServer]:
+    lease_server = LeaseServer("127.0.0.1")
+    yield lease_server
+    lease_server.close()
+
+
+def lines() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "line"]
+
+
+def test_a_caller_that_says_nothing_is_cut_off(lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "HANDSHAKE_S", 0.3)
+    before = set(lines())
+    with socket.create_connection((lease_server.address.host, lease_server.address.port)) as silent:
+        silent.settimeout(20)
+        while silent.recv(4096):
+            # The challenge.
+            pass
+    wait_for(lambda: not set(lines()) - before, 60, "its thread has ended")
+
+
+def test_a_driver_that_may_have_no_more_threads_goes_on_once_it_may(
+    lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(desk_module, "PAUSE_S", 0.01)
+    really = threading.Thread.start
+    # The thread for the line, then the timer of the next line's.
+    for lacking in ("line", "Thread-"):
+
+        def start(thread: threading.Thread, lacking: str = lacking) -> None:
+            if thread.name.startswith(lacking):
+                raise RuntimeError("can't start new thread")
+            really(thread)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            for _ in range(3):
+                with socket.create_connection((lease_server.address.host, lease_server.address.port)) as refused:
+                    refused.settimeout(20)
+                    assert refused.recv(4096) == b""
+    # Each once a minute.
+    assert caplog.text.count("can't start new thread") == 2
+    Channel.open(lease_server.address).close()
+
+
+def test_a_copier_that_takes_nothing_holds_up_nobody(
+    lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
+    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+    leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
+    lease_server.flows["a->b"] = leases
+    line = Channel.open(lease_server.address)
+    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
+    lease = leases.plan((PARTS,))
+    line.send({"type": "claim", "lease": lease, "slot": 0})
+    wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
+    # To be answered behind all that.
+    line.send({"type": "beat", "at": 1.0})
+    planner = threading.Thread(target=leases.plan, args=((frozenset(list(PARTS)[:1]),),), daemon=True)
+    planner.start()
+    planner.join(60)
+    assert not planner.is_alive()
+    wait_for(lambda: leases.copiers == 0, 60, "it is cut off")
+    assert leases.unclaimed
+    line.close()
+    leases.stop(0)
+
+
+def test_a_copier_that_hangs_in_the_middle_of_a_message_is_cut_off(
+    lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+    leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
+    lease_server.flows["a->b"] = leases
+    line = Channel.open(lease_server.address)
+    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
+    # A message of a hundred bytes, by its header; only these follow.
+    os.write(line.fileno(), (100).to_bytes(4, "big") + b"{")
+    wait_for(lambda: leases.copiers == 0, 60, "it is cut off")
+    line.close()
+    leases.stop(0)

@@ -1,0 +1,494 @@
+"""Who may copy what: never two copiers the same partition, and never nobody for long."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import Pipe
+from typing import Any
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.driver import leases as module
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.leases import Leases
+from twinlog.lease.channel import Channel
+from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.reach import Reach
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.plan.assignment import Slots
+
+PARTS = [TopicPartition(TopicName("t"), number) for number in range(6)]
+
+
+def slots(*shares: Sequence[int]) -> Slots:
+    return tuple(frozenset(PARTS[number] for number in share) for share in shares)
+
+
+class Copier:
+    """The other end of a line: does what a copier does with what it is told, and remembers it."""
+
+    def __init__(self, leases: Leases, name: str, *, lets_go: bool = True, beats: bool = True) -> None:
+        self.name = name
+        self.holds: set[TopicPartition] = set()
+        self.heard: list[dict[str, Any]] = []
+        self.settled: dict[TopicPartition, bool] = {}
+        self.unsettled: set[TopicPartition] = set()
+        self.lets_go = lets_go
+        self.cut_off = threading.Event()
+        self.changed: Callable[[Copier, set[TopicPartition]], None] = lambda copier, holds: None
+        self._lock = threading.Lock()
+        ours, theirs = Pipe()
+        self._line = Channel(ours)
+        self._serving = threading.Thread(target=leases.serve, args=(Channel(theirs), name), daemon=True)
+        self._serving.start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+        if beats:
+            self.send({"type": "beat", "at": 1.0})
+
+    def send(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self._line.send(message)
+
+    def claim(self, lease: int) -> None:
+        self.send({"type": "claim", "lease": lease, "slot": 0})
+
+    def die(self) -> None:
+        """As a killed process does: its line ends."""
+        self._line.shut()
+        self._serving.join(60)
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self._take(self._line.receive())
+        except (OSError, EOFError):
+            self.holds.clear()
+            self.cut_off.set()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        self.heard.append(message)
+        if message["type"] == "grant":
+            grants = [Grant.from_json(grant) for grant in message["grants"]]
+            self.settled.update({grant.source: grant.settled for grant in grants})
+            self.holds |= {grant.source for grant in grants}
+            self.changed(self, self.holds)
+        elif message["type"] == "release" and self.lets_go:
+            self.release([partition_from_json(part) for part in message["partitions"]])
+        elif message["type"] == "stop" and self.lets_go:
+            self.release(list(self.holds))
+            self.send({"type": "bye"})
+
+    def release(self, parts: list[TopicPartition]) -> None:
+        self.holds -= set(parts)
+        self.changed(self, self.holds)
+        unsettled = [list(part) for part in parts if part in self.unsettled]
+        self.send({"type": "released", "partitions": [list(part) for part in parts], "unsettled": unsettled})
+
+    def said(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in list(self.heard) if message["type"] == kind]
+
+
+class World:
+    """Leases with their surroundings."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, str]] = []
+        self.events: list[tuple[str, str]] = []
+        self.looked_up: list[list[TopicPartition]] = []
+        self.lookup = threading.Event()
+        self.lookup.set()
+        self.copiers: list[Copier] = []
+        self.view = FlowStatus()
+        self.leases = Leases(
+            "a->b",
+            self._grants,
+            lambda kind, text: self.failures.append((kind, text)),
+            lambda kind, text: self.events.append((kind, text)),
+            reported=self.view.take,
+            gone=self.view.gone,
+        )
+
+    def _grants(self, parts: Sequence[TopicPartition]) -> list[Grant]:
+        self.looked_up.append(list(parts))
+        self.lookup.wait(60)
+        remote = TopicName("a.t")
+        return [Grant(part, TopicPartition(remote, part.partition), None, 1000, Position(7, 5)) for part in parts]
+
+    def copier(self, name: str, **how: bool) -> Copier:
+        copier = Copier(self.leases, name, **how)
+        self.copiers.append(copier)
+        wait_for(lambda: copier.said("beat") or not how.get("beats", True), 60, f"{name} is known")
+        return copier
+
+    def close(self) -> None:
+        for copier in self.copiers:
+            copier.die()
+        self.leases.stop(0)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+def require(condition: Callable[[], bool], what: str) -> None:
+    wait_for(condition, 60, what, every_s=0.002)
+
+
+def test_a_claim_is_answered_with_a_share(world: World) -> None:
+    lease = world.leases.renew(slots([0, 1], [2]))
+    assert world.leases.unclaimed
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    require(lambda: one.holds == set(PARTS[:2]), "one has the first share")
+    two.claim(lease)
+    require(lambda: two.holds == {PARTS[2]}, "two has the second")
+    require(lambda: not world.leases.unclaimed, "all is claimed")
+    (grant,) = one.said("grant")
+    assert grant["grants"][0]["position"]["next_source"] == 7
+    assert world.leases.copiers == 2
+
+
+def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
+    one = world.copier("one")
+    part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
+    report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=Reach(out_s=3.0, why="refused"))
+    one.send({"type": "report", "report": report.as_json()})
+    require(lambda: world.view.summary().records == 5, "the report is there")
+    (holder,) = world.view.holders()
+    assert (holder.gone_at, holder.target) == (None, report.target)
+    one.die()
+    require(lambda: holder.gone_at is not None, "it is known that nobody copies")
+    assert world.view.summary().lag == 2
+
+
+def test_who_comes_too_late_gets_nothing(world: World) -> None:
+    first = world.leases.renew(slots([0]))
+    lease = world.leases.renew()
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(first)
+    require(lambda: one.said("end") == [{"type": "end", "lease": first}], "the old lease is over")
+    one.claim(lease)
+    require(lambda: one.holds == {PARTS[0]}, "one has it")
+    two.claim(lease)
+    require(lambda: two.said("end") == [{"type": "end", "lease": lease}], "there is no share left")
+    assert two.said("grant") == []
+
+
+def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
+    one, two = world.copier("one"), world.copier("two")
+    lease = world.leases.renew(slots([0, 1], [2, 3]))
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 2, "two copies")
+    for _ in range(5):
+        lease = world.leases.renew()
+        two.claim(lease)
+        one.claim(lease)
+        require(lambda: not world.leases.unclaimed, "both have claimed")
+    assert len(one.said("grant")) == len(two.said("grant")) == 1
+    assert one.said("release") == two.said("release") == []
+
+
+def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
+    one, two = world.copier("one", lets_go=False), world.copier("two")
+    lease = world.leases.renew(slots([0, 1, 2]))
+    one.claim(lease)
+    require(lambda: len(one.holds) == 3, "one copies all")
+    lease = world.leases.renew(slots([0], [1, 2]))
+    one.claim(lease)
+    require(lambda: world.leases._claimed != {}, "one has claimed")
+    assert one.said("release") == [], "one keeps the larger share, and the rest until somebody comes for it"
+    two.claim(lease)
+    require(lambda: len(one.said("release")) == 1, "one is asked for the rest")
+    assert two.said("grant") == []
+    one.release([PARTS[0]])
+    require(lambda: two.holds == {PARTS[0]}, "two has it")
+    assert one.holds == set(PARTS[1:3])
+    assert len(one.said("release")) == 1
+
+
+def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
+    one = world.copier("one")
+    one.claim(world.leases.renew(slots([0, 1])))
+    require(lambda: len(one.holds) == 2, "one copies")
+    world.leases.renew(slots([1]))
+    require(lambda: one.holds == {PARTS[1]}, "one lets go")
+
+
+def test_partitions_move_within_a_lease(world: World) -> None:
+    lease = world.leases.plan(slots([0, 1, 2], [3]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    require(lambda: len(one.holds) == 3, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    assert world.leases.plan(slots([0, 1], [2, 3, 4])) == lease
+    require(lambda: two.holds == set(PARTS[2:5]), "two has one of the first, and a new one")
+    assert one.holds == set(PARTS[:2])
+    assert world.leases.plan(slots([0, 1, 5], [3, 4])) == lease
+    require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
+    require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is let go")
+    assert one.said("end") == two.said("end") == []
+    assert [len(message["partitions"]) for message in one.said("release") + two.said("release")] == [1, 1]
+    assert world.leases.plan(slots([0], [1], [3])) == lease + 1
+    require(lambda: len(one.said("end")) == len(two.said("end")) == 1, "another number of tasks is another lease")
+
+
+def test_a_copier_that_nothing_concerns_hears_nothing(world: World) -> None:
+    lease = world.leases.plan(slots([0, 1], [2]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    world.leases.plan(slots([0, 1], [2, 3]))
+    require(lambda: len(two.holds) == 2, "two copies one more")
+    assert {message["type"] for message in one.heard} == {"beat", "grant"}
+    assert len(one.said("grant")) == 1
+    assert world.looked_up[-1] == [PARTS[3]]
+
+
+def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
+    """A partition is to move, and is to stay again before anybody let go of it."""
+    one, two = world.copier("one", lets_go=False), world.copier("two")
+    lease = world.leases.plan(slots([0, 1], [2]))
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    two.claim(lease)
+    require(lambda: len(two.holds) == 1, "two copies")
+    world.leases.plan(slots([0], [1, 2]))
+    require(lambda: len(one.said("release")) == 1, "one is asked to let go")
+    world.leases.plan(slots([0, 1], [2, 3]))
+    one.release([PARTS[1]])
+    require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
+    require(lambda: two.holds == set(PARTS[2:4]), "two never had it")
+
+
+def test_a_dead_copiers_share_is_free(world: World) -> None:
+    lease = world.leases.renew(slots([0, 1]))
+    one = world.copier("one")
+    one.claim(lease)
+    require(lambda: len(one.holds) == 2, "one copies")
+    one.die()
+    assert world.leases.unclaimed
+    two = world.copier("two")
+    two.claim(lease)
+    require(lambda: two.holds == set(PARTS[:2]), "two goes on")
+    assert not two.settled[PARTS[0]]
+
+
+def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
+    lease = world.leases.renew(slots([0]))
+    for _ in range(20):
+        one = world.copier("one")
+        one.claim(lease)
+        one.die()
+    require(lambda: world.leases.unclaimed, "the share is free")
+    two = world.copier("two")
+    two.claim(lease)
+    require(lambda: two.holds == {PARTS[0]}, "two has it")
+
+
+def test_a_silent_copier_loses_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DEAD_S", 0.3)
+    lease = world.leases.renew(slots([0]))
+    one = world.copier("one", lets_go=False)
+    one.claim(lease)
+    require(lambda: one.holds == {PARTS[0]}, "one copies")
+    require(one.cut_off.is_set, "one is cut off")
+    two = world.copier("two")
+    two.claim(lease)
+    require(lambda: two.holds == {PARTS[0]}, "two has it")
+
+
+def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RELEASE_S", 0.2)
+    monkeypatch.setattr(module, "VALID_S", 1.0)
+    one, two = world.copier("one", lets_go=False), world.copier("two")
+    lease = world.leases.renew(slots([0]))
+    one.claim(lease)
+    require(lambda: one.holds == {PARTS[0]}, "one copies")
+    one.send({"type": "beat", "at": 2.0})
+    last_beat = time.monotonic()
+    lease = world.leases.renew()
+    two.claim(lease)
+    require(one.cut_off.is_set, "one is cut off")
+    require(lambda: two.holds == {PARTS[0]}, "two has it")
+    assert time.monotonic() - last_beat >= 1.0
+    assert not two.settled[PARTS[0]]
+
+
+def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> None:
+    """The target is slow to tell positions; meanwhile a later lease gives the partitions to another copier."""
+    one, two = world.copier("one"), world.copier("two")
+    lease = world.leases.renew(slots([0, 1]))
+    world.lookup.clear()
+    one.claim(lease)
+    require(lambda: len(world.looked_up) == 1, "positions are looked up")
+    lease = world.leases.renew()
+    two.claim(lease)
+    require(lambda: len(world.looked_up) == 2, "one has let go what it never had")
+    world.lookup.set()
+    require(lambda: two.holds == set(PARTS[:2]), "two has them")
+    require(lambda: len(one.said("grant")) == 1, "the first lookup ends")
+    assert one.said("grant")[0]["grants"] == []
+    assert one.holds == set()
+
+
+def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> None:
+    one = world.copier("one")
+    lease = world.leases.renew(slots([0, 1]))
+    world.lookup.clear()
+    one.claim(lease)
+    require(lambda: len(world.looked_up) == 1, "positions are looked up")
+    lease = world.leases.renew()
+    one.claim(lease)
+    require(lambda: not world.leases.unclaimed, "it is claimed again")
+    world.lookup.set()
+    require(lambda: one.holds == set(PARTS[:2]), "one has them")
+    assert len(one.said("grant")) == 1
+
+
+def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
+    one, two = world.copier("one", lets_go=False), world.copier("two")
+    lease = world.leases.renew(slots([0]))
+    one.claim(lease)
+    require(lambda: one.holds == {PARTS[0]}, "one copies")
+    lease = world.leases.renew()
+    two.claim(lease)
+    require(lambda: len(one.said("release")) == 1, "one is asked to let go")
+    lease = world.leases.renew()
+    one.claim(lease)
+    require(lambda: not world.leases.unclaimed, "it is one's again")
+    one.release([PARTS[0]])
+    require(lambda: one.holds == {PARTS[0]}, "one has it anew")
+    assert len(one.said("grant")) == 2
+    assert two.holds == set()
+
+
+def test_the_next_copier_hears_whether_all_had_arrived(world: World) -> None:
+    one = world.copier("one")
+    lease = world.leases.renew(slots([0, 1, 2]))
+    one.claim(lease)
+    require(lambda: len(one.holds) == 3, "one copies")
+    assert not any(one.settled.values())
+    one.unsettled = {PARTS[1]}
+    two = world.copier("two")
+    lease = world.leases.renew(slots([0, 1], [2]))
+    two.claim(lease)
+    require(lambda: len(two.holds) == 2, "two copies")
+    assert two.settled == {PARTS[0]: True, PARTS[1]: False}
+
+
+def test_failures_and_events_are_passed_on(world: World) -> None:
+    one = world.copier("one")
+    one.send({"type": "event", "kind": "gap", "text": "a hole"})
+    one.send({"type": "failed", "partition": None, "kind": "GapError", "text": "stop"})
+    require(lambda: world.failures == [("GapError", "stop")], "the failure is told")
+    assert world.events == [("gap", "a hole")]
+
+
+def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(parts: Sequence[TopicPartition]) -> list[Grant]:
+        raise PermissionError("no READ")
+
+    monkeypatch.setattr(world.leases, "_grants", refuse)
+    one = world.copier("one")
+    one.claim(world.leases.renew(slots([0])))
+    require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is told")
+
+
+def test_stop_waits_for_all_copiers(world: World) -> None:
+    one, two = world.copier("one"), world.copier("two")
+    lease = world.leases.renew(slots([0], [1]))
+    one.claim(lease)
+    two.claim(lease)
+    require(lambda: bool(one.holds) and bool(two.holds), "both copy")
+    assert world.leases.stop(5)
+    assert one.holds == two.holds == set()
+    assert world.leases.current() == (lease, 0)
+    assert not world.leases.unclaimed
+    three = world.copier("three", lets_go=False)
+    three.claim(lease)
+    require(lambda: bool(three.said("stop")), "who comes now is sent away")
+    assert three.said("grant") == []
+
+
+def test_stop_does_not_wait_for_ever(world: World) -> None:
+    world.copier("one", lets_go=False)
+    assert not world.leases.stop(0.2)
+
+
+def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
+    lease = world.leases.renew(slots([0], [1]))
+    one, two = world.copier("one"), world.copier("two")
+    one.claim(lease)
+    two.claim(lease)
+    require(lambda: bool(one.holds) and bool(two.holds), "both copy")
+    one.send({"type": "left", "lease": lease - 1})
+    one.claim(lease)
+    one.send({"type": "left", "lease": lease})
+    require(lambda: world.leases.unclaimed, "its slot is free")
+    one.claim(lease)
+    require(lambda: not world.leases.unclaimed, "it is claimed again")
+    assert len(one.said("grant")) == 1
+    assert one.said("release") == one.said("end") == []
+
+
+def test_no_partition_is_ever_held_by_two(world: World) -> None:
+    """Copiers come, claim and die while the plan changes; their own view is compared at each change."""
+    seed = random.SystemRandom().randrange(10_000)
+    chance = random.Random(seed)
+    lock = threading.Lock()
+    held: dict[str, set[TopicPartition]] = {}
+    twice: list[str] = []
+
+    def changed(copier: Copier, holds: set[TopicPartition]) -> None:
+        with lock:
+            held[copier.name] = set(holds)
+            everything = [part for parts in held.values() for part in parts]
+            if len(everything) != len(set(everything)):
+                twice.append(f"{copier.name}: {held}")
+
+    alive: list[Copier] = []
+    lease = 0
+    for step in range(300):
+        if len(alive) < 2 or (len(alive) < 4 and chance.random() < 0.1):
+            copier = world.copier(f"c{step}")
+            copier.changed = changed
+            alive.append(copier)
+        action = chance.random()
+        if action < 0.15 and len(alive) > 2:
+            gone = alive.pop(chance.randrange(len(alive)))
+            with lock:
+                held.pop(gone.name, None)
+            gone.changed = lambda copier, holds: None
+            gone.die()
+        elif action < 0.4:
+            parts = chance.sample(range(len(PARTS)), chance.randint(1, len(PARTS)))
+            cut = chance.randint(0, len(parts))
+            shares = [share for share in (parts[:cut], parts[cut:]) if share]
+            begin = chance.choice((world.leases.renew, world.leases.plan))
+            lease = begin(slots(*shares))
+        elif lease:
+            chance.choice(alive).claim(lease if chance.random() < 0.8 else lease - 1)
+        if chance.random() < 0.3:
+            time.sleep(0.002)
+    lease = world.leases.renew(slots([0, 1, 2], [3, 4, 5]))
+    for copier in alive:
+        copier.claim(lease)
+    require(lambda: {part for copier in alive for part in copier.holds} == set(PARTS), f"all are copied, seed {seed}")
+    assert twice == [], f"seed {seed}"

@@ -1,0 +1,168 @@
+"""Why nothing is copied: what copiers and the driver know of both clusters, put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.driver import outage as outage_module
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.outage import Outage, OutageWatch, Waiting, clock_time
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.reach import Reach
+from twinlog.model.types import TopicName, TopicPartition
+
+PART = TopicPartition(TopicName("t"), 0)
+FINE = Reach(heard_s=0.1)
+OUT = Reach(heard_s=6.0, out_s=5.0, why="refused")
+
+
+@pytest.fixture
+def view() -> FlowStatus:
+    view = FlowStatus()
+    view.plan({PART})
+    return view
+
+
+def take(
+    view: FlowStatus, copier: str, *, source: Reach = FINE, target: Reach = FINE, trouble: str | None = None
+) -> None:
+    part = PartitionProgress("t", 0, 1, 1, 1, trouble=trouble)
+    view.take(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
+
+
+def what(outage: Outage | None) -> str | None:
+    return None if outage is None else outage.what
+
+
+def test_nothing_is_wrong(view: FlowStatus) -> None:
+    take(view, "one")
+    assert OutageWatch(view).look(FINE, FINE) is None
+
+
+def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(view: FlowStatus) -> None:
+    take(view, "one", target=OUT)
+    before = time.time()
+    outage = OutageWatch(view).look(FINE, FINE)
+    assert outage is not None
+    assert outage.what == "target cluster unreachable"
+    # The report lay there for a moment, too.
+    assert outage.since <= time.time() - 5
+    assert outage.since == pytest.approx(before - 5, abs=60)
+    assert str(outage) == f"target cluster unreachable since {clock_time(outage.since)}, nothing is copied (refused)"
+
+
+def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(view: FlowStatus) -> None:
+    take(view, "one")
+    assert OutageWatch(view).look(FINE, OUT) is None
+
+
+def test_an_idle_copier_does_not_know_what_the_driver_knows(view: FlowStatus) -> None:
+    take(view, "one", target=Reach(heard_s=60.0))
+    assert what(OutageWatch(view).look(FINE, OUT)) == "target cluster unreachable"
+
+
+def test_one_of_two_copiers_is_enough_to_copy(view: FlowStatus) -> None:
+    other = TopicPartition(TopicName("t"), 1)
+    view.plan({PART, other})
+    take(view, "one", source=OUT)
+    view.take(Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE))
+    assert OutageWatch(view).look(FINE, FINE) is None
+    take(view, "two", source=OUT)
+    assert what(OutageWatch(view).look(FINE, FINE)) == "source cluster unreachable"
+
+
+def test_before_any_copier_the_driver_decides(view: FlowStatus) -> None:
+    assert what(OutageWatch(view).look(OUT, FINE)) == "source cluster unreachable"
+
+
+def test_without_copiers_nothing_is_copied(view: FlowStatus) -> None:
+    watch = OutageWatch(view)
+    assert watch.look(FINE, FINE) is None
+    take(view, "one")
+    view.gone("one")
+    assert what(watch.look(FINE, FINE)) == "no task of Spark runs"
+    take(view, "two")
+    assert watch.look(FINE, FINE) is None
+
+
+def test_all_partitions_held_up_is_said_with_the_reason(view: FlowStatus) -> None:
+    take(view, "one", trouble="target: NotEnoughReplicasError")
+    outage = OutageWatch(view).look(FINE, FINE)
+    assert what(outage) == "every partition is held up"
+    assert "t-0: target: NotEnoughReplicasError" in str(outage)
+
+
+def test_a_proof_that_is_missing_holds_everything_up(view: FlowStatus) -> None:
+    take(view, "one")
+    assert "proof" in str(OutageWatch(view).look(FINE, FINE, proven=False))
+
+
+def test_the_beginning_of_an_outage_does_not_move(view: FlowStatus) -> None:
+    watch = OutageWatch(view)
+    take(view, "one", target=OUT)
+    first = watch.look(FINE, FINE)
+    take(view, "one", target=Reach(heard_s=6.0, out_s=4.0))
+    second = watch.look(FINE, FINE)
+    assert first is not None
+    assert second is not None
+    assert second.since == first.since
+
+
+def test_a_moment_of_another_day_has_its_date() -> None:
+    now = time.mktime((2026, 3, 2, 12, 0, 0, 0, 0, -1))
+    assert clock_time(now - 60, now) == "11:59:00"
+    assert clock_time(now - 86400, now) == "2026-03-01 12:00:00"
+
+
+def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
+    view: FlowStatus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+    settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
+    waiting = Waiting(
+        settings, view, source=lambda: FINE, target=lambda: FINE, proven=lambda: True, over=lambda: ended.append(True)
+    )
+    with caplog.at_level(logging.INFO):
+        take(view, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
+        waiting.look()
+        assert "target cluster unreachable" in str(waiting.outage)
+        assert caplog.records == []
+        monkeypatch.setattr(outage_module, "SAY_AFTER_S", 0.0)
+        waiting.look()
+        waiting.look()
+        assert ended == []
+        take(view, "one")
+        waiting.look()
+        waiting.look()
+    assert waiting.outage is None
+    assert ended == [True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a->b: waiting: cluster b unreachable, nothing is copied (refused)",
+        "a->b: cluster b answers again after 1 s",
+    ]
+
+
+def test_who_was_suspended_does_not_say_that_others_were_away(
+    view: FlowStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(outage_module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    watch = OutageWatch(view)
+    asked = Reach(heard_s=21.0, out_s=20.0)
+    now += 20.0
+    assert (
+        what(watch.look(FINE, asked, proven=False)) == "this process waits for a proof that no other one runs the flow"
+    )
+    now += 1.0
+    assert what(watch.look(FINE, asked)) is None
+    # What begins afterwards counts, and what lasts.
+    assert what(watch.look(FINE, Reach(heard_s=1.0, out_s=0.5))) == "target cluster unreachable"
+    for _ in range(5):
+        now += 1.0
+        last = watch.look(FINE, asked)
+    assert what(last) == "target cluster unreachable"

@@ -1,0 +1,287 @@
+"""Jobs of a flow: when they take their turns, and what they say when one fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.driver import periodic as jobs_module
+from twinlog.driver.periodic import PeriodicJobs, Step
+from twinlog.errors import ClusterError, RefusedError
+
+
+class Steps:
+    """A step that counts its turns, and fails or leaves something undone as it is told."""
+
+    def __init__(self) -> None:
+        self.turns: list[float] = []
+        self.error: Exception | None = None
+        self.undone: str | None = None
+
+    def __call__(self) -> str | None:
+        self.turns.append(time.monotonic())
+        if self.error is not None:
+            raise self.error
+        return self.undone
+
+    def wait_for_turns(self, count: int) -> None:
+        wait_for(lambda: len(self.turns) >= count, 60, f"{count} turns")
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (0.01, 0.04))
+    monkeypatch.setattr(jobs_module, "REFUSED_S", 0.01)
+    monkeypatch.setattr(jobs_module, "SAY_AFTER_S", 0.0)
+
+
+@pytest.fixture
+def step() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def notes() -> list[tuple[str, str | None]]:
+    return []
+
+
+@pytest.fixture
+def begin(notes: list[tuple[str, str | None]]) -> Iterator[Begin]:
+    begun: list[PeriodicJobs] = []
+
+    def start(step: Step, interval_s: float) -> PeriodicJobs:
+        jobs = PeriodicJobs("a->b", lambda what, trouble: notes.append((what, trouble)))
+        jobs.begin("write heartbeats", step, interval_s, way_out="set a->b.emit.heartbeats.enabled = false")
+        begun.append(jobs)
+        return jobs
+
+    yield start
+    for jobs in begun:
+        jobs.stop(5)
+
+
+Begin = Callable[[Step, float], PeriodicJobs]
+
+
+def test_first_turn_is_at_once_and_the_next_after_the_interval(step: Steps, begin: Begin) -> None:
+    begin(step, 0.2)
+    step.wait_for_turns(3)
+    assert step.turns[2] - step.turns[0] >= 0.4
+    seldom = Steps()
+    begin(seldom, 3600)
+    seldom.wait_for_turns(1)
+
+
+def test_a_failed_turn_is_said_once_and_tried_again_soon(
+    step: Steps, begin: Begin, notes: list[tuple[str, str | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = ClusterError("cluster b: nobody there")
+    with caplog.at_level(logging.INFO):
+        begin(step, 3600)
+        step.wait_for_turns(4)
+        step.error = None
+        wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 60, "the trouble is over")
+    waits = [after - before for before, after in zip(step.turns[:3], step.turns[1:4], strict=True)]
+    assert waits[0] >= 0.01
+    assert waits[1] >= 0.02
+    assert waits[2] >= 0.04
+    said = [record.getMessage() for record in caplog.records]
+    # A cluster that is down is no reason to switch anything off.
+    assert said == [
+        "a->b: cannot write heartbeats, trying again: cluster b: nobody there",
+        "a->b: can write heartbeats again",
+    ]
+    assert ("write heartbeats", "cluster b: nobody there") in notes
+
+
+def test_a_refusal_is_said_once_however_long_it_lasts(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (0.0, 0.0))
+    step.error = RefusedError("cluster b: User:mm lacks WRITE on topic heartbeats")
+    begin(step, 0.001)
+    step.wait_for_turns(5)
+    step.error = RefusedError("cluster b: User:mm lacks DESCRIBE on topic heartbeats")
+    step.wait_for_turns(10)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
+    assert ["WRITE" in record.getMessage() for record in caplog.records] == [True, False]
+    assert all("emit.heartbeats.enabled = false" in record.getMessage() for record in caplog.records)
+
+
+def test_what_may_pass_is_said_again_from_time_to_time(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (0.0, 0.0))
+    step.error = ClusterError("cluster b: nobody there")
+    begin(step, 3600)
+    step.wait_for_turns(3)
+    assert len(caplog.records) >= 2
+
+
+def test_what_lasts_is_said_more_and_more_seldom_whatever_it_says(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (0.001, 0.001))
+    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (3600.0, 3600.0))
+    step.error = ClusterError("cluster b: nobody there")
+    begin(step, 3600)
+    step.wait_for_turns(3)
+    step.error = ClusterError("cluster b: no answer")
+    step.wait_for_turns(10)
+    assert len(caplog.records) == 1
+
+
+def test_a_fault_that_passes_soon_is_not_said(
+    step: Steps,
+    begin: Begin,
+    notes: list[tuple[str, str | None]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs_module, "SAY_AFTER_S", 3600.0)
+    step.error = ClusterError("cluster b: nobody there")
+    with caplog.at_level(logging.INFO):
+        begin(step, 3600)
+        step.wait_for_turns(3)
+        step.error = None
+        wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 60, "the trouble is over")
+    assert caplog.records == []
+
+
+def test_an_outage_that_was_said_excuses_all_jobs_until_it_is_over(
+    step: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (0.01, 3600.0))
+    excused = True
+    jobs = PeriodicJobs("a->b", excused=lambda: excused)
+    try:
+        step.error = ClusterError("cluster b: nobody there")
+        jobs.begin("look", step, 0.01)
+        step.wait_for_turns(3)
+        assert caplog.records == []
+        excused, step.error = False, None
+        turns = len(step.turns)
+
+        def hurried() -> bool:
+            jobs.hurry()
+            return len(step.turns) > turns
+
+        # Whose next try would be an hour away tries again at once.
+        wait_for(hurried, 60, "another turn")
+    finally:
+        jobs.stop(5)
+
+
+def test_a_programming_error_is_shown_with_its_trace_and_does_not_end_the_job(
+    step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = KeyError("x")
+    begin(step, 3600)
+    step.wait_for_turns(3)
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_slow_step_rests_as_long_as_it_took_but_not_longer_than_its_interval(begin: Begin) -> None:
+    begun: list[float] = []
+
+    def slow() -> None:
+        begun.append(time.monotonic())
+        time.sleep(0.1)
+
+    begin(slow, 0.11)
+    wait_for(lambda: len(begun) >= 2, 60, "two turns")
+    assert begun[1] - begun[0] >= 0.2
+
+
+def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
+    jobs = PeriodicJobs("a->b")
+    job = jobs.begin("look", step, 3600)
+    assert job is not None
+    try:
+        step.wait_for_turns(1)
+        job.hurry()
+        step.wait_for_turns(2)
+    finally:
+        jobs.stop(5)
+
+
+def test_stop_ends_a_wait_at_once_and_names_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+    jobs = PeriodicJobs("a->b")
+    jobs.begin("sleep", lambda: None, 3600)
+
+    def hang() -> None:
+        release.wait(60)
+
+    jobs.begin("hang", hang, 3600)
+    jobs.stop(0.3)
+    release.set()
+    assert [record.getMessage() for record in caplog.records] == ["a->b: could not hang to the end within 0.3 s"]
+
+
+def test_what_is_turned_off_never_runs(step: Steps) -> None:
+    jobs = PeriodicJobs("a->b")
+    assert jobs.begin("look", step, None) is None
+    jobs.stop(1)
+    assert step.turns == []
+
+
+def test_after_stop_nothing_begins(step: Steps) -> None:
+    jobs = PeriodicJobs("a->b")
+    jobs.stop(1)
+    assert jobs.begin("look", step, 0.01) is None
+    assert step.turns == []
+
+
+def test_what_a_step_leaves_undone_is_said_once_and_does_not_slow_it_down(
+    step: Steps,
+    begin: Begin,
+    notes: list[tuple[str, str | None]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs_module, "RETRY_S", (3600, 3600))
+    step.undone = "group g: no"
+    begin(step, 0.01)
+    step.wait_for_turns(6)
+    assert [record.getMessage() for record in caplog.records if "group g" in record.getMessage()] == [
+        "a->b: cannot write heartbeats, trying again: group g: no; set a->b.emit.heartbeats.enabled = false"
+    ]
+    step.undone = None
+    wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 60, "the trouble is over")
+
+
+def test_a_last_turn_after_stop_one_job_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    jobs = PeriodicJobs("a->b")
+    for name in ("first", "second"):
+        jobs.begin(name, partial(done.append, name), 3600, once_more=True)
+    wait_for(lambda: len(done) == 2, 60, "both took their first turns")
+    jobs.stop(5)
+    assert done[2:] == ["first", "second"]
+    assert caplog.records == []
+
+
+def test_a_flow_that_is_cut_off_takes_no_last_turn_and_leaves_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    jobs = PeriodicJobs("a->b", lambda *_: None)
+    goes_on = threading.Event()
+    begun = threading.Event()
+
+    def hangs() -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    jobs.begin("turn", partial(done.append, "turn"), 3600, once_more=True)
+    jobs.begin("hang", hangs, 3600, once_more=True)
+    wait_for(lambda: begun.is_set() and done, 60, "both had a turn")
+    jobs.stop(0.1, cut_off=True)
+    goes_on.set()
+    assert done == ["turn"]
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

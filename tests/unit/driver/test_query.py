@@ -1,0 +1,233 @@
+"""A flow's query on an engine that refuses it, or is lost and followed by another; engine and flow only pretend."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.driver import queries as module_of_queries
+from twinlog.driver import query as module
+from twinlog.driver.queries import Queries
+from twinlog.driver.query import SupervisedQuery
+from twinlog.errors import EngineError, EngineLostError
+
+DESK: Any = SimpleNamespace(address=None, bundles={})
+
+
+class Query:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error: EngineError | None = None
+        self.stopped = False
+
+    @property
+    def alive(self) -> bool:
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def fault(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Engine:
+    """Starts queries, or refuses to with `error`."""
+
+    def __init__(self, error: EngineError | None = None) -> None:
+        self.error = error
+        self.queries: list[Query] = []
+
+    def query(self, name: str, known: Any, address: Any) -> Query:
+        if self.error is not None:
+            raise self.error
+        self.queries.append(Query(name))
+        return self.queries[-1]
+
+    @property
+    def running(self) -> list[str]:
+        return [query.name for query in self.queries if not query.stopped]
+
+
+class Leases:
+    def __init__(self, name: str) -> None:
+        self.flow = name
+        self.lease = 1
+        self.unclaimed = False
+        self.disbanded = 0
+
+    def renew(self) -> None:
+        self.lease += 1
+
+    def disband(self) -> None:
+        self.disbanded += 1
+
+
+class Flow:
+    """As much of a FlowRunner as its query asks for; its first plan stands."""
+
+    def __init__(self, name: str = "a->b") -> None:
+        self.settings = SimpleNamespace(name=name)
+        self.leases = Leases(name)
+        self.ended = False
+        self.ready = threading.Event()
+        self.ready.set()
+
+
+@pytest.fixture
+def flow() -> Flow:
+    return Flow()
+
+
+@pytest.fixture
+def query(flow: Flow) -> Any:
+    query = SupervisedQuery("a->b", ())
+    query.add(flow)  # type: ignore[arg-type]
+    return query
+
+
+def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:
+    first, second = Engine(), Engine()
+    for _ in range(3):
+        query.watch(first, DESK)
+    assert (len(first.queries), flow.leases.lease) == (1, 1)
+    first.queries[0].error = EngineLostError("killed")
+    with pytest.raises(EngineLostError):
+        query.watch(first, DESK)
+    query.watch(second, DESK)
+    query.watch(second, DESK)
+    assert (len(first.queries), len(second.queries), flow.leases.lease) == (1, 1, 2)
+    # Nobody is left to be asked for its end.
+    assert not first.queries[0].stopped
+    assert not flow.leases.disbanded
+
+
+def test_an_engine_that_is_lost_at_once_leaves_no_query(flow: Flow, query: Any) -> None:
+    first, second = Engine(EngineLostError("killed")), Engine()
+    with pytest.raises(EngineLostError):
+        query.watch(first, DESK)
+    query.watch(second, DESK)
+    # A task of the first may have taken up the lease.
+    assert (len(second.queries), flow.leases.lease) == (1, 2)
+
+
+def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog: pytest.LogCaptureFixture) -> None:
+    engine = Engine(EngineError("Spark refuses: no"))
+    query.watch(engine, DESK)
+    query.watch(engine, DESK)
+    assert caplog.messages == ["a->b: the query is started again in 1 s: Spark refuses: no"]
+    engine.error = None
+    query.watch(engine, DESK)
+    assert not engine.queries
+    # The second is over.
+    query._not_before = 0.0
+    query.watch(engine, DESK)
+    assert (len(engine.queries), flow.leases.lease) == (1, 1)
+
+
+def test_a_query_that_cannot_be_asked_is_started_again(flow: Flow, query: Any) -> None:
+    engine = Engine()
+    query.watch(engine, DESK)
+    engine.queries[0].error = EngineError("Spark refuses: no")
+    query.watch(engine, DESK)
+    assert engine.queries[0].stopped
+    assert flow.leases.disbanded == 1
+
+
+def test_a_flow_that_waits_gets_into_the_task_of_others(
+    flow: Flow, query: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITS_S", 0.0)
+    engine, other = Engine(), Flow("b->a")
+    query.add(other)
+    assert (flow.leases.lease, other.leases.lease) == (2, 2), "a lease that both are in"
+    other.leases.unclaimed = True
+    for _ in range(2):
+        query.watch(engine, DESK)
+    assert (flow.leases.lease, other.leases.lease) == (3, 3)
+    flow.leases.unclaimed = True
+    query.watch(engine, DESK)
+    assert flow.leases.lease == 3, "both wait for Spark"
+
+
+def test_queries_follow_the_slots() -> None:
+    lease_server: Any = SimpleNamespace(address=None, bundles={})
+    engine, flows = Engine(), [Flow("a->b"), Flow("b->a"), Flow("a->c")]
+    queries: Any = Queries([])
+    for slots in (3, 1, 2, 0):
+        queries.attend(engine, lease_server, flows, slots)
+        queries.attend(engine, lease_server, flows, slots)
+        assert len(engine.running) == (slots or 2)
+        assert sorted(flow.settings.name for query in queries._queries for flow in query.flows) == [
+            "a->b",
+            "a->c",
+            "b->a",
+        ]
+    assert sorted(lease_server.bundles) == sorted(engine.running)
+
+
+def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
+    engine, flows = Engine(), [Flow("a->b"), Flow("b->a")]
+    queries: Any = Queries([])
+    queries.attend(engine, DESK, flows, 1)
+    assert engine.running == ["a->b, b->a"]
+    flows[0].ended = True
+    queries.attend(engine, DESK, flows, 1)
+    assert flows[0].leases.disbanded
+    assert engine.running == ["a->b, b->a"]
+    (query,) = queries._queries
+    assert query.flows == flows[1:]
+    end = queries.take_out(flows[1])
+    assert engine.running == ["a->b, b->a"]
+    end()
+    assert engine.running == []
+    assert flows[1].leases.disbanded
+    # One that was elected again finds its place.
+    queries.attend(engine, DESK, [Flow("b->a")], 1)
+    assert engine.running == ["b->a"]
+
+
+def test_a_flow_that_is_elected_joins_the_only_task() -> None:
+    engine, first, second = Engine(), Flow("a->b"), Flow("b->a")
+    queries: Any = Queries([])
+    queries.attend(engine, DESK, [first], 1)
+    queries.attend(engine, DESK, [first, second], 1)
+    assert engine.running == ["a->b"]
+    assert first.leases.lease == 2, "its task ends, and another one takes up both"
+    queries.take_out(first)()
+    assert engine.running == ["a->b"]
+    # It comes back while the query that has its name copies another flow.
+    queries.attend(engine, DESK, [second, Flow("a->b")], 2)
+    assert engine.running == ["a->b", "a->b (1)"]
+
+
+def test_of_many_queries_some_are_looked_at_each_time() -> None:
+    engine, flows = Engine(), [Flow(f"a->{number}") for number in range(25)]
+    queries: Any = Queries([])
+    begun = []
+    for _ in range(3):
+        queries.attend(engine, DESK, flows, 25)
+        begun.append(len(engine.running))
+    assert begun[-1] == 25
+    assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
+
+
+def test_that_flows_share_a_task_is_said_when_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    flows = [Flow("a->b"), Flow("b->a")]
+    queries: Any = Queries([])
+    queries.attend(Engine(), DESK, flows, 1)
+    queries.attend(Engine(), DESK, flows, 2)
+    monkeypatch.setattr(module_of_queries, "SAY_AFTER_S", 0.0)
+    for _ in range(2):
+        queries.attend(Engine(), DESK, flows, 2)
+    assert caplog.messages == []
+    for _ in range(2):
+        queries.attend(Engine(), DESK, flows, 1)
+    assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share one"]

@@ -1,0 +1,162 @@
+"""What becomes of partitions whose remote topic has another name than before."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.driver.test_topic_conflicts import flow
+from twinlog.driver.renamed_topics import RenamedTopics
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.model.topics import Topic
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.positions import Position, Writer
+from twinlog.plan.changes import Pair
+from twinlog.settings.flow import FlowSettings, RenamedTopicPolicy
+
+T, OLD, NEW = TopicName("t"), TopicName("a.t"), TopicName("a_t")
+PART = TopicPartition(T, 0)
+OLD_ID = uuid.uuid4()
+STORED = Position(10, 10, 3, "id", str(OLD_ID), 2, OLD, Writer(1, 2, 3))
+STOP = flow("a", "b", "default")
+
+
+class Positions:
+    def __init__(self, stored: Position) -> None:
+        self.stored = stored
+        self.asked = 0
+
+    def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        self.asked += 1
+        return {PART: self.stored} if PART in partitions else {}
+
+
+class Target:
+    """Says how many records the topics of a cluster have."""
+
+    def __init__(self, **records: int) -> None:
+        self.records = records
+
+    def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+        return {part: 5 + (self.records.get(part.topic, 0) if latest else 0) for part in partitions}
+
+
+def looked(
+    settings: FlowSettings, stored: Position, remote: TopicName = NEW, *there: Topic, records: int = 0
+) -> RenamedTopics:
+    found = RenamedTopics(settings, Positions(stored), Target(**{remote: records}))  # type: ignore[arg-type]
+    found.look([Pair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
+    return found
+
+
+def test_both_names_are_told() -> None:
+    with pytest.raises(RefusedError, match=r"t \(to a.t until now, to a_t from now on\)"):
+        looked(STOP, STORED)
+
+
+def test_a_position_without_a_name_is_known_by_the_id_of_its_topic() -> None:
+    earlier = replace(STORED, remote_topic=None)
+    with pytest.raises(RefusedError, match=r"to a.t until now"):
+        looked(STOP, earlier, NEW, Topic(OLD, 1, OLD_ID))
+    assert looked(STOP, earlier, NEW).position(PART, NEW, earlier) == earlier
+    # A topic that was made anew under the same name is another matter.
+    assert looked(STOP, STORED, OLD, Topic(OLD, 1, uuid.uuid4())).position(PART, OLD, STORED) == STORED
+
+
+def test_what_mirror_maker_stored_names_nothing() -> None:
+    plain = Position(10)
+    assert looked(STOP, plain).position(PART, NEW, plain) == plain
+
+
+def test_continue_and_restart_end_with_the_first_position_of_the_new_name() -> None:
+    moved = replace(STORED, remote_topic=NEW)
+    onward = looked(replace(STOP, renamed_topic_policy="continue"), STORED)
+    assert onward.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
+    assert onward.position(PART, NEW, moved) == moved
+    again = looked(replace(STOP, renamed_topic_policy="restart"), STORED)
+    assert again.position(PART, NEW, STORED) is None
+    assert again.position(PART, NEW, moved) == moved
+    assert again.position(PART, NEW, None) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [("restart", "stand there a second time"), ("continue", "without what was copied to the other names meanwhile")],
+)
+def test_a_name_that_had_records_once_is_told(
+    caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, said: str
+) -> None:
+    settings, there = replace(STOP, renamed_topic_policy=policy), Topic(NEW, 1)
+    looked(settings, STORED, NEW, there)
+    assert said not in caplog.text
+    looked(settings, STORED, NEW, there, records=1)
+    assert "a->b: a_t had records already, which" in caplog.text
+    assert said in caplog.text
+    with pytest.raises(RefusedError, match="records already in a_t: restart would repeat them"):
+        looked(STOP, STORED, NEW, there, records=1)
+
+
+def test_only_partitions_that_move_are_asked_for_records(caplog: pytest.LogCaptureFixture) -> None:
+    """After a restart that was killed, some have moved and have the records that they are to have."""
+    settings, moved = replace(STOP, renamed_topic_policy="restart"), TopicPartition(T, 1)
+
+    class Half(Positions):
+        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+            return {PART: self.stored, moved: replace(self.stored, remote_topic=NEW)}
+
+    class Filled(Target):
+        def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+            return {part: 9 if latest and part.partition == 1 else 5 for part in partitions}
+
+    found = RenamedTopics(settings, Half(STORED), Filled())  # type: ignore[arg-type]
+    found.look([Pair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
+    assert "t (to a.t until now, to a_t from now on)" in caplog.text
+    assert "had records already" not in caplog.text
+
+
+def test_no_plan_waits_for_a_hint(caplog: pytest.LogCaptureFixture) -> None:
+    class Silent(Target):
+        def offsets(self, partitions: Iterable[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+            raise ClusterError("no answer")
+
+    settings = replace(STOP, renamed_topic_policy="continue")
+    found = RenamedTopics(settings, Positions(STORED), Silent())  # type: ignore[arg-type]
+    found.look([Pair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
+    assert "only what follows is copied" in caplog.text
+    assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
+
+
+def test_topics_that_are_gone_are_forgotten() -> None:
+    settings = replace(STOP, renamed_topic_policy="continue")
+    found = looked(settings, STORED)
+    for number in range(100):
+        found.look([Pair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
+    assert (len(found._looked_at), len(found._earlier)) == (1, 0)
+    # What comes back is looked at again.
+    found.look([Pair(Topic(T, 1), NEW)], {})
+    assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
+
+
+def test_each_topic_is_looked_at_once() -> None:
+    positions = Positions(replace(STORED, remote_topic=NEW))
+    found = RenamedTopics(STOP, positions, Target())  # type: ignore[arg-type]
+    for _ in range(3):
+        found.look([Pair(Topic(T, 1), NEW)], {})
+    assert positions.asked == 1
+
+
+def test_heartbeats_of_the_past_are_not_missed() -> None:
+    beats = TopicPartition(TopicName("heartbeats"), 0)
+
+    class Beats(Positions):
+        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+            return {beats: self.stored}
+
+    stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
+    for policy in ("stop", "restart"):
+        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored), Target())  # type: ignore[arg-type]
+        found.look([Pair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
+        assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)

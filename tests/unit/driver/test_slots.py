@@ -1,0 +1,221 @@
+"""Tasks follow the slots of Spark: without a slot a task would keep partitions waiting for a whole lease."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.driver import runner as module
+from twinlog.driver.runner import Runner, RunOptions
+from twinlog.model.types import Alias
+from twinlog.plan.sharing import Demand, Sharing, deal, group
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+CLIENT = ClientSettings(("127.0.0.1:1",))
+
+
+class Engine:
+    """As much of a SparkEngine as the runner asks about slots."""
+
+    executor_memory = "512m"
+    host = "10.0.0.1"
+    web_url = None
+
+    def __init__(self, *, local: bool = False) -> None:
+        self.local = local
+        self.slots = 0
+
+
+@dataclass
+class Place:
+    """A flow's place in this process, see `ElectedFlow`."""
+
+    occupied: bool = False
+    stands_by: bool = False
+    over: bool = False
+
+
+class Flow:
+    """Remembers how many tasks it was told to use."""
+
+    def __init__(self, name: str, limit: int = 8) -> None:
+        self.settings = SimpleNamespace(name=name)
+        self.demand = Demand(limit)
+        self.told: list[int] = []
+
+    def use_slots(self, slots: int) -> None:
+        self.told.append(slots)
+
+
+def settings(source: str) -> FlowSettings:
+    return FlowSettings(
+        Alias(source),
+        Alias("z"),
+        ConsumerSettings(CLIENT),
+        ProducerSettings(CLIENT),
+        AdminSettings(CLIENT),
+        AdminSettings(CLIENT),
+    )
+
+
+def follow(runner: Runner, engine: Engine, slots: int, *flows: Flow) -> None:
+    engine.slots = slots
+    runner._slots_at = 0.0
+    runner._follow_slots(engine)  # type: ignore[arg-type]
+    told: list[Any] = list(flows)
+    runner._share_slots(told)
+
+
+@pytest.fixture
+def runner() -> Runner:
+    return Runner([settings("a"), settings("b")], RunOptions("spark://m:7077"))
+
+
+def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
+    engine, one, two = Engine(), Flow("a"), Flow("b")
+    for slots in (5, 2, 1, 8):
+        follow(runner, engine, slots, one, two)
+    assert (one.told, two.told) == ([3, 1, 1, 4], [2, 1, 1, 4])
+    follow(runner, engine, 8, two)
+    assert two.told[-1] == 8, "the other one runs elsewhere"
+
+
+def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
+    one, two = Flow("a", 1), Flow("b", 8)
+    follow(runner, Engine(), 6, one, two)
+    assert (one.told, two.told) == ([1], [5])
+
+
+def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
+    runner: Runner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, flow = Engine(), Flow("a")
+    with caplog.at_level(logging.WARNING):
+        follow(runner, engine, 0, flow)
+        follow(runner, engine, 0, flow)
+        (record,) = caplog.records
+        for word in ("spark://m:7077", "no executor", "512m", "10.0.0.1"):
+            assert word in record.getMessage()
+        monkeypatch.setattr(module, "SAY_AGAIN_S", 0.0)
+        follow(runner, engine, 0, flow)
+    assert len(caplog.records) == 2
+    assert flow.told == []
+
+
+def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    engine, flow = Engine(local=True), Flow("a")
+    engine.slots = 1
+    runner._meet(engine)  # type: ignore[arg-type]
+    follow(runner, engine, 3, flow)
+    assert flow.told == [1]
+    assert "Spark has 1 slot for 2 tasks" in caplog.text
+
+
+def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    engine, asked = Engine(), list[int]()
+    one, two = Place(), Place(stands_by=True)
+    seats: list[Any] = [one, two]
+    runner.flows = seats
+    engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
+
+    def hold(*, rehearsed: bool = True) -> list[int]:
+        runner._rehearsed = engine if rehearsed else None  # type: ignore[assignment]
+        with caplog.at_level(logging.INFO):
+            runner._hold_executors(engine)  # type: ignore[arg-type]
+            follow(runner, engine, 0)
+        return asked
+
+    runner._meet(engine)  # type: ignore[arg-type]
+    assert hold() == [], "who runs the first flow is not known yet"
+    one.stands_by = True
+    assert hold(rehearsed=False) == []
+    assert hold() == hold() == [0]
+    assert "standing by without executors; Spark at spark://m:7077 is asked for 2 cores" in caplog.text
+    caplog.clear()
+    hold()
+    assert "no executor" not in caplog.text
+    two.occupied = True
+    assert hold() == hold() == [0, 2]
+    two.occupied = False
+    assert hold() == [0, 2, 0]
+    # Another one after that was lost, and a local Spark.
+    runner._meet(engine)  # type: ignore[arg-type]
+    assert hold() == [0, 2, 0, 0]
+    engine.local = True
+    two.occupied = True
+    assert hold() == [0, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "at_once"),
+    [
+        pytest.param(Place(over=True), True, id="a flow that failed"),
+        # Its target is away, or this process is cut off from it.
+        pytest.param(Place(), False, id="a flow of which nobody says who runs it"),
+    ],
+)
+def test_no_flow_keeps_executors_from_who_runs_the_others(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
+) -> None:
+    engine, asked = Engine(), list[int]()
+    seats: list[Any] = [place, Place(stands_by=True)]
+    runner.flows = seats
+    engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
+    runner._meet(engine)  # type: ignore[arg-type]
+    runner._rehearsed = engine  # type: ignore[assignment]
+    runner._hold_executors(engine)  # type: ignore[arg-type]
+    assert asked == ([0] if at_once else [])
+    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    runner._hold_executors(engine)  # type: ignore[arg-type]
+    assert asked == [0]
+
+
+def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, rehearsed = Engine(), threading.Event()
+    engine.slots = 2
+    seats: list[Any] = [Place(over=True), Place(stands_by=True)]
+    runner.flows = seats
+    monkeypatch.setattr(module, "rehearse", lambda *_: rehearsed.set())
+    runner._meet(engine)  # type: ignore[arg-type]
+    runner._rehearse(engine, None)  # type: ignore[arg-type]
+    assert rehearsed.wait(60)
+
+
+def test_slots_are_dealt_evenly_within_the_limits() -> None:
+    assert deal(0, [3, 3]) == [1, 1]
+    assert deal(5, [3, 3]) == [3, 2]
+    assert deal(9, [1, 9, 2]) == [1, 6, 2]
+    assert deal(100, [3, 3]) == [3, 3]
+    assert deal(3, []) == []
+
+
+def test_flows_share_tasks_only_when_they_must() -> None:
+    assert group(["a", "b"], 2) == [["a"], ["b"]]
+    assert group(["a", "b", "c"], 2) == [["a", "c"], ["b"]]
+    assert group(["a", "b"], 9, [["a", "b"]]) == [["a"], ["b"]]
+    assert group([], 3) == []
+    assert group([], 3, [["a"]]) == [[]]
+
+
+def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
+    assert group(["a", "b", "c"], 1, [["a"], ["b", "c"]]) == [[], ["b", "c", "a"]]
+    assert group(["a", "b", "c", "d"], 3, [["a", "b"], ["c", "d"]]) == [["a"], ["c", "d"], ["b"]]
+    assert group(["a", "c", "d", "e"], 2, [["a", "b"], ["c", "d"]]) == [["a", "e"], ["c", "d"]]
+    assert group(["b", "c"], 2, [["a"], ["b"]]) == [[], ["b"], ["c"]]
+
+
+def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:
+    sharing = Sharing()
+    calm, quiet, hungry = Demand(8), Demand(8, quiet=True), Demand(8, hungry=True)
+    assert sharing.deal(8, {"a": calm, "b": quiet}) == {"a": 4, "b": 4}, "nobody needs more"
+    assert sharing.deal(8, {"a": hungry, "b": quiet}) == {"a": 7, "b": 1}
+    assert sharing.deal(8, {"a": calm, "b": calm}) == {"a": 7, "b": 1}, "it stays so while that does"
+    assert sharing.deal(8, {"a": calm, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.deal(8, {"a": hungry, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.deal(8, {"a": quiet, "b": hungry}) == {"a": 1, "b": 7}
+    assert sharing.deal(8, {"b": hungry}) == {"b": 8}

@@ -1,0 +1,222 @@
+"""When flows are handed over: after a calm, one at a time, and nobody thinks of it again while nothing changes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.driver.election import roster as roster_module
+from twinlog.driver.election import spreading
+from twinlog.driver.election.roster import Roster
+from twinlog.driver.election.spreading import spread
+from twinlog.plan.spread import Crew
+
+BOTH = {"me": True, "other": True}
+
+
+class Place:
+    """A flow that runs here."""
+
+    clearing = False
+    can_hand_over = True
+
+    def __init__(self, name: str) -> None:
+        self.settings: Any = SimpleNamespace(name=name)
+        self.heirs: list[str] = []
+
+    def hand_over(self, heir: str) -> None:
+        self.heirs.append(heir)
+
+
+@pytest.fixture
+def places() -> list[Place]:
+    return [Place("1"), Place("2"), Place("3")]
+
+
+@pytest.fixture
+def roster(places: list[Place]) -> Roster:
+    roster = Roster(name="me")
+    for place in places:
+        roster.note(place.settings.name, Crew("me", BOTH))
+    return roster
+
+
+def handed_over(places: list[Place]) -> int:
+    return sum(len(place.heirs) for place in places)
+
+
+def test_nothing_moves_before_a_calm(roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    spread(roster, places)
+    assert handed_over(places) == 0
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    places[0].clearing = True
+    spread(roster, places)
+    assert handed_over(places) == 0
+    places[0].clearing = False
+    for place in places:
+        place.can_hand_over = False
+    spread(roster, places)
+    assert handed_over(places) == 0
+    for place in places:
+        place.can_hand_over = True
+    roster.note("1", None)
+    roster.note("1", Crew("me", BOTH))
+    spread(roster, places)
+    assert handed_over(places) == 1
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch, *, packs: bool
+) -> None:
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    roster.packs = packs
+    if packs:
+        for number in range(4):
+            roster.note(f"theirs {number}", Crew("other", BOTH))
+    for count in (1, 2, 3):
+        spread(roster, places)
+        moved = [place for place in places if place.heirs]
+        assert len(moved) == count
+        # Nothing came of it.
+        for place in moved:
+            place.can_hand_over = False
+            roster.note(place.settings.name, Crew("me", BOTH))
+
+
+def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+    roster.stir()
+    now = spreading.CALM_S
+    spread(roster, places)
+    (moved,) = [place for place in places if place.heirs]
+    # It is being ended, and then nobody has heard yet of who runs it.
+    moved.can_hand_over, moved.clearing = False, True
+    now += 10
+    spread(roster, places)
+    moved.clearing = False
+    now += spreading.CALM_S - 0.1
+    spread(roster, places)
+    assert handed_over(places) == 1
+
+
+def test_no_more_is_given_than_its_share_though_the_group_says_nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance may take longer than the calm."""
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    places = [Place(str(number)) for number in range(4)]
+    roster = Roster(name="me")
+    for place in places:
+        roster.note(place.settings.name, Crew("me", BOTH))
+    for _ in range(10):
+        spread(roster, places)
+        for place in places:
+            place.can_hand_over = not place.heirs
+    assert handed_over(places) == 2
+
+
+def test_patience_begins_once_this_process_could_give_one_itself(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two that could give nothing for long would give one in the same moment once they can."""
+    now = 0.0
+    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+    everybody = {**BOTH, "busier": True}
+    for place in places:
+        roster.note(place.settings.name, Crew("me", everybody))
+        place.can_hand_over = False
+    for number in range(4):
+        roster.note(f"theirs {number}", Crew("busier", everybody))
+    for _ in range(10):
+        now += spreading.PATIENCE_S
+        spread(roster, places)
+    places[0].can_hand_over = True
+    now += spreading.LOOK_S
+    spread(roster, places)
+    assert handed_over(places) == 0
+    now += spreading.PATIENCE_S
+    spread(roster, places)
+    assert handed_over(places) == 1
+
+
+def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    asked: list[str] = []
+    really = Roster.crews
+    monkeypatch.setattr(Roster, "crews", lambda roster: asked.append("") or really(roster))  # type: ignore[func-returns-value]
+    for place in places:
+        place.can_hand_over = False
+    for _ in range(100):
+        spread(roster, places)
+    assert len(asked) < 50
+    # Once it can be, nothing else need change.
+    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
+    places[2].can_hand_over = True
+    wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 60, "it is handed over")
+
+
+def test_nobody_waits_for_ever_for_one_that_has_more_to_give(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody = {**BOTH, "busier": True}
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
+    for place in places:
+        roster.note(place.settings.name, Crew("me", everybody))
+    for number in range(4):
+        roster.note(f"theirs {number}", Crew("busier", everybody))
+    spread(roster, places)
+    assert handed_over(places) == 0
+    monkeypatch.setattr(spreading, "PATIENCE_S", 1e-9)
+    spread(roster, places)
+    assert [place.heirs for place in places if place.heirs] == [["other"]]
+
+
+def test_what_was_found_counts_until_something_changes(
+    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    asked: list[str] = []
+    really = spreading.next_move
+
+    def counted(crews: Any, me: str, able: Any, *, overlook: float) -> Any:
+        asked.append(me)
+        return really(crews, me, able, overlook=overlook)
+
+    monkeypatch.setattr(spreading, "next_move", counted)
+    roster.note("1", Crew("other", BOTH))
+    for _ in range(3):
+        spread(roster, places)
+    assert (len(asked), handed_over(places)) == (2, 0)
+    roster.note("1", Crew("other", BOTH))
+    spread(roster, places)
+    assert len(asked) == 2
+    # What changed while it was thought of counts as well.
+    crews = roster.crews()
+    roster.note("1", None)
+    roster.settle(crews)
+    assert roster.unsettled
+    roster.note("1", Crew("me", BOTH))
+    spread(roster, places)
+    assert (len(asked), handed_over(places)) == (4, 1)
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_runner_that_was_told_without_itself_is_no_reason_to_fail(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch, *, packs: bool
+) -> None:
+    """As by the leader of a group that is of another version."""
+    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    roster = Roster(name="me", packs=packs)
+    for place in places:
+        roster.note(place.settings.name, Crew("me", {"other": True}))
+    roster.note("theirs", Crew("other", {"other": True}))
+    spread(roster, places)
+    assert handed_over(places) == packs

@@ -1,0 +1,113 @@
+"""Two flows into one remote topic: who may write it does not depend on who starts first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from twinlog.driver.topic_conflicts import TopicConflicts, first_to_write, may_meet
+from twinlog.model.topics import Topic
+from twinlog.model.types import Alias, TopicName
+from twinlog.plan.changes import Pair
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+CLIENT = ClientSettings(("nowhere:9092",))
+
+
+def flow(source: str, target: str, policy: str = "identity") -> FlowSettings:
+    return FlowSettings(
+        source=Alias(source),
+        target=Alias(target),
+        consumer=ConsumerSettings(CLIENT),
+        producer=ProducerSettings(CLIENT),
+        source_admin=AdminSettings(CLIENT),
+        target_admin=AdminSettings(CLIENT),
+        policy=policy,  # type: ignore[arg-type]
+    )
+
+
+def test_only_flows_that_keep_names_into_one_cluster_can_meet() -> None:
+    one = flow("a", "c")
+    assert may_meet(one, flow("b", "c"))
+    assert may_meet(one, flow("b", "c", "default"))
+    assert may_meet(flow("b", "c", "default"), one)
+    assert may_meet(flow("a", "c", "default"), flow("b", "c", "custom"))
+    assert not may_meet(flow("a", "c", "default"), flow("b", "c", "default"))
+    assert not may_meet(one, flow("b", "d"))
+    assert not may_meet(one, one)
+    assert not may_meet(one, replace(flow("b", "c"), enabled=False))
+
+
+@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize("other_copied", [True, False])
+def test_just_one_of_two_writes(*, copied: bool, other_copied: bool) -> None:
+    first = first_to_write(0, 1, copied=copied, other_copied=other_copied)
+    second = first_to_write(1, 0, copied=other_copied, other_copied=copied)
+    assert first != second
+    # Whoever began goes on; else the one that stands first in the file.
+    assert first == (copied or not other_copied)
+
+
+class Target:
+    """A cluster of which the names of its topics are known."""
+
+    def topics(self) -> dict[TopicName, Topic]:
+        return {}
+
+
+def rivals(flow: FlowSettings, *flows: FlowSettings) -> TopicConflicts:
+    return TopicConflicts(flow, flows, Target(), None)  # type: ignore[arg-type]
+
+
+def pairs(*names: str) -> list[Pair]:
+    return [Pair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}")) for name in names]
+
+
+def test_two_separators_of_one_file() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    here = rivals(there, there, back)
+    assert set(here.brought_back(pairs("t", "b_t", "b_a.t"))) == {"b_t", "b_a.t"}
+    assert "as b->a names its copies" in here.brought_back(pairs("b_t"))["b_t"]
+    assert here.refusals(pairs("t"), ()) == {}
+    assert here.tells_a_circle(TopicName("b_t"), ())
+    assert set(rivals(back, there, back).brought_back(pairs("t", "a.t"))) == {"a.t"}
+
+
+def test_a_topic_of_ones_own_that_looks_like_a_copy() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    own, copy = TopicName("b_own"), TopicName("b_t")
+    here = rivals(there, there, back)
+    assert here.brought_back(pairs(own, copy)).keys() == {own, copy}
+    assert here.lacks_original(own, {TopicName("t")})
+    assert not here.lacks_original(copy, {TopicName("t")})
+    # Nobody looks at a third cluster.
+    third = replace(flow("c", "a", "default"), separator="-")
+    over = rivals(there, there, replace(flow("b", "c", "default"), separator="_"), third)
+    assert over.brought_back(pairs("c-b_t")).keys() == {"c-b_t"}
+    assert not over.lacks_original(TopicName("c-b_t"), ())
+    insisting = replace(there, topics=(own, ".*"))
+    here = rivals(insisting, insisting, back)
+    assert here.brought_back(pairs(own, copy)).keys() == {copy}
+    assert not here.tells_a_circle(own, ())
+    assert here.tells_a_circle(copy, ())
+    assert here.refusals(pairs(own), ()) == {}
+
+
+def test_topics_that_are_gone_are_forgotten() -> None:
+    there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
+    here = rivals(there, there, back)
+    asked = TopicName("asked")
+    for number in range(100):
+        here.brought_back(pairs(f"t-{number}"))
+        here.tells_a_circle(asked, ())
+    assert len(here._returns) + len(here._earlier) <= 4
+    assert asked in here._returns
+
+
+def test_a_separator_of_another_file() -> None:
+    alone = flow("a", "b", "default")
+    here = rivals(alone, alone)
+    assert here.brought_back(pairs("b_a.t")) == {}
+    (reason,) = here.refusals(pairs("t", "b_a.t", "b_u"), {TopicName("a.t")}).values()
+    assert "the copy of a.t" in reason

@@ -1,0 +1,262 @@
+"""Tokens are obtained, kept while they are good, and replaced in time; statements about who asks are signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+import time
+import urllib.parse
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from kafka.future import Future
+
+from twinlog.kafka.auth import oauth as tokens
+from twinlog.kafka.auth.assertions import assertion
+from twinlog.kafka.auth.oauth import TokenSource, _body, _headers, token_source
+from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
+from twinlog.kafka.net.loop import Loop
+from twinlog.settings.oauth import AssertionSettings, TokenSettings
+
+
+def packed(content: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def unpacked(part: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def token(lifetime_s: float) -> str:
+    return f"{packed({'alg': 'none'})}.{packed({'sub': 'u', 'exp': time.time() + lifetime_s})}."
+
+
+def test_an_unsigned_token_says_what_it_was_told() -> None:
+    source = TokenSource(TokenSettings(claims='{"sub": "u", "scope": ["a"]}', lifetime_s=60, extensions=(("x", "1"),)))
+    source.renew()
+    header, claims, signature = source.token().split(".")
+    assert (unpacked(header), signature) == ({"alg": "none"}, "")
+    found = unpacked(claims)
+    assert found.pop("exp") == pytest.approx(found.pop("iat") + 60)
+    assert found == {"sub": "u", "scope": ["a"]}
+    assert source.extensions() == {"x": "1"}
+
+
+def test_a_token_is_kept_and_shared_while_it_is_good(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(token(3600))
+    settings = TokenSettings(file=str(file))
+    source = token_source(settings)
+    assert token_source(TokenSettings(file=str(file))) is source
+    source.renew()
+    first = source.token()
+    file.write_text(token(7200))
+    source.renew()
+    assert source.token() == first
+
+
+def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = [0.0]
+    monkeypatch.setattr(tokens, "time", SimpleNamespace(time=lambda: time.time() + later[0]))
+    file = tmp_path / "token"
+    file.write_text(token(4000))
+    # To be renewed after 2,000 s.
+    source = TokenSource(TokenSettings(file=str(file), refresh_factor=0.5, refresh_jitter=0.0))
+    source.renew()
+    first = source.token()
+    file.unlink()
+    later[0] = 2500
+    source.renew()
+    assert source.token() == first
+    later[0] = 4500
+    with pytest.raises(NoTokenError, match="cannot be read"):
+        source.renew()
+    file.write_text(token(10_000))
+    source.renew()
+    assert source.token() != first
+
+
+def test_a_token_server_that_hangs_holds_up_no_login_for_ever() -> None:
+    loop, before = Loop(), set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://me:hidden@127.0.0.1:{listening.getsockname()[1]}/token"
+        source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
+
+        async def login() -> str:
+            with pytest.raises(NoTokenError) as raised:
+                await source.prepare(loop.net, time.monotonic() + 0.1)
+            return raised.value.sentence
+
+        for _ in range(3):
+            said = loop.run(login)
+            assert said == f"the token server {url.replace('me:hidden@', '')} has not answered in time"
+        assert [thread.name for thread in threading.enumerate() if thread not in before] == ["token"]
+    loop.close()
+
+
+def test_logins_go_on_after_one_for_which_no_thread_could_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(token(60))
+    source, loop = TokenSource(TokenSettings(file=str(file))), Loop()
+
+    def fail(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def login() -> None:
+        await source.prepare(loop.net, time.monotonic() + 10)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(NoTokenError, match="can't start new thread"):
+            loop.run(login)
+    loop.run(login)
+    assert source.token()
+    loop.close()
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_without_a_thread_an_old_token_that_is_good_still_counts_and_nobody_else_waits(
+    monkeypatch: pytest.MonkeyPatch, *, good: bool
+) -> None:
+    source, loop = TokenSource(TokenSettings(file="/nowhere")), Loop()
+    now = time.time()
+    source._token = tokens.Token("old", now - 2, now + 60 if good else now - 1)
+    others: list[Any] = []
+
+    async def login(what: str) -> str:
+        try:
+            await source.prepare(loop.net, time.monotonic() + 50)
+        except NoTokenError as error:
+            return f"{what}: {error.sentence}"
+        return f"{what}: {source.token()}"
+
+    def fail(_: object) -> None:
+        # Another login comes just now.
+        other = Future()
+        with source._lock:
+            source._waiting.append((loop.net, other))
+        others.append(other)
+        raise RuntimeError("can't start new thread")
+
+    async def both() -> list[str]:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fail)
+            said = [await login("one")]
+        try:
+            await others[0]
+            said.append(f"other: {source.token()}")
+        except NoTokenError as error:
+            said.append(f"other: {error.sentence}")
+        return said
+
+    told = "old" if good else "no token can be fetched: can't start new thread"
+    assert loop.run(both) == [f"one: {told}", f"other: {told}"]
+    assert not source._waiting
+    loop.close()
+
+
+def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "OLD_TOKEN_S", 0.1)
+    loop = Loop()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+        source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
+        now = time.time()
+        source._token = tokens.Token("old", now - 1, now + 60)
+        began = time.monotonic()
+        loop.run(source.prepare, loop.net, began + 30)
+        assert time.monotonic() - began < 30
+        assert source.token() == "old"
+        assert "old" not in repr(source._token)
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        ("no token", LoginRefusedError, "no JSON web token"),
+        ("a.b.c", LoginRefusedError, "no JSON web token"),
+        (f"{packed({})}.{packed({'sub': 'u'})}.", LoginRefusedError, "does not say when it ends"),
+        (token(-1), NoTokenError, "has ended already"),
+    ],
+    ids=["no-token", "no-parts", "endless", "ended"],
+)
+def test_what_is_no_good_token(tmp_path: Path, content: str, error: type[Exception], words: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(content)
+    with pytest.raises(error, match=words):
+        TokenSource(TokenSettings(file=str(file))).renew()
+
+
+def pem(key: Any) -> str:
+    return str(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+
+
+def test_an_assertion_is_signed_with_an_elliptic_curve() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    settings = AssertionSettings(None, pem(key), "ES256", '{"kid": "7"}', '{"iss": "me"}', with_id=True)
+    content, _, signature = assertion(settings).rpartition(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    assert len(raw) == 64
+    both = utils.encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    key.public_key().verify(both, content.encode(), ec.ECDSA(SHA256()))
+    header, claims = map(unpacked, content.split("."))
+    assert header == {"kid": "7", "alg": "ES256", "typ": "JWT"}
+    assert (claims["iss"], claims["exp"] - claims["iat"], claims["iat"] - claims["nbf"]) == ("me", 300, 60)
+    assert len(claims["jti"]) == 36
+
+
+def test_an_assertion_is_signed_with_rsa() -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    content, _, signature = assertion(AssertionSettings(None, pem(key))).rpartition(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    key.public_key().verify(raw, content.encode(), padding.PKCS1v15(), SHA256())
+
+
+def test_what_a_token_server_is_sent(tmp_path: Path) -> None:
+    file = tmp_path / "assertion"
+    file.write_text("a.b.c")
+    ready = AssertionSettings(str(file))
+    secret = TokenSettings(url="http://id", client_id="a b", client_secret="c:d", scope="x y")
+    assert urllib.parse.parse_qs(_body(secret)) == {"grant_type": ["client_credentials"], "scope": ["x y"]}
+    assert _login(secret) == "a b:c:d"
+    assert _login(replace(secret, encode_login=True)) == "a+b:c%3Ad"
+    signed = replace(secret, assertion=ready, scope=None)
+    assert urllib.parse.parse_qs(_body(signed)) == {
+        "grant_type": ["client_credentials"],
+        "client_assertion_type": ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"],
+        "client_assertion": ["a.b.c"],
+        "client_id": ["a b"],
+    }
+    assert "Authorization" not in _headers(signed)
+    assert urllib.parse.parse_qs(_body(replace(signed, grant="jwt_bearer"))) == {
+        "grant_type": ["urn:ietf:params:oauth:grant-type:jwt-bearer"],
+        "assertion": ["a.b.c"],
+    }
+
+
+def _login(settings: TokenSettings) -> str:
+    return base64.b64decode(_headers(settings)["Authorization"].removeprefix("Basic ")).decode()
+
+
+def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "assertion"
+    settings = AssertionSettings(str(file))
+    for content in ("one", "two"):
+        file.write_text(content + "\n")
+        assert assertion(settings) == content
+    file.unlink()
+    with pytest.raises(NoTokenError, match="assertion"):
+        assertion(settings)

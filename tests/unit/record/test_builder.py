@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.source_log import read_back
+from twinlog.record.builder import STAMPS, VARINTS, encode_batch
+from twinlog.record.compression import CODECS
+from twinlog.record.stamp import stamp
+
+# A body as `encode_batch` takes it: key null, value of five bytes, one header without a value.
+BODY = b"\x01\x0avalue\x02\x02h\x01"
+
+
+def encoded(times: list[int], codec: str = "none", level: int | None = None) -> bytearray:
+    batch = encode_batch([(time, BODY) for time in times], CODECS[codec], level)
+    assert batch[:8] == bytes(8)
+    assert batch[12:16] == b"\xff" * 4
+    assert batch[17:21] == bytes(4)
+    stamp(batch, 1, 0, 0)
+    return batch
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_another_reader_reads_it(codec: str) -> None:
+    header, records = read_back(encoded([1_000, 1_001, 990], codec))
+    assert header.attributes == CODECS[codec]
+    assert (header.first_timestamp, header.max_timestamp, header.last_offset_delta) == (1_000, 1_001, 2)
+    assert [(record.offset, record.timestamp) for record in records] == [(0, 1_000), (1, 1_001), (2, 990)]
+    assert {(record.key, record.value, record.headers) for record in records} == {(None, b"value", (("h", None),))}
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-1, 2**62), min_size=1, max_size=200))
+def test_keeps_any_timestamp(times: list[int]) -> None:
+    header, records = read_back(encoded(times))
+    assert [record.timestamp for record in records] == times
+    assert header.max_timestamp == max(times)
+
+
+def test_writes_no_more_bytes_than_kafka_does() -> None:
+    assert len(encoded([5])) == 61 + 1 + 3 + len(BODY)
+
+
+def test_a_level_is_passed_on() -> None:
+    times = list(range(5_000))
+    assert len(encoded(times, "gzip", 1)) > len(encoded(times, "gzip", 9))
+
+
+def test_more_records_than_the_tables_know() -> None:
+    count = len(VARINTS) + 10
+    header, records = read_back(encoded([number % (len(STAMPS) + 10) for number in range(count)]))
+    assert header.records_count == count
+    assert [record.offset for record in records] == list(range(count))

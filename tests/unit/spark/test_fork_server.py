@@ -1,0 +1,134 @@
+"""The fork server's launcher behaves as Python does, and its daemons end as Spark's own do."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.wait import wait_for
+from twinlog.spark.fork_server import ForkServer
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    opened = ForkServer(tmp_path_factory.mktemp("n"))
+    yield opened
+    opened.close()
+
+
+def _daemon(launcher: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [launcher, "-m", "pyspark.daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def _port(daemon: subprocess.Popen[bytes]) -> int:
+    assert daemon.stdout is not None
+    (port,) = struct.unpack(">i", daemon.stdout.read(4))
+    return int(port)
+
+
+def test_a_daemon_is_forked_with_the_callers_streams(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon:
+        assert 1024 <= _port(daemon) < 65536
+        (forked,) = _children(fork_server.pid)
+        assert forked.pid != daemon.pid
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        assert daemon.wait(DEADLINE_S) == 0
+        wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its standard input")
+
+
+def test_a_terminated_launcher_takes_its_daemon_along(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon:
+        _port(daemon)
+        (forked,) = _children(fork_server.pid)
+        daemon.terminate()
+        daemon.wait(DEADLINE_S)
+        wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
+
+
+def test_after_a_daemon_was_killed_another_one_is_forked(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon:
+        _port(daemon)
+        (forked,) = _children(fork_server.pid)
+        forked.kill()
+        assert daemon.wait(DEADLINE_S) == 0
+    with _daemon(fork_server.launcher) as another:
+        assert 1024 <= _port(another) < 65536
+        (follower,) = _children(fork_server.pid)
+        assert follower != forked
+        another.terminate()
+        another.wait(DEADLINE_S)
+
+
+def test_a_launcher_ends_with_its_daemon_though_a_worker_lives_on(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon, socket.socket() as caller:
+        # The worker waits for what never comes.
+        caller.connect(("127.0.0.1", _port(daemon)))
+        wait_for(lambda: len(_children(fork_server.pid)) == 2, DEADLINE_S, "the daemon forks a worker")
+        forked, worker = sorted(_children(fork_server.pid), key=lambda process: process.create_time())
+        forked.kill()
+        assert daemon.wait(DEADLINE_S) == 0
+        assert worker.is_running()
+
+
+def test_what_is_no_daemon_is_run_by_python_itself(fork_server: ForkServer) -> None:
+    told = subprocess.run(
+        [fork_server.launcher, "-c", "import sys; print(sys.executable, *sys.argv[1:])", "a b"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert told.stdout.strip() == f"{sys.executable} a b"
+
+
+def test_without_its_nursery_the_launcher_starts_a_daemon_of_its_own(fork_server: ForkServer) -> None:
+    fork_server.close()
+    with _daemon(fork_server.launcher) as daemon:
+        assert 1024 <= _port(daemon) < 65536
+        assert psutil.Process(daemon.pid).cmdline()[1:3] == ["-m", "pyspark.daemon"]
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        daemon.wait(DEADLINE_S)
+
+
+def test_the_nursery_ends_with_its_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("n")
+    program = (
+        "import os, sys; from pathlib import Path; from twinlog.spark.fork_server import ForkServer;"
+        f"print(ForkServer(Path({str(folder)!r})).pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    driver = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    pid = int(driver.stdout)
+    wait_for(lambda: not psutil.pid_exists(pid), DEADLINE_S, "the fork server ends")
+
+
+def test_what_was_forked_ends_with_the_nursery_whatever_it_does(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon, _daemon(fork_server.launcher) as other:
+        _port(daemon)
+        _port(other)
+        forked = _children(fork_server.pid)
+        assert len(forked) == 2
+        # It would not hear of the end of its standard input.
+        forked[0].suspend()
+        fork_server.close()
+        wait_for(lambda: not any(child.is_running() for child in forked), DEADLINE_S, "the daemons are gone")
+        # They are our own children.
+        assert daemon.wait(DEADLINE_S) == other.wait(DEADLINE_S) == 0

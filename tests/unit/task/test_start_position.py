@@ -1,0 +1,140 @@
+"""Each partition of a copier is resolved by itself: one that cannot be does not hold back the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import EARLIEST
+from twinlog.kafka.metadata import Leader
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position
+from twinlog.task import start_position as resolve
+from twinlog.task.start_position import OF_ONE_PAIR, StartPosition, StartPositions
+from twinlog.write.appends import CopyRules
+
+PARTITIONS = 10
+BROKEN = 3
+
+
+class Cluster:
+    """Knows its partitions, which begin at 0 and end at 20; partition n is led by broker n % 2."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+
+    async def refresh(self, _topics: Any) -> None:
+        pass
+
+    refresh_soon = refresh
+
+    def open_for_data(self, _partitions: Any) -> None:
+        pass
+
+    def leader(self, partition: TopicPartition) -> Leader:
+        return Leader(partition.partition % 2, 0)
+
+    def topic(self, _name: TopicName) -> None:
+        return None
+
+    async def list_offsets(self, partitions: Sequence[TopicPartition], at: int, **_: Any) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0 if at == EARLIEST else 20)
+
+
+class Slow(Cluster):
+    """Notes how many questions wait for an answer at the same time; two clusters note in one list."""
+
+    def __init__(self, loop: Loop, waiting: list[str], most: list[set[str]]) -> None:
+        super().__init__(loop)
+        self._waiting = waiting
+        self._most = most
+
+    async def _wait(self, what: str) -> None:
+        self._waiting.append(what)
+        self._most.append(set(self._waiting))
+        await self.loop.sleep(0.02)
+        self._waiting.remove(what)
+
+    async def refresh(self, topics: Any) -> None:
+        await self._wait(f"leaders of {max(topics)}")
+
+    async def list_offsets(self, partitions: Sequence[TopicPartition], at: int, **_: Any) -> dict[TopicPartition, int]:
+        await self._wait(f"offsets of {partitions[0].topic}")
+        return await super().list_offsets(partitions, at)
+
+
+def grants() -> list[Grant]:
+    """Partitions with ten records behind their positions."""
+    source, remote = TopicName("t"), TopicName("north.t")
+    return [
+        Grant(TopicPartition(source, one), TopicPartition(remote, one), None, 1000, Position(10, 10), settled=True)
+        for one in range(PARTITIONS)
+    ]
+
+
+def resolver(loop: Loop, cluster: Any = None) -> StartPositions:
+    cluster = cluster or Cluster(loop)
+    settings: Any = SimpleNamespace(
+        source="north",
+        positions_topic="mm2-offsets.north.internal",
+        consumer=SimpleNamespace(auto_offset_reset="earliest"),
+    )
+    return StartPositions(cluster, cluster, settings, CopyRules(), lambda *_: None)
+
+
+def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
+    """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
+    asked: list[set[str]] = []
+    fresh = [replace(grant, position=None) for grant in grants()]
+    slow = resolver(loop, Slow(loop, [], asked))
+
+    async def begin() -> StartPosition:
+        await slow.refresh(fresh)
+        return await slow.resolve(fresh, refreshed=True)
+
+    assert len(loop.run(begin).positions) == PARTITIONS
+    assert len(asked) == 4
+    assert {"leaders of t", "leaders of north.t"} in asked
+    assert {"offsets of t", "offsets of north.t"} in asked
+
+
+def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> tuple[Position, list[Run]]:
+        running.append(grant.source.partition)
+        most.append(len(running))
+        await loop.sleep(0.01)
+        running.remove(grant.source.partition)
+        if grant.source.partition == BROKEN:
+            raise ClusterError("it cannot be read")
+        return Position(20, 20), [Run(10, 10, 10)]
+
+    monkeypatch.setattr(resolve, "resume_behind_log_end", resume)
+    monkeypatch.setattr(StartPositions, "_lacks_marker", lambda *_: False)
+    both = resolver(loop)
+
+    async def begin() -> list[StartPosition]:
+        # Those that need other brokers begin by themselves, and share what may be read at a time.
+        return await loop.gather([loop.spawn(both.resolve, group) for group in both.apart(grants())])
+
+    groups = loop.run(begin)
+    assert [source.partition for resolved in groups for source in resolved.errors] == [BROKEN]
+    begun = sorted(source.partition for resolved in groups for source in resolved.positions)
+    assert all(list(resolved.runs) == list(resolved.positions) for resolved in groups)
+    assert begun == [n for n in range(PARTITIONS) if n != BROKEN]
+    assert max(most) == 2 * OF_ONE_PAIR
+
+
+def test_grants_are_told_apart_by_the_brokers_that_they_need(loop: Loop) -> None:
+    apart = resolver(loop).apart(grants())
+    assert [[grant.source.partition for grant in group] for group in apart] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
