@@ -1,6 +1,6 @@
-"""A driver in a process of its own, without Spark: one flow and its desk.
+"""A driver in a process of its own, without Spark: one flow and its lease server.
 
-`python -m bench.driver_process FILE SLOTS` prints where its desk listens, then answers each line of its input:
+`python -m bench.driver_process FILE SLOTS` prints where its lease server listens, then answers each line of its input:
 `refresh` with the seconds that a look at all topics takes, `status` with what it knows.
 """
 

@@ -100,14 +100,14 @@ class Watch:
         """What came of each role that was seen."""
         found: dict[Role, RoleFigures] = {}
         for role in ROLES:
-            lives = [looks for (what, _), looks in self.looks.items() if what == role]
-            every = [look for looks in lives for look in looks]
+            generations = [looks for (what, _), looks in self.looks.items() if what == role]
+            every = [look for looks in generations for look in looks]
             if not every:
                 continue
-            longest = max(lives, key=lambda looks: looks[-1].at - looks[0].at)
+            longest = max(generations, key=lambda looks: looks[-1].at - looks[0].at)
             slope, lasted = _slope(longest)
             found[role] = RoleFigures(
-                processes=len(lives),
+                processes=len(generations),
                 peak_pss_mb=max(look.pss for look in every) / MB,
                 peak_rss_mb=max(look.rss for look in every) / MB,
                 pss_slope_mb_per_h=slope,

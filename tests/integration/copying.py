@@ -181,7 +181,7 @@ class RunningCopier:
         self._loop.close()
 
 
-def _insist(step: Callable[[], None], what: str) -> bool:
+def _retry(step: Callable[[], None], what: str) -> bool:
     def done() -> bool:
         with suppress(ClusterError):
             step()
@@ -238,8 +238,8 @@ class CopyFlow:
 
     def take_over(self) -> None:
         """Fence copiers that crashed, as a driver does it first."""
-        ids = TransactionalIds(flow_settings(self.source, self.target), self._admin, _insist)
-        _insist(lambda: ids.take_over(1), "fence earlier copiers")
+        ids = TransactionalIds(flow_settings(self.source, self.target), self._admin, _retry)
+        _retry(lambda: ids.take_over(1), "fence earlier copiers")
 
     def open(self, **settings: Any) -> RunningCopier:
         """A copier that copies nothing yet."""

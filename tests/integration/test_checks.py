@@ -175,7 +175,7 @@ def test_two_listeners_of_one_cluster_are_warned_of(
 # -- flows in each other's way
 
 
-def test_a_topic_that_would_go_round_in_a_circle_is_left_out(
+def test_a_topic_that_would_go_round_in_a_cycle_is_left_out(
     clusters: Pair,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
@@ -197,7 +197,7 @@ def test_a_topic_that_would_go_round_in_a_circle_is_left_out(
     assert [pair.source.name for pair in found.pairs] == [one_way]
     assert both_ways not in topics(target)
     assert f"{there.name}: not mirrored: {both_ways}: the flows {there.name}, {back.name} would copy it" in caplog.text
-    with pytest.raises(RefusedError, match="in a circle"):
+    with pytest.raises(RefusedError, match="in a cycle"):
         found.require_all()
     # Both flows leave it out: nobody knows where it began.
     create_topic(target, both_ways)

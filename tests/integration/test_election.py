@@ -75,9 +75,9 @@ def test_a_leader_stays_one_while_others_come_and_go(settings: FlowSettings) -> 
                 assert [other.standing for other in others] == [Standing.STANDBY] * 2
                 assert {str(other.leadership) for other in others} == {str(first.leadership)}
                 assert "(since " in others[0].text
-                assert [other.proven_s() for other in others] == [0.0] * 2
-                proven += [first.proven_s() for _ in sampled(1.0)]
-            proven += [first.proven_s() for _ in sampled(1.0)]
+                assert [other.leads_for_s() for other in others] == [0.0] * 2
+                proven += [first.leads_for_s() for _ in sampled(1.0)]
+            proven += [first.leads_for_s() for _ in sampled(1.0)]
         assert min(proven) > 0.0
         assert first.term == 1
 
@@ -168,12 +168,12 @@ def test_a_coordinator_that_comes_back_finds_the_same_leader(
     caplog.set_level(logging.WARNING)
     with elections(flow_settings(fragile, fragile), 2) as (first, second):
         fragile.kill()
-        wait_for(lambda: first.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
+        wait_for(lambda: first.leads_for_s() == 0.0, ENOUGH_S, "nothing is proven")
         wait_for(
             lambda: "nothing is copied until group north-mm2 of south confirms again" in caplog.text, ENOUGH_S, "said"
         )
         fragile.restart()
-        wait_for(lambda: first.proven_s() > 0.0, 60, "the coordinator confirms")
+        wait_for(lambda: first.leads_for_s() > 0.0, 60, "the coordinator confirms")
         assert (leads(first), first.term) == (True, 1)
         wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
         assert second.term == 0
@@ -186,14 +186,14 @@ def test_one_that_was_appointed_by_another_stays_when_the_coordinator_comes_back
         wait_for(lambda: leads(runner) and leader.standing is Standing.STANDBY, ENOUGH_S, "it was handed over")
         assert leader.leadership == runner.leadership
         fragile.kill()
-        wait_for(lambda: runner.proven_s() == 0.0, ENOUGH_S, "nothing is proven")
+        wait_for(lambda: runner.leads_for_s() == 0.0, ENOUGH_S, "nothing is proven")
         fragile.restart()
-        wait_for(lambda: runner.proven_s() > 0.0, 60, "the coordinator confirms")
+        wait_for(lambda: runner.leads_for_s() > 0.0, 60, "the coordinator confirms")
         assert (leads(runner), runner.term, leader.standing) == (True, 1, Standing.STANDBY)
         # The group's leader goes, the runner stays.
         proven = []
         leader.stop(1.0)
-        proven += [runner.proven_s() for _ in sampled(2.0)]
+        proven += [runner.leads_for_s() for _ in sampled(2.0)]
         assert min(proven) > 0.0
         assert runner.term == 1
 

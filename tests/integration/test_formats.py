@@ -220,7 +220,7 @@ def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, her
     afresh = ExactMaps()
     afresh.take((record.key, record.value) for _, record in TopicReader(here, TopicName(topic)).read())
     for known in (maps, afresh):
-        known.reach(part, *writer.end, life=writer.life)
+        known.reach(part, *writer.end, generation=writer.generation)
         found = known.map(part)
         assert found is not None
         for offset in range(600 * 5 - 1):

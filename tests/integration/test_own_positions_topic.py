@@ -78,7 +78,7 @@ def test_who_stands_by_reads_along_and_goes_on_there(
         writer.copied([Run(next_source - 1, next_source - 1, 1)])
         for segment in writer.changed():
             producer.produce(segments_topic(SOURCE), segment.value, segment.key)
-        record = encode_position(SOURCE, part, Position(next_source, next_source, life=writer.life))
+        record = encode_position(SOURCE, part, Position(next_source, next_source, generation=writer.generation))
         producer.produce(own, record.value, record.key, headers=list(record.headers))
         assert producer.flush(30) == 0
 

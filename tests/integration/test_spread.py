@@ -39,7 +39,7 @@ class Place:
 
     @property
     def can_hand_over(self) -> bool:
-        return self.election.proven_s() > 1.0
+        return self.election.leads_for_s() > 1.0
 
     def hand_over(self, heir: str) -> None:
         self.election.give_up(heir)
@@ -97,7 +97,7 @@ def watched(processes: list[Process]) -> Iterator[None]:
     def watch() -> None:
         while not ended.wait(0.01):
             for number in range(FLOWS):
-                sure = [one.name for one in list(processes) if one.places[number].election.proven_s() > 0]
+                sure = [one.name for one in list(processes) if one.places[number].election.leads_for_s() > 0]
                 if len(sure) > 1:
                     doubled.append((number, sure))
 

@@ -23,7 +23,7 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli import live
-from twinlog.driver import flow_status as view_module
+from twinlog.driver import flow_status as flow_status_module
 from twinlog.lease.progress import Report
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import Alias
@@ -105,7 +105,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for module in (view_module, reporter_module):
+    for module in (flow_status_module, reporter_module):
         monkeypatch.setattr(module, "OLD_S", OLD_S)
     source, target = pair
     topic = create_topic(source, new_name("t"), PARTITIONS)

@@ -24,7 +24,7 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net import frames as wire
+from twinlog.kafka.net import frames
 from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.selector import LeanSelector
@@ -64,16 +64,16 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
 @pytest.mark.parametrize(
     ("ours", "theirs", "name"),
     [
-        (wire.FrameManager, KafkaConnectionManager, "_connect"),
-        (wire.FrameManager, KafkaConnectionManager, "_build_transport"),
+        (frames.FrameManager, KafkaConnectionManager, "_connect"),
+        (frames.FrameManager, KafkaConnectionManager, "_build_transport"),
         (Connections, KafkaConnectionManager, "get_connection"),
         (Connections, KafkaConnectionManager, "_do_bootstrap"),
         (Connections, KafkaConnectionManager, "close_idle_connections"),
         (Connections, KafkaConnectionManager, "_connect"),
-        (wire.FrameConnection, KafkaConnection, "connection_made"),
-        (wire.FrameConnection, KafkaConnection, "_sasl_authenticate"),
-        (wire.FrameParser, KafkaProtocol, "send_request"),
-        (wire.FrameParser, KafkaProtocol, "receive_bytes"),
+        (frames.FrameConnection, KafkaConnection, "connection_made"),
+        (frames.FrameConnection, KafkaConnection, "_sasl_authenticate"),
+        (frames.FrameParser, KafkaProtocol, "send_request"),
+        (frames.FrameParser, KafkaProtocol, "receive_bytes"),
         (PlainTransport, KafkaTCPTransport, "resume_reading"),
         (PlainTransport, KafkaTCPTransport, "pause_reading"),
         (PlainTransport, KafkaTCPTransport, "write"),
@@ -136,8 +136,8 @@ def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) 
     connections = [conn for manager in (client._control, client._data) for conn in manager._conns.values()]
     assert len(connections) >= 2
     for connection in connections:
-        assert type(connection) is wire.FrameConnection
-        assert type(connection.parser) is wire.FrameParser
+        assert type(connection) is frames.FrameConnection
+        assert type(connection.parser) is frames.FrameParser
         assert type(connection.transport) is PlainTransport
         assert connection.transport._frame is None
         assert connection.transport._limit == 256 << 20
@@ -225,7 +225,7 @@ class Wire:
 def bare(source_cluster: KafkaCluster) -> Iterator[Wire]:
     wire = Wire(source_cluster)
     yield wire
-    wire.close()
+    frames.close()
 
 
 @pytest.fixture

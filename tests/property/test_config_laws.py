@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from twinlog.config import load
 from twinlog.config.jaas import parse_jaas
 from twinlog.config.keys import CONNECTOR, CONSUMER, PRODUCER, WORKER
-from twinlog.config.parse import survey
+from twinlog.config.parse import parse_file
 from twinlog.config.properties import parse_properties
 from twinlog.config.resolve import resolve_flow
 from twinlog.errors import ConfigError
@@ -140,7 +140,7 @@ def test_security_goes_from_client_to_cluster_to_top(
     }
     lines = [f"{key} = {value}\n" if value is not None else "" for key, value in layers.items()]
     text = SERVERS + "".join(lines[index] for index in order)
-    found = resolve_flow(survey(parse_properties(text, "f"), "f"), Alias("A"), Alias("B")).consumer.get(name)
+    found = resolve_flow(parse_file(parse_properties(text, "f"), "f"), Alias("A"), Alias("B")).consumer.get(name)
     expected = next((value for value in (side, client, cluster, top, flow) if value is not None), None)
     assert (None if found is None else int(found.value)) == expected
 

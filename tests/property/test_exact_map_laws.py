@@ -155,7 +155,7 @@ class Flow:
         self.topic += [(segment.key, segment.value) for segment in segments]
         self.writer.stored(segments)
         if position:
-            self.position = Position(self.truth.source_end, self.writer.end[1], life=self.writer.life)
+            self.position = Position(self.truth.source_end, self.writer.end[1], generation=self.writer.generation)
         self.follow()
 
     def note(self) -> None:
@@ -227,7 +227,7 @@ class Flow:
 
 def reach(maps: ExactMaps, position: Position) -> None:
     assert position.next_target is not None
-    maps.reach(PART, position.next_source, position.next_target, life=position.life)
+    maps.reach(PART, position.next_source, position.next_target, generation=position.generation)
 
 
 steps = st.one_of(
@@ -306,10 +306,10 @@ points = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 
 @given(points, st.integers(0, 2**31 - 1), st.booleans(), st.text(max_size=9))
 def test_a_stored_segment_says_what_was_stored(
-    gaps: list[tuple[int, int, int]], life: int, complete: bool, topic: str
+    gaps: list[tuple[int, int, int]], generation: int, complete: bool, topic: str
 ) -> None:
     known = ExactMap(gaps[0][0], gaps[0][1])
     for source, target, count in gaps:
         known.copied(known.next_source + source, known.next_target + target, count + 1)
-    segment = Segment(TopicPartition(TopicName(topic), 7), life, complete, tuple(known.points()))
+    segment = Segment(TopicPartition(TopicName(topic), 7), generation, complete, tuple(known.points()))
     assert decode_segment(segment.key, segment.value) == segment

@@ -49,7 +49,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
 
 
 def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_path: Path, own: Own) -> None:
-    (dead, killed), (lives, stopped) = own(), own()
+    (dead, killed), (generations, stopped) = own(), own()
     assert sweep([tmp_path]) == []
     killed.kill()
     killed.wait()
@@ -57,7 +57,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_pat
     stopped.send_signal(signal.SIGSTOP)
     assert sweep([tmp_path, tmp_path]) == [dead]
     assert not dead.exists()
-    assert (lives / "below" / "file").read_text() == "x"
+    assert (generations / "below" / "file").read_text() == "x"
 
 
 def test_only_directories_of_this_name_and_user_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

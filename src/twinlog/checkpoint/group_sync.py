@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.topics import listed
@@ -162,20 +162,20 @@ class GroupSync:
         if code in _ACTIVE:
             # It is looked at again with the next turn.
             return
-        if code in faults.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-            self._failed[group] = since, now, f"group {group}: {faults.explain(code)}"
+        if code in error_codes.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            self._failed[group] = since, now, f"group {group}: {error_codes.explain(code)}"
             return
         client = self._target.client
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
             text = str(client.lacks("READ", f"topic {topic}", f"committing offsets of group {group}"))
-        elif faults.refused(code):
+        elif error_codes.refused(code):
             text = str(client.lacks("READ", f"group {group}", "committing its offsets"))
         elif code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             text = f"group {group}: topic {topic} is not on {self._settings.target}"
         elif code == _METADATA_TOO_LARGE:
             text = f"group {group}: its metadata is longer than offset.metadata.max.bytes of {self._settings.target}"
         else:
-            text = f"group {group}: {faults.explain(code)}"
+            text = f"group {group}: {error_codes.explain(code)}"
         self._failed[group] = float("-inf"), now + AGAIN_S, text
 
     def _told(self) -> str | None:

@@ -11,7 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.flow import FlowSettings
 
 
-class Pulse:
+class HeartbeatWriter:
     """Heartbeats of one flow in the topic `heartbeats` of its target (Kafka class MirrorHeartbeatTask)."""
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:

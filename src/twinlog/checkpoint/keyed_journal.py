@@ -9,7 +9,7 @@ from itertools import islice
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.bounds import JOURNALS
 from twinlog.mirror.create import create_topics
@@ -47,7 +47,7 @@ class Journal:
             return False
         client = self._target.client
         found = self._target.call(client.refresh, [self.topic])[self.topic]
-        if faults.refused(found.error):
+        if error_codes.refused(found.error):
             raise client.lacks("WRITE", f"topic {self.topic}", f"writing {self._what}")
         self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
         if self._there:
@@ -77,13 +77,13 @@ class Journal:
             raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
         answers = await client.produce(leader.node, {self.topic: [(0, batch)]}, TIMEOUT_S, control=True)
         for code, _ in answers.values():
-            if faults.refused(code):
+            if error_codes.refused(code):
                 raise client.lacks("WRITE", f"topic {self.topic}", f"writing {self._what}")
             if code != Code.NONE:
                 # Its leader moved, or somebody deleted it: it is looked for anew, and created with the next turn.
                 self._there = code != Code.UNKNOWN_TOPIC_OR_PARTITION
                 await client.refresh([self.topic])
-                raise ClusterError(f"cluster {client.alias}: {partition}: {faults.explain(code)}")
+                raise ClusterError(f"cluster {client.alias}: {partition}: {error_codes.explain(code)}")
 
 
 def _portions(records: Iterable[tuple[bytes, bytes]], size: int) -> Iterator[list[tuple[bytes, bytes]]]:

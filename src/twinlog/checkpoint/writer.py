@@ -16,7 +16,7 @@ from twinlog.checkpoint.keyed_journal import Journal
 from twinlog.errors import RefusedError
 from twinlog.flows.plugins import policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
@@ -155,16 +155,16 @@ class CheckpointWriter:
         standing: GroupOffsets = {}
         settled = True
         for where, committed in offsets.items():
-            bearing = self._translator.find(where, committed.offset)
-            if bearing is None:
+            translated = self._translator.find(where, committed.offset)
+            if translated is None:
                 # What was said to be lost is looked for again from time to time only.
                 settled = settled and self._untranslated.setdefault((group, where.topic), time.monotonic()) == SAID
                 continue
-            settled = settled and bearing.exact
+            settled = settled and translated.exact
             self._untranslated.pop((group, where.topic), None)
-            new = Checkpoint(group, *bearing.partition, committed.offset, bearing.offset, committed.metadata)
+            new = Checkpoint(group, *translated.partition, committed.offset, translated.offset, committed.metadata)
             last = before.get(new.remote)
-            if is_due(new, last, exact=bearing.exact):
+            if is_due(new, last, exact=translated.exact):
                 due.append(new)
             elif last is not None and last.downstream > new.downstream:
                 continue
@@ -208,6 +208,6 @@ class CheckpointWriter:
         if not by_code:
             return None
         code, groups = min(by_code.items())
-        if faults.refused(code):
+        if error_codes.refused(code):
             return str(self._source.client.lacks("DESCRIBE", f"group {listed(groups)}", "reading its offsets"))
-        return f"group {listed(groups)} on {self._settings.source}: {faults.explain(code)}"
+        return f"group {listed(groups)} on {self._settings.source}: {error_codes.explain(code)}"

@@ -1,4 +1,4 @@
-"""Flows of a file that would together copy topics in a circle for ever: found before any of them runs."""
+"""Flows of a file that would together copy topics in a cycle for ever: found before any of them runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from twinlog.config.properties import Entry
 from twinlog.config.resolve import FlowLayers
 from twinlog.errors import ConfigError
-from twinlog.flows.cycles import Return, circle, returning
+from twinlog.flows.cycles import Return, cycle, returning
 from twinlog.flows.naming import HEARTBEATS, IdentityPolicy
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.model.types import TopicName
@@ -19,7 +19,7 @@ _SHOWN = 4
 
 
 def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers], warnings: list[str]) -> None:
-    """Say which flows would copy topics in a circle, tried with topics as their `topics` could let them through.
+    """Say which flows would copy topics in a cycle, tried with topics as their `topics` could let them through.
 
     `layers` are those of the flows, by their names. Pairs that keep names have a warning of their own.
     """
@@ -43,8 +43,8 @@ def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers
 
 
 def _found(rule: Topology, topic: TopicName, rules: Sequence[Topology]) -> Return | None:
-    """A circle as MirrorMaker 2 would have it, and whether the names of other flows open it here."""
-    way = circle(rule, topic, rules)
+    """A cycle as MirrorMaker 2 would have it, and whether the names of other flows open it here."""
+    way = cycle(rule, topic, rules)
     if not way:
         return None
     return returning(rule, topic, rules) or Return(way, rule)
@@ -80,7 +80,7 @@ def _text(back: Return, topic: TopicName, layers: Mapping[str, FlowLayers]) -> s
     left = "what came from a target is not sent back there" if back.brought_by is not None else "they are left out"
     return (
         f"{f'{where}: ' if where else ''}the flows {flows} do not call remote topics alike, and each knows only its "
-        f"own copies: MirrorMaker 2 copies topics in a circle for ever ({', '.join(names[:_SHOWN])}, ...); here "
+        f"own copies: MirrorMaker 2 copies topics in a cycle for ever ({', '.join(names[:_SHOWN])}, ...); here "
         f"{left}; give all of them one {_NAMING[1]} and one {_NAMING[0]}, or keep their `topics` apart"
     )
 

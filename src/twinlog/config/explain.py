@@ -9,7 +9,7 @@ from twinlog.config.key import Key, Level
 from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
 from twinlog.config.keys import CLIENTS
 from twinlog.config.keys_connector import OLD_NAMES
-from twinlog.config.parse import ParsedFile, own_class, survey
+from twinlog.config.parse import ParsedFile, own_class, parse_file
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.resolve import FlowLayers, Layer, resolve_flow
 from twinlog.config.suggest import expected_instead
@@ -44,7 +44,7 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     Covers every pair of clusters whose flow the file speaks of, enabled or not, and for keys of heartbeats every pair.
     Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
     """
-    found = survey(read_properties(Path(path)), str(path))
+    found = parse_file(read_properties(Path(path)), str(path))
     places = KeyScopes(found.aliases)
     placed = places.place(Entry(key, "", str(path), 0, ""))
     if placed.key is None:

@@ -28,7 +28,7 @@ class KeyScope:
 
     `alias` is set below an alias and `pair` below a flow; both are None at top level. `name` is the key without that
     prefix, `prefix` what stands in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or nothing).
-    `trap` says why MirrorMaker 2 gives the entry no effect where it stands, and how to write it.
+    `no_effect` says why MirrorMaker 2 gives the entry no effect where it stands, and how to write it.
     """
 
     entry: Entry
@@ -37,7 +37,7 @@ class KeyScope:
     prefix: str = ""
     alias: Alias | None = None
     pair: Pair | None = None
-    trap: str | None = None
+    no_effect: str | None = None
 
 
 class KeyScopes:
@@ -56,10 +56,10 @@ class KeyScopes:
         pointless = (
             placed.key is not None
             and placed.key.effect in {Effect.JVM, Effect.BROKER}
-            and _providers_trap(placed.name) is None
+            and _providers_no_effect(placed.name) is None
         )
         # Nobody should be sent to another place to write what means nothing there either.
-        return replace(placed, trap=None) if pointless else placed
+        return replace(placed, no_effect=None) if pointless else placed
 
     def _find(self, entry: Entry) -> KeyScope:
         for pair in self._by_pair:
@@ -87,17 +87,19 @@ def _in_flow(entry: Entry, pair: Pair, name: str) -> KeyScope:
         rest = name.removeprefix(prefix)
         known = CLIENTS[word].find(rest)
         if known is not None:
-            return KeyScope(entry, name, known, prefix, pair=pair, trap=_flow_client_trap(pair, prefix, word, rest))
+            return KeyScope(
+                entry, name, known, prefix, pair=pair, no_effect=_flow_client_no_effect(pair, prefix, word, rest)
+            )
     key = SECURITY.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, pair=pair, trap=_below_alias(pair, name))
+        return KeyScope(entry, name, key, pair=pair, no_effect=_below_alias(pair, name))
     key = WORKER.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, pair=pair, trap=_providers_trap(name) or f"write {pair[1]}.{name}")
+        return KeyScope(entry, name, key, pair=pair, no_effect=_providers_no_effect(name) or f"write {pair[1]}.{name}")
     return KeyScope(entry, name, None, pair=pair)
 
 
-def _providers_trap(name: str) -> str | None:
+def _providers_no_effect(name: str) -> str | None:
     return f"providers serve the whole file; write {name} at top level" if name.startswith("config.providers") else None
 
 
@@ -105,7 +107,7 @@ def _below_alias(pair: Pair, name: str) -> str:
     return f"clients take it from their cluster; write {pair[0]}.{name} or {pair[1]}.{name}"
 
 
-def _flow_client_trap(pair: Pair, prefix: str, word: str, rest: str) -> str | None:
+def _flow_client_no_effect(pair: Pair, prefix: str, word: str, rest: str) -> str | None:
     if word == "producer" and prefix != "producer.override.":
         return f"the producer that writes records takes {pair[1]}.producer.{rest}"
     if prefix == "consumer.override.":
@@ -122,15 +124,17 @@ def _in_cluster(entry: Entry, alias: Alias, name: str) -> KeyScope:
     if word in CLIENTS and rest:
         key = CLIENTS[word].find(rest)
         if key is None and (connector := CONNECTOR.find(name)) is not None:
-            return KeyScope(entry, name, connector, alias=alias, trap=f"write A->B.{name}, with the flow's aliases")
+            return KeyScope(
+                entry, name, connector, alias=alias, no_effect=f"write A->B.{name}, with the flow's aliases"
+            )
         if key is not None or name not in WORKER.exact:
             return KeyScope(entry, name, key, f"{word}.", alias=alias)
     key = WORKER.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, alias=alias, trap=_providers_trap(name))
+        return KeyScope(entry, name, key, alias=alias, no_effect=_providers_no_effect(name))
     key = CONNECTOR.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, alias=alias, trap=f"write A->B.{name}, with the flow's aliases")
+        return KeyScope(entry, name, key, alias=alias, no_effect=f"write A->B.{name}, with the flow's aliases")
     return KeyScope(entry, name, None, alias=alias)
 
 
@@ -141,22 +145,22 @@ def _at_top(entry: Entry) -> KeyScope:
         return KeyScope(entry, name, key)
     key = CONNECTOR.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, trap=_top_connector_trap(key, name))
+        return KeyScope(entry, name, key, no_effect=_top_connector_no_effect(key, name))
     key = SECURITY.find(name)
     if key is not None:
         return KeyScope(entry, name, key)
     key = WORKER.find(name)
     if key is not None:
         counts = name.startswith(TOP_LEVEL_PREFIXES)
-        return KeyScope(entry, name, key, trap=None if counts else f"write B.{name}, with the target's alias")
+        return KeyScope(entry, name, key, no_effect=None if counts else f"write B.{name}, with the target's alias")
     for prefix, word in _FLOW_CLIENT_PREFIXES.items():
         rest = name.removeprefix(prefix)
         if name.startswith(prefix) and (known := CLIENTS[word].find(rest)) is not None:
-            return KeyScope(entry, name, known, prefix, trap=f"write alias.{word}.{rest}, with a cluster's alias")
+            return KeyScope(entry, name, known, prefix, no_effect=f"write alias.{word}.{rest}, with a cluster's alias")
     return KeyScope(entry, name, None)
 
 
-def _top_connector_trap(key: Key, name: str) -> str | None:
+def _top_connector_no_effect(key: Key, name: str) -> str | None:
     if name == "enabled":
         return "it starts no flow; write A->B.enabled, with the flow's aliases"
     if key.level is Level.ONE_FLOW:

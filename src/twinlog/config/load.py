@@ -12,11 +12,11 @@ from twinlog.config.key import UnknownKeys
 from twinlog.config.key_scope import Pair
 from twinlog.config.keys import CONNECTOR, PROCESS
 from twinlog.config.model import MirrorConfig
-from twinlog.config.parse import ParsedFile, survey
+from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, resolve_flow
-from twinlog.config.warnings import warn_of_circles, warn_of_lost_overrides, warn_of_rivals
+from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import FlowSettings
 
@@ -31,7 +31,7 @@ def load(
     references name, and the key stores and Python classes that it names; no cluster is contacted.
     """
     file = str(path)
-    found = survey(read_properties(Path(path)), file, unknown_keys)
+    found = parse_file(read_properties(Path(path)), file, unknown_keys)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
     pairs = [pair for pair in permutations(found.aliases, 2) if clusters is None or pair[1] in clusters]
@@ -53,8 +53,8 @@ def load(
     layers |= {pair: resolve_flow(found, *pair) for pair in others}
     elsewhere = {pair: build_flow(layers[pair], file, Problems([]), [], enabled=True) for pair in others}
     all_enabled = [flow for pair in every if (flow := here.get(pair) or elsewhere.get(pair)) is not None]
-    warn_of_circles(all_enabled, found.warnings)
-    warn_of_rivals(all_enabled, found.warnings)
+    warn_of_cycles(all_enabled, found.warnings)
+    warn_of_conflicts(all_enabled, found.warnings)
     warn_of_loops(all_enabled, {"->".join(pair): layers[pair] for pair in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)

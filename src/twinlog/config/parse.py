@@ -9,7 +9,7 @@ from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
-from twinlog.config.pattern_warnings import doubts
+from twinlog.config.pattern_warnings import pattern_warnings
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
 from twinlog.config.reading import refused_value
@@ -35,7 +35,7 @@ class ParsedFile:
     warnings: list[str] = field(default_factory=list)
 
 
-def survey(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
+def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
     Raises ConfigError where nothing further can be said, because no alias is known.
@@ -140,7 +140,7 @@ def _broken_lookup(path: str, key: str) -> str:
 def _resolved(placed: KeyScope, providers: Providers, names: tuple[str, ...], warnings: list[str]) -> KeyScope:
     entry = placed.entry
     key = placed.key
-    if key is not None and placed.trap is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
+    if key is not None and placed.no_effect is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = _cut_comment(entry, warnings)
     unknown = unknown_providers(entry.value, names)
     if unknown:
@@ -158,8 +158,8 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
     entry, key = placed.entry, placed.key
     if key is None:
         return
-    if placed.trap is not None:
-        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.trap}")
+    if placed.no_effect is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.no_effect}")
         return
     renamed = _RENAMED.get(key.name)
     if renamed is not None:
@@ -172,7 +172,7 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
     except ValueRefusedError as refused:
         found.problems.append(refused_value(entry, refused))
     else:
-        found.warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in doubts(key, value))
+        found.warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in pattern_warnings(key, value))
 
 
 def _settle_unknown_keys(
@@ -214,7 +214,7 @@ def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
     broker: dict[str, None] = {}
     for item in placed:
         key = item.key
-        if key is None or item.trap is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
+        if key is None or item.no_effect is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
             continue
         if key.effect is Effect.LATER:
             later.setdefault(item.name, item.entry)

@@ -11,7 +11,7 @@ _WILDCARD = re.compile(r"[\w.-]*[\w-]\*")
 _QUOTES = ("'", '"')
 
 
-def doubts(key: Key, value: Value) -> list[str]:
+def pattern_warnings(key: Key, value: Value) -> list[str]:
     """What to say about a list of regular expressions; nothing about other values."""
     if key.form is not Form.PATTERNS or not isinstance(value, tuple):
         return []

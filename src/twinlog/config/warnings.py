@@ -27,7 +27,7 @@ def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
             )
 
 
-def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
+def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
     """Ways in which records could come back to where they began."""
     directions = {(flow.source, flow.target): flow for flow in flows}
     for flow in flows:
@@ -46,11 +46,11 @@ def warn_of_circles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
         if back is not None and flow.source < flow.target and "identity" in {flow.policy, back.policy}:
             warnings.append(
                 f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
-                "mirror would be copied in a circle for ever and is left out by both; keep `topics` of the two apart"
+                "mirror would be copied in a cycle for ever and is left out by both; keep `topics` of the two apart"
             )
 
 
-def warn_of_rivals(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
+def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
     """Topics that two flows name and that both would write, because both keep names. Patterns show while they run."""
     for one, other in combinations(flows, 2):
         if one.target != other.target or {one.policy, other.policy} != {"identity"}:

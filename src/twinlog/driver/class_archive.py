@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.warm_up import rehearse
+from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import TwinlogError
 from twinlog.scratch import Scratch
 from twinlog.spark.archive import archive_file, forget_unused, record_options
@@ -66,7 +66,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
     ran = False
     try:
         engine.start()
-        ran = rehearse(engine, lease_server, patience_s=PATIENCE_S, ending=ending)
+        ran = run_warm_up(engine, lease_server, patience_s=PATIENCE_S, ending=ending)
     finally:
         lease_server.close()
         # It writes the archive at its end.

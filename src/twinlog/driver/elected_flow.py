@@ -41,12 +41,12 @@ LEAVE_S = 0.5
 
 
 class Builder(Protocol):
-    """Makes the runner of a flow; it may append as long as `proven_s()` says, in seconds.
+    """Makes the runner of a flow; it may append as long as `leads_for_s()` says, in seconds.
 
     `stored` is what this process has read of the flow's offsets while it stood by, None when it did not.
     """
 
-    def __call__(self, proven_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
+    def __call__(self, leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
 
 
 class ElectedFlow:
@@ -146,7 +146,7 @@ class ElectedFlow:
         if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
             return None
         crew = roster.crews().get(self.settings.name)
-        if crew is None or election.proven_s() <= VALID_S / 2:
+        if crew is None or election.leads_for_s() <= VALID_S / 2:
             return None
         others = [process for process, ready in crew.ready.items() if ready and process != roster.name]
         counts = roster.loads(self.settings.name)
@@ -190,7 +190,7 @@ class ElectedFlow:
     def _take(self, lease_server: LeaseServer, term: int) -> None:
         flow: FlowRunner | None = None
         try:
-            flow = self._build(self._election.proven_s, self._stored)
+            flow = self._build(self._election.leads_for_s, self._stored)
             flow.view.count_on(self._view)
             flow.start()
         except RuntimeError as error:
@@ -335,7 +335,7 @@ class ElectedFlow:
         flow = self.running
         if flow is None or self._clearing is not None or flow.state is not State.RUNNING:
             return False
-        return self._election.proven_s() > VALID_S / 2
+        return self._election.leads_for_s() > VALID_S / 2
 
     # What a table or a log line shows.
 

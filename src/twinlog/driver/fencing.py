@@ -25,16 +25,16 @@ AT_ONCE = 20
 class TransactionalIds:
     """The ids of one flow: number n is `<group.id>-<connector>-<n>`, as a task of MirrorMaker 2 would use it.
 
-    `insist(step, what)` does a step until the cluster answers; it returns False when the flow was stopped meanwhile,
+    `retry(step, what)` does a step until the cluster answers; it returns False when the flow was stopped meanwhile,
     and raises RefusedError.
     """
 
     def __init__(
-        self, settings: FlowSettings, target: ClusterAdmin, insist: Callable[[Callable[[], None], str], bool]
+        self, settings: FlowSettings, target: ClusterAdmin, retry: Callable[[Callable[[], None], str], bool]
     ) -> None:
         self._settings = settings
         self._target = target
-        self._insist = insist
+        self._retry = retry
         self._lock = threading.Lock()
         self._busy = threading.Lock()
         """Held while ids change hands, so that none is fenced right after it was lent."""
@@ -78,7 +78,7 @@ class TransactionalIds:
             name = self._settings.transactional_id(index)
             holders: list[ProducerEpoch] = []
             init = self._coordinator(name).init
-            if not self._insist(lambda: holders.append(self._target.call(init)), f"use transactional id {name}"):
+            if not self._retry(lambda: holders.append(self._target.call(init)), f"use transactional id {name}"):
                 return None
             with self._lock:
                 self._lost.discard(index)

@@ -60,7 +60,7 @@ class FlowRunner:
 
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
     `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
-    all flows of the file: some may come in each other's way. Nothing is appended any more once `proven_s()` says 0
+    all flows of the file: some may come in each other's way. Nothing is appended any more once `leads_for_s()` says 0
     seconds, see `Election`. `stored` is what was read of the flow's offsets before, if anything.
     """
 
@@ -73,7 +73,7 @@ class FlowRunner:
         until_caught_up: bool,
         wake: Callable[[], None],
         flows: Sequence[FlowSettings] = (),
-        proven_s: Callable[[], float] = lambda: VALID_S,
+        leads_for_s: Callable[[], float] = lambda: VALID_S,
         stored: StoredOffsets | None = None,
     ) -> None:
         self.settings = settings
@@ -95,7 +95,7 @@ class FlowRunner:
         self._positions = stored.positions if stored else PositionStore(settings, self._target)
         self._maps = stored.maps if stored else MapStore(settings, self._target, self._positions)
         for cluster in (self._source, self._target):
-            cluster.client.append_only_while(lambda: proven_s() > 0)
+            cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
         self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
         self._waiting = Waiting(
@@ -103,20 +103,20 @@ class FlowRunner:
             self.view,
             source=self._source.reach,
             target=self._target.reach,
-            proven=lambda: proven_s() > 0,
+            proven=lambda: leads_for_s() > 0,
             over=self._jobs.hurry,
         )
-        self._insist = Retrying(settings.name, self.view, self._waiting, self._stopping)
+        self._retry = Retrying(settings.name, self.view, self._waiting, self._stopping)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
-            self._ids = TransactionalIds(settings, self._target, self._insist)
+            self._ids = TransactionalIds(settings, self._target, self._retry)
         self.leases = Leases(
             settings.name,
             self._grants,
             self._copier_failed,
             self._copier_event,
             ids=self._ids if settings.exactly_once == "enabled" else None,
-            proven_s=proven_s,
+            leads_for_s=leads_for_s,
             reported=self._reported,
             gone=self.view.gone,
         )
@@ -224,19 +224,19 @@ class FlowRunner:
                 self._stored.hand_over(self._target)
             for cluster in (self._source, self._target):
                 cluster.keep_in_contact()
-            if not self._insist(self._target.connect, "connect"):
+            if not self._retry(self._target.connect, "connect"):
                 return
             begin_heartbeats(self._jobs, self.settings, self._target)
-            if not self._insist(self._source.connect, "connect"):
+            if not self._retry(self._source.connect, "connect"):
                 return
             if not (
-                self._insist(self._check, "look at both clusters")
-                and self._insist(self._topics.create_own, "create its topics")
+                self._retry(self._check, "look at both clusters")
+                and self._retry(self._topics.create_own, "create its topics")
                 and self._take_over()
-                and self._insist(self._refresh, "plan")
+                and self._retry(self._refresh, "plan")
             ):
                 return
-            if self._until and not self._insist(self._note_ends, "read the ends"):
+            if self._until and not self._retry(self._note_ends, "read the ends"):
                 return
             self.state = State.RUNNING
             self.ready.set()
@@ -273,7 +273,7 @@ class FlowRunner:
     def _take_over(self) -> bool:
         """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
         ids = self._ids
-        return ids is None or self._insist(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
+        return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
         interval = self.settings.refresh_topics_interval_s
@@ -284,7 +284,7 @@ class FlowRunner:
                 self._end(State.DONE)
                 return
             if time.monotonic() >= refresh_at:
-                self._insist(self._refresh, "look for new topics")
+                self._retry(self._refresh, "look for new topics")
                 refresh_at = time.monotonic() + (interval or 0)
             self._tasks.attend()
             self._jobs.attend()
@@ -314,12 +314,12 @@ class FlowRunner:
     def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
         """What a copier needs to begin; waits for the target to tell positions."""
         # Only once a lost copier is fenced it is decided which of its positions count.
-        if self._ids is not None and not self._insist(self._ids.settle, "fence a lost copier"):
+        if self._ids is not None and not self._retry(self._ids.settle, "fence a lost copier"):
             return []
         positions: dict[TopicPartition, Position] = {}
-        if not self._insist(lambda: positions.update(self._positions.read(partitions)), "read positions"):
+        if not self._retry(lambda: positions.update(self._positions.read(partitions)), "read positions"):
             return []
-        if not self._insist(self._maps.read, "read where records were copied to"):
+        if not self._retry(self._maps.read, "read where records were copied to"):
             return []
         tips = self._maps.tips(partitions)
         return [

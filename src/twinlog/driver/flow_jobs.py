@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.group_sync import GroupSync
-from twinlog.checkpoint.heartbeat_writer import Pulse
+from twinlog.checkpoint.heartbeat_writer import HeartbeatWriter
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
 from twinlog.driver.topic_refresh import TopicRefresh
@@ -25,7 +25,7 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
     """The one job that a flow also has when it is not enabled."""
     jobs.begin(
         "write heartbeats",
-        Pulse(settings, target).beat,
+        HeartbeatWriter(settings, target).beat,
         settings.emit_heartbeats_interval_s,
         way_out=f"{settings.name}.emit.heartbeats.enabled = false ends them",
     )

@@ -81,7 +81,7 @@ class ElectedIdleFlow:
     def _take(self, term: int) -> None:
         election = self._election
         try:
-            flow = IdleFlow(self.settings, lambda: election.proven_s() > 0)
+            flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0)
         except RuntimeError as error:
             self._put_off.because(error)
             return

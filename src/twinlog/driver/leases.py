@@ -41,7 +41,7 @@ class Leases:
 
     `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
     `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
-    `proven_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
+    `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
     `reported(report)` hears what copiers did, `gone(name)` that one has ended.
     """
 
@@ -52,14 +52,14 @@ class Leases:
         failed: Callable[[str, str], None],
         event: Callable[[str, str], None],
         ids: TransactionalIds | None = None,
-        proven_s: Callable[[], float] = lambda: VALID_S,
+        leads_for_s: Callable[[], float] = lambda: VALID_S,
         reported: Callable[[Report], None] = lambda report: None,
         gone: Callable[[str], None] = lambda copier: None,
     ) -> None:
         self.flow = flow
         self._reported = reported
         self._gone = gone
-        self._proven_s = proven_s
+        self._leads_for_s = leads_for_s
         self._ids = ids
         self._grants = grants
         self._failed = failed
@@ -181,7 +181,7 @@ class Leases:
         kind = message["type"]
         session.last_beat = time.monotonic()
         if kind == "beat":
-            session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._proven_s())})
+            session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._leads_for_s())})
         elif kind == "claim":
             self._claim(session, message["lease"])
         elif kind == "left":

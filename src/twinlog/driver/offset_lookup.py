@@ -12,7 +12,7 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
@@ -69,9 +69,9 @@ class Lookup:
         admin = GroupAdmin(self._here.client)
         found, wrong = self._here.call(admin.offsets, [group])
         code = wrong.get(group, 0)
-        if faults.refused(code):
+        if error_codes.refused(code):
             raise self._here.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
-        if code == faults.Code.COORDINATOR_NOT_AVAILABLE:
+        if code == error_codes.Code.COORDINATOR_NOT_AVAILABLE:
             # Also what a cluster says whose topic of committed offsets was never needed.
             raise ClusterError(
                 f"cluster {self._here.alias}: group {group} has no coordinator: as a rule no group has committed "
@@ -79,7 +79,7 @@ class Lookup:
             )
         if code:
             raise ClusterError(
-                f"cluster {self._here.alias}: group {group} does not tell its offsets: {faults.explain(code)}"
+                f"cluster {self._here.alias}: group {group} does not tell its offsets: {error_codes.explain(code)}"
             )
         if not found.get(group):
             known = [str(name) for name in self._here.call(admin.listed)]

@@ -19,7 +19,7 @@ from twinlog.driver.log_once import SAY_AGAIN_S
 from twinlog.driver.queries import Queries
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_supervisor import SupervisedEngine
-from twinlog.driver.warm_up import rehearse
+from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
 from twinlog.plan.sharing import Sharing
 from twinlog.settings.flow import FlowSettings
@@ -35,7 +35,7 @@ HUNG_S = 2.0
 TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
 WARM_AFTER_S = 60.0
-"""Without a flow and without a rehearsal a Spark that has run for so long is ready, too."""
+"""Without a flow and without a warm-up a Spark that has run for so long is ready, too."""
 
 READ_AFTER_S = 60.0
 """After so long a warm process is ready though it has not read what all flows have stored: a cluster may be away."""
@@ -88,8 +88,8 @@ class Runner:
         self._seen_warm: SparkEngine | None = None
         self._warm_at = 0.0
         self._ready: SparkEngine | None = None
-        self._rehearsed: SparkEngine | None = None
-        self._rehearsal: threading.Thread | None = None
+        self._warmed_up: SparkEngine | None = None
+        self._warm_up_thread: threading.Thread | None = None
         self._queries = Queries(self._settings)
         self._sharing = Sharing()
         self._slots = 0
@@ -168,7 +168,7 @@ class Runner:
         if engine is not None:
             self._hold_executors(engine)
             self._follow_slots(engine)
-            self._rehearse(engine, lease_server)
+            self._warm_up(engine, lease_server)
         for elected in self.flows:
             elected.attend(lease_server)
         if engine is not None:
@@ -215,35 +215,35 @@ class Runner:
             )
         self._seen = engine
 
-    def _rehearse(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def _warm_up(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
         """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
-        if engine is self._rehearsed or not any(elected.stands_by for elected in self.flows):
+        if engine is self._warmed_up or not any(elected.stands_by for elected in self.flows):
             return
-        if self._rehearses:
+        if self._warms_up:
             return
-        self._rehearsed = engine
+        self._warmed_up = engine
         if self._slots and self._holds is not False and not any(elected.occupied for elected in self.flows):
-            rehearsal = threading.Thread(
-                target=self._rehearse_once, args=(engine, lease_server), name="rehearsal", daemon=True
+            thread = threading.Thread(
+                target=self._warm_up_once, args=(engine, lease_server), name="warm-up", daemon=True
             )
             try:
-                rehearsal.start()
+                thread.start()
             except RuntimeError as error:
                 # Taking over then only takes longer.
-                log.debug("there is no rehearsal: %s", error)
+                log.debug("there is no warm-up: %s", error)
             else:
-                self._rehearsal = rehearsal
+                self._warm_up_thread = thread
 
-    def _rehearse_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def _warm_up_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
         try:
-            rehearse(engine, lease_server)
+            run_warm_up(engine, lease_server)
         except Exception as error:
             # As when Spark ends meanwhile; taking over then only takes longer.
-            log.debug("the rehearsal came to nothing: %r", error)
+            log.debug("the warm-up came to nothing: %r", error)
         self._warm = engine
 
     def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
-        def build(proven_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
+        def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
             return FlowRunner(
                 settings,
                 slots=settings.tasks_max,
@@ -251,7 +251,7 @@ class Runner:
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
                 flows=self._all_enabled,
-                proven_s=proven_s,
+                leads_for_s=leads_for_s,
                 stored=stored,
             )
 
@@ -279,7 +279,7 @@ class Runner:
             self._held_at = now
         if engine.local or holds is self._holds:
             return
-        if not holds and (self._rehearses or not self._others_run(engine, now)):
+        if not holds and (self._warms_up or not self._others_run(engine, now)):
             return
         self._holds = holds
         if not holds:
@@ -295,11 +295,11 @@ class Runner:
         Who cannot learn who runs a flow, as while its target is away, does not know; it waits a while.
         """
         settled = all(elected.stands_by or elected.over for elected in self.flows)
-        return (settled and engine is self._rehearsed) or now - max(self._held_at, self._met_at) > HOLD_S
+        return (settled and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
 
     @property
-    def _rehearses(self) -> bool:
-        return self._rehearsal is not None and self._rehearsal.is_alive()
+    def _warms_up(self) -> bool:
+        return self._warm_up_thread is not None and self._warm_up_thread.is_alive()
 
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""

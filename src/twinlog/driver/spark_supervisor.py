@@ -26,7 +26,7 @@ JOIN_S = 1.5
 class SupervisedEngine:
     """The engine of a process, on a thread of its own; `build` makes one that has not started.
 
-    Each engine has a JVM, a session and a nursery of its own. What ran on one that was lost is for others to begin
+    Each engine has a JVM, a session and a fork server of its own. What ran on one that was lost is for others to begin
     anew: they get another object from `engine`.
     """
 

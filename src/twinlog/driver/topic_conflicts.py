@@ -1,4 +1,4 @@
-"""Keeps flows out of each other's way: no topic in a circle, and no two flows into one remote topic.
+"""Keeps flows out of each other's way: no topic in a cycle, and no two flows into one remote topic.
 
 Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
 that mirror it would mix their records. Who may write it must not depend on which flow starts first: the one that has
@@ -24,7 +24,7 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 FIRST_LOOK_S = 6.0
-"""How long a flow waits at its start to see what a rival mirrors."""
+"""How long a flow waits at its start to see what a conflicting flow mirrors."""
 
 LOOK_S = 30.0
 
@@ -64,7 +64,9 @@ class TopicConflicts:
         self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
-        self._rivals = [_Conflict(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)]
+        self._conflicts = [
+            _Conflict(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)
+        ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
 
@@ -98,34 +100,34 @@ class TopicConflicts:
         """
         found: dict[TopicName, str] = {}
         for name in (pair.source.name for pair in pairs):
-            reason = self._circle(name) or self._echo(name, remotes)
+            reason = self._cycle(name) or self._echo(name, remotes)
             if reason is not None:
                 found[name] = reason
-        for rival in self._rivals:
-            found.update(self._lost_to(rival, [pair for pair in pairs if pair.source.name not in found]))
+        for conflict in self._conflicts:
+            found.update(self._lost_to(conflict, [pair for pair in pairs if pair.source.name not in found]))
         return found
 
-    def tells_a_circle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
-        """Whether the flow must not copy what bears the name of a source topic, for it would go in a circle."""
+    def reports_a_cycle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether the flow must not copy what bears the name of a source topic, for it would go in a cycle."""
         return self._returning(topic) is not None or echo(self._topology, topic, remotes) is not None
 
     def close(self) -> None:
-        for rival in self._rivals:
-            rival.close()
+        for conflict in self._conflicts:
+            conflict.close()
 
-    def _circle(self, topic: TopicName) -> str | None:
+    def _cycle(self, topic: TopicName) -> str | None:
         back = self._returning(topic)
         if back is None or back.brought_by is not None:
             return None
         flows = ", ".join(flow.name for flow in back.way)
-        return f"the flows {flows} would copy it in a circle for ever; let `topics` of one of them leave it out"
+        return f"the flows {flows} would copy it in a cycle for ever; let `topics` of one of them leave it out"
 
     def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
         heard = echo(self._topology, topic, remotes)
         if heard is None:
             return None
         return (
-            f"{heard}, and would be copied in a circle for ever; use one replication.policy.separator and one "
+            f"{heard}, and would be copied in a cycle for ever; use one replication.policy.separator and one "
             "replication.policy.class for both directions, or, if it is a topic of its own, write its name in `topics`"
         )
 
@@ -135,25 +137,25 @@ class TopicConflicts:
         self._returns[topic] = found
         return found
 
-    def _lost_to(self, rival: _Conflict, pairs: Sequence[Pair]) -> dict[TopicName, str]:
-        theirs = rival.sources_of({pair.remote for pair in pairs})
+    def _lost_to(self, conflict: _Conflict, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        theirs = conflict.sources_of({pair.remote for pair in pairs})
         contested = [pair for pair in pairs if pair.remote in theirs]
         if not contested:
             return {}
         parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
         copied = {part.topic for part in self._positions.read(parts)}
-        their_copied = rival.copied()
+        their_copied = conflict.copied()
         lost = {}
         for pair in contested:
             other = theirs[pair.remote]
             if not first_to_write(
                 self._own_place,
-                rival.place,
+                conflict.place,
                 copied=pair.source.name in copied,
                 other_copied=other in their_copied,
             ):
                 lost[pair.source.name] = (
-                    f"{rival.name} copies {other} of {rival.source} to the same topic {pair.remote} of "
+                    f"{conflict.name} copies {other} of {conflict.source} to the same topic {pair.remote} of "
                     f"{self._flow.target}, and the records of both would mix; let `topics` of one of the two leave it "
                     "out, or rename remote topics with the default replication.policy.class"
                 )
@@ -168,7 +170,7 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topol
                 found.append(topology_of(other))
             except ConfigError as error:
                 # A class that only the host of that flow has.
-                log.warning("%s: circles over %s cannot be seen: %s", flow.name, other.name, error)
+                log.warning("%s: cycles over %s cannot be seen: %s", flow.name, other.name, error)
     return found
 
 
@@ -188,10 +190,10 @@ class _Conflict:
         self._looked = threading.Event()
         self._stopping = threading.Event()
         self._said = False
-        self._thread = threading.Thread(target=self._look, name=f"rival {settings.name}", daemon=True)
+        self._thread = threading.Thread(target=self._look, name=f"conflicts {settings.name}", daemon=True)
 
     def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
-        """The rival's source topics by remote name, as far as they are among `remotes`.
+        """The other flow's source topics by remote name, as far as they are among `remotes`.
 
         As long as its source has not answered: what it has copied before. Raises ClusterError.
         """
@@ -213,7 +215,7 @@ class _Conflict:
             raise ClusterError(f"the topics of {self._settings.source} cannot be looked at yet: {error}") from error
 
     def copied(self) -> set[TopicName]:
-        """Source topics that the rival has stored positions of. Raises ClusterError."""
+        """Source topics that the other flow has stored positions of. Raises ClusterError."""
         if TopicName(self._settings.positions_topic) not in self._target.topics():
             return set()
         return {part.topic for part in self._positions.read_all()}

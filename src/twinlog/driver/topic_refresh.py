@@ -14,7 +14,7 @@ from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.checks import misread_topics, say_misread_topics
 from twinlog.mirror.topics import TopicMirror
 from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
@@ -54,7 +54,7 @@ class TopicRefresh:
         self._target = target
         self._topology = topology_of(settings)
         self._mirror = TopicMirror(settings, source, target)
-        self._rivals = TopicConflicts(settings, flows, target, positions)
+        self._conflicts = TopicConflicts(settings, flows, target, positions)
         self._renamed = RenamedTopics(settings, positions, target)
         self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
         self._topic_ids: dict[TopicName, str | None] = {}
@@ -116,8 +116,8 @@ class TopicRefresh:
         return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
 
     def leaves_out(self, topic: TopicName) -> bool:
-        """Whether the name of a source topic, which need not exist, says that it would be copied in a circle."""
-        return self._rivals.tells_a_circle(topic, self._target_topics)
+        """Whether the name of a source topic, which need not exist, says that it would be copied in a cycle."""
+        return self._conflicts.reports_a_cycle(topic, self._target_topics)
 
     def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
         """Where a source partition goes on, whose stored position may be of a remote topic of another name."""
@@ -155,12 +155,12 @@ class TopicRefresh:
                 raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
 
     def close(self) -> None:
-        self._rivals.close()
+        self._conflicts.close()
 
     def _read_limits(self, remotes: Sequence[TopicName]) -> dict[TopicName, int]:
         admin = self._target
         told, untold = admin.call(describe_configs, admin.client, remotes)
-        hidden = [name for name, code in untold.items() if faults.refused(code)]
+        hidden = [name for name, code in untold.items() if error_codes.refused(code)]
         if hidden:
             error = admin.client.lacks(
                 "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
@@ -191,9 +191,9 @@ class TopicRefresh:
             self._retry_at[pair.remote] = time.monotonic() + RETRY_S
 
     def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
-        brought_back = self._rivals.brought_back(changes.pairs)
+        brought_back = self._conflicts.brought_back(changes.pairs)
         fresh = [topic for topic in brought_back if topic not in self._brought_back]
-        misread = [topic for topic in fresh if self._rivals.lacks_original(topic, target)]
+        misread = [topic for topic in fresh if self._conflicts.lacks_original(topic, target)]
         copies = [topic for topic in fresh if topic not in misread]
         if copies:
             log.info(
@@ -210,7 +210,7 @@ class TopicRefresh:
         self._misread = self._misread.intersection(brought_back).union(misread)
         self._brought_back = brought_back
         changes = changes.without(brought_back)
-        left_out = self._rivals.refusals(changes.pairs, target)
+        left_out = self._conflicts.refusals(changes.pairs, target)
         reasons: dict[str, list[TopicName]] = defaultdict(list)
         for topic, reason in left_out.items():
             if self._left_out.get(topic) != reason:

@@ -30,7 +30,7 @@ SETTINGS = FlowSettings(
 )
 
 
-def rehearse(
+def run_warm_up(
     engine: SparkEngine,
     lease_server: LeaseServer,
     *,

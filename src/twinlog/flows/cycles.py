@@ -20,7 +20,7 @@ _ROUNDS = 3
 """A topic that one flow has copied so often under different names is copied for ever, by longer and longer names."""
 
 _STEPS = 3000
-"""Over more flows than this asks for, a circle that grows is left to `flows/echoes.py`, which sees its topics."""
+"""Over more flows than this asks for, a cycle that grows is left to `flows/echoes.py`, which sees its topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Return:
 def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Return | None:
     """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
 
-    Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a circle
+    Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a cycle
     that this does not open is left out as a whole, by each of its flows. What a flow insists on it does not take for a
     copy. `flows` are all flows that run.
     """
-    way = circle(flow, topic, flows)
+    way = cycle(flow, topic, flows)
     if not way:
         return None
     brought_by = None if flow.insists_on(topic) else _brought_by(flow, topic, flows)
@@ -50,14 +50,14 @@ def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Re
 
     def mirrors(one: Topology, name: TopicName) -> bool:
         return _mirrors(one, name) and (
-            one.insists_on(name) or not (_brought_by(one, name, flows) and circle(one, name, flows))
+            one.insists_on(name) or not (_brought_by(one, name, flows) and cycle(one, name, flows))
         )
 
     way = _search(flow, (topic,), flows, mirrors)
     return Return(way, None) if way else None
 
 
-def circle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[Topology, ...]:
+def cycle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[Topology, ...]:
     """The flows that, each by its own rule, would copy `topic` of `flow`'s source for ever, beginning with `flow`.
 
     Empty when it ends. `flows` are all flows that run.
@@ -90,7 +90,7 @@ def _search(
     for way, again in _returns(flow, topics[-1], flows, mirrors):
         if again == topics[0]:
             return way
-        # Else it only leads to a circle, which is found for the topics in it.
+        # Else it only leads to a cycle, which is found for the topics in it.
         if again not in topics and (len(topics) == _ROUNDS - 1 or _search(flow, (*topics, again), flows, mirrors)):
             return way
     return ()

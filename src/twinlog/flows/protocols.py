@@ -42,7 +42,7 @@ class ReplicationPolicy(Protocol):
     def source_alias(self, topic: str, /) -> str | None:
         """The cluster that `topic` is a copy from, None if its name names none (Java: topicSource).
 
-        A flow leaves out a topic that came from its target; without the alias records can go in circles.
+        A flow leaves out a topic that came from its target; without the alias records can go in cycles.
         """
 
     def upstream_name(self, topic: str, /) -> str | None:
@@ -52,7 +52,7 @@ class ReplicationPolicy(Protocol):
 class TopicFilter(Protocol):
     """Which topics are mirrored; takes the place of `topics` and `topics.exclude` (Kafka interface TopicFilter).
 
-    Internal topics and topics that would go in a circle are left out whatever it says.
+    Internal topics and topics that would go in a cycle are left out whatever it says.
     """
 
     def accepts(self, topic: str, /) -> bool:

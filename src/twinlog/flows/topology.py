@@ -59,13 +59,13 @@ class Topology:
         return self.policy.upstream_name(remote)
 
     def _cycle(self, topic: TopicName) -> str | None:
-        """A topic that came from the target, over any number of clusters, or from the source itself, goes in a circle.
+        """A topic that came from the target, over any number of clusters, or from the source itself, goes in a cycle.
 
         The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for one cluster, names would otherwise grow
         by a prefix at each refresh.
         """
         step = topic
-        # A class of the user's may name topics in a circle.
+        # A class of the user's may name topics in a cycle.
         seen: set[TopicName] = set()
         while step not in seen:
             seen.add(step)
@@ -78,7 +78,7 @@ class Topology:
             # Whoever keeps names has only one alias to say where a topic came from.
             kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy)
             if alias == self.source and not kept:
-                return f"its name says that it came from {self.source}, where it is; it would be copied in a circle"
+                return f"its name says that it came from {self.source}, where it is; it would be copied in a cycle"
             if upstream is None:
                 return None
             step = upstream

@@ -27,7 +27,7 @@ from twinlog.kafka.net.contact import Contact
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.unreachable import reason, unreachable
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.protocol.versions import FETCH_VERSION, incompatible
@@ -102,7 +102,7 @@ class ClusterClient:
                     self._control.failures, settings.bootstrap_servers, settings.security_protocol, timeout_s
                 )
                 raise ClusterError(f"cluster {self.alias}: {why}") from error
-            raise faults.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
+            raise error_codes.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
         self.contact.answered(asked)
         versions = self._control.broker_version_data.api_versions
         unfit = incompatible(versions)
@@ -206,7 +206,7 @@ class ClusterClient:
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, time.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            fault = faults.from_kafka(error, self.alias, principal(self.settings))
+            fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
             if isinstance(fault, RefusedError):
                 self.contact.answered(asked)
             else:
@@ -362,7 +362,7 @@ class ClusterClient:
                 for part in topic.partitions:
                     if part.error_code == Code.NONE:
                         found[TopicPartition(TopicName(topic.name), part.partition_index)] = part.offset
-                    elif faults.refused(part.error_code):
+                    elif error_codes.refused(part.error_code):
                         raise self.lacks("DESCRIBE", f"topic {topic.name}", "reading its offsets")
                     elif errors is not None:
                         errors[TopicPartition(TopicName(topic.name), part.partition_index)] = part.error_code
@@ -381,9 +381,9 @@ class ClusterClient:
         )
         if response.error_code == Code.NONE:
             return response.producer_id, response.producer_epoch
-        if faults.refused(response.error_code):
+        if error_codes.refused(response.error_code):
             raise self.lacks("WRITE", "every topic", "copying to remote topics")
-        raise ClusterError(f"cluster {self.alias}: no producer id yet: {faults.explain(response.error_code)}")
+        raise ClusterError(f"cluster {self.alias}: no producer id yet: {error_codes.explain(response.error_code)}")
 
     async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
         """Refresh until every topic has a leader for each of its partitions; ClusterError after `timeout_s`."""
@@ -391,7 +391,7 @@ class ClusterClient:
         names = set(topics)
         while True:
             found = await self.refresh(names)
-            hidden = [name for name, topic in found.items() if faults.refused(topic.error)]
+            hidden = [name for name, topic in found.items() if error_codes.refused(topic.error)]
             if hidden:
                 raise self.lacks("DESCRIBE", f"topic {listed(hidden)}", "finding its leaders")
             missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch, Topic
 from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
@@ -104,7 +104,9 @@ class FetchSession:
             self._reset()
             if response.error_code in _SESSION_FAULTS:
                 return []
-            raise ClusterError(f"cluster {self._client.alias}: fetch refused: {faults.explain(response.error_code)}")
+            raise ClusterError(
+                f"cluster {self._client.alias}: fetch refused: {error_codes.explain(response.error_code)}"
+            )
         if self._kept and response.session_id:
             self._id = response.session_id
             self._epoch = 1 if self._epoch == 2**31 - 1 else self._epoch + 1

@@ -13,7 +13,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
 from twinlog.kafka.client import EARLIEST, LATEST
 from twinlog.kafka.fetch_session import Fetched, FetchSession
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -174,12 +174,12 @@ class TopicReader:
     def _judge(self, fetched: Fetched) -> str | None:
         """What keeps a partition from being read, None if nothing does. Raises RefusedError."""
         answer, place = fetched.answer, self._places[fetched.partition]
-        if faults.refused(answer.error):
+        if error_codes.refused(answer.error):
             raise self._lacks_read()
         if answer.error == Code.OFFSET_OUT_OF_RANGE:
             self._astray.add(fetched.partition)
         if answer.error:
-            return f"{fetched.partition}: {faults.explain(answer.error)}"
+            return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
             # What was read behind this place is not there any more; others may have been written instead.
             place.offset = min(place.offset, answer.diverging_end)
@@ -191,7 +191,7 @@ class TopicReader:
     async def _look(self) -> _Aim:
         client = self._admin.client
         topic = (await client.refresh([self._topic])).get(self._topic)
-        if topic is not None and faults.refused(topic.error):
+        if topic is not None and error_codes.refused(topic.error):
             raise self._lacks_read()
         if self._optional and topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._places.clear()
@@ -199,7 +199,7 @@ class TopicReader:
         if topic is None or topic.error:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
             gone = code == Code.UNKNOWN_TOPIC_OR_PARTITION
-            what = "does not exist" if gone else f"cannot be read: {faults.explain(code)}"
+            what = "does not exist" if gone else f"cannot be read: {error_codes.explain(code)}"
             raise ClusterError(f"cluster {client.alias}: topic {self._topic} {what}")
         if topic.topic_id != self._topic_id:
             # Created anew, so it begins anew.
@@ -269,7 +269,7 @@ class TopicReader:
         missing = [part for part in wanted if part not in told]
         if missing:
             more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
-            why = faults.explain(errors.get(missing[0], Code.LEADER_NOT_AVAILABLE))
+            why = error_codes.explain(errors.get(missing[0], Code.LEADER_NOT_AVAILABLE))
             raise ClusterError(f"cluster {self._admin.alias}: {missing[0]} does not tell {what}{more}: {why}")
 
     def _lacks_read(self) -> RefusedError:

@@ -15,7 +15,7 @@ from twinlog.flows.naming import HEARTBEATS
 from twinlog.flows.plugins import policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
 from twinlog.model.types import Alias, TopicName
@@ -117,7 +117,7 @@ class TopicBounds:
             for topic in here:
                 if topic.name in found:
                     self._bound(admin, topic, found[topic.name])
-                elif faults.refused(untold.get(topic.name, 0)):
+                elif error_codes.refused(untold.get(topic.name, 0)):
                     lacks = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {topic.name}", "keeping it small")
                     log.info("%s: not looked at: %s", self._settings.name, lacks)
                 else:
@@ -132,7 +132,7 @@ class TopicBounds:
         if not missing:
             return
         refused = self._alter(admin, topic, missing)
-        if refused is not None and not faults.refused(refused.code) and len(missing) > 1:
+        if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
             # One that a managed cluster does not allow keeps none of the others.
             single = {name: self._alter(admin, topic, {name: value}) for name, value in missing.items()}
             refused = next((refusal for refusal in single.values() if refusal is not None), None)
@@ -146,7 +146,7 @@ class TopicBounds:
             log.info("%s: internal topic %s is kept small from now on: %s", self._settings.name, topic.name, told)
         if refused is not None:
             why = refused.text
-            if faults.refused(refused.code):
+            if error_codes.refused(refused.code):
                 why = str(admin.client.lacks("ALTER_CONFIGS", f"topic {topic.name}", "keeping it small"))
             self._warn(admin, topic, why, left)
 

@@ -12,7 +12,7 @@ from twinlog.flows.plugins import policy_of
 from twinlog.flows.topology import Topology
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.model.topics import ConfigEntry, listed
 from twinlog.model.types import Alias, TopicName
 from twinlog.offsets.segments import segments_topic
@@ -72,7 +72,7 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
         if not here:
             continue
         found, untold = admin.call(describe_configs, admin.client, [topic.name for topic in here])
-        hidden = [name for name, code in untold.items() if faults.refused(code)]
+        hidden = [name for name, code in untold.items() if error_codes.refused(code)]
         if hidden:
             error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "checking that it is compacted")
             log.info("%s: not checked: %s", flow.name, error)

@@ -15,7 +15,7 @@ from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes, replace_configs
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
 from twinlog.model.types import TopicName
@@ -113,7 +113,7 @@ class ConfigSync:
 
     def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
         found, untold = admin.call(describe_configs, admin.client, topics)
-        missing = [topic for topic, code in untold.items() if faults.refused(code)]
+        missing = [topic for topic, code in untold.items() if error_codes.refused(code)]
         if missing:
             self._troubles.append(
                 admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(missing)}", "keeping settings in step")
@@ -150,7 +150,7 @@ class ConfigSync:
         reasons: dict[str, list[TopicName]] = defaultdict(list)
         for topic, refusal in refused.items():
             if topic not in wrong and refusal.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-                reasons["" if faults.refused(refusal.code) else refusal.text].append(topic)
+                reasons["" if error_codes.refused(refusal.code) else refusal.text].append(topic)
         for text, topics in reasons.items():
             error = ClusterError(f"cluster {self._target.alias}: settings of {listed(topics)} not changed: {text}")
             lacks = self._target.client.lacks

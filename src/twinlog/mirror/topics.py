@@ -9,7 +9,7 @@ from twinlog.errors import RefusedError
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.bounds import JOURNALS, POSITIONS, PROGRESS
 from twinlog.mirror.create import create_topics
@@ -84,7 +84,7 @@ class TopicMirror:
                 str(lacks("DESCRIBE_CONFIGS", f"topic {pair.source.name}", "reading its settings")),
             )
             for pair in pairs
-            if faults.refused(untold.get(pair.source.name, Code.NONE))
+            if error_codes.refused(untold.get(pair.source.name, Code.NONE))
         }
         topics = [
             NewTopic(

@@ -17,13 +17,13 @@ from typing import NamedTuple
 class Point(NamedTuple):
     """From source offset `source` on, copies begin at target offset `target` and move in step up to the next point.
 
-    Of the first `slack` source offsets it is not known which were copied, so that the copy of an offset q is at
-    `target + max(0, q - source - slack)` at the earliest. 0 means that every offset is known.
+    Of the first `uncertainty` source offsets it is not known which were copied, so that the copy of an offset q is at
+    `target + max(0, q - source - uncertainty)` at the earliest. 0 means that every offset is known.
     """
 
     source: int
     target: int
-    slack: int = 0
+    uncertainty: int = 0
 
 
 class Run(NamedTuple):
@@ -51,12 +51,12 @@ class ExactMap:
     `complete` says that nothing had been copied before, so that older offsets translate too, to the first copy.
     """
 
-    __slots__ = ("_copied", "_slack", "_source", "_target", "complete", "next_source", "next_target")
+    __slots__ = ("_copied", "_source", "_target", "_uncertainty", "complete", "next_source", "next_target")
 
     def __init__(self, next_source: int, next_target: int, *, complete: bool = False) -> None:
         self._source = array("q", [next_source])
         self._target = array("q", [next_target])
-        self._slack = array("q", [0])
+        self._uncertainty = array("q", [0])
         self._copied = next_source
         """The source offset behind the last copied record; `next_source` may have passed over more."""
         self.next_source = next_source
@@ -68,7 +68,7 @@ class ExactMap:
         """The map with these points, at least one; it ends at the last until `reach` says more."""
         first, *rest = points
         new = cls(first.source, first.target, complete=complete)
-        new._slack[0] = first.slack
+        new._uncertainty[0] = first.uncertainty
         new.extend(rest)
         return new
 
@@ -78,7 +78,7 @@ class ExactMap:
     def points(self, start: int = 0, stop: int | None = None) -> list[Point]:
         """The points from number `start` up to, not including, number `stop`."""
         part = slice(start, stop)
-        return list(map(Point, self._source[part], self._target[part], self._slack[part]))
+        return list(map(Point, self._source[part], self._target[part], self._uncertainty[part]))
 
     # Copying.
 
@@ -96,17 +96,17 @@ class ExactMap:
         """`copied` of each run up to the first that goes back or is empty; returns how many there were."""
         taken = 0
         copied, target = self._copied, self.next_target
-        slack = self._slack[-1]
+        uncertainty = self._uncertainty[-1]
         next_source = self.next_source
         for run in runs:
             if run.source < next_source or run.target < target or not run.records:
                 break
-            if slack or run.source != copied or run.target != target:
+            if uncertainty or run.source != copied or run.target != target:
                 if run.source > copied and run.target > target:
                     # Offsets in the source hole belong behind the target hole.
                     self._add(Point(copied, run.target))
                 self._add(Point(run.source, run.target))
-                slack = 0
+                uncertainty = 0
             copied = next_source = run.source + run.records
             target = run.target + run.records
             taken += 1
@@ -142,19 +142,20 @@ class ExactMap:
             self._add(point)
         self._end(max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1]))
 
-    def replace_from(self, first: Point, rest: Iterable[Point], *, new_life: bool, complete: bool) -> None:
-        """Put stored points in the place of all from `first` on; in a new life also of those at its target or later.
+    def replace_from(self, first: Point, rest: Iterable[Point], *, new_generation: bool, complete: bool) -> None:
+        """Put stored points in the place of all from `first` on; in a new generation also of those at its target or
+        later.
 
         `complete` becomes the map's when nothing of it is left.
         """
         keep = bisect_left(self._source, first.source)
-        if new_life:
+        if new_generation:
             keep = min(keep, bisect_left(self._target, first.target))
         self._truncate(keep)
         if not keep:
             self.complete = complete
         self._add(first)
-        if new_life:
+        if new_generation:
             self._end(first.source, first.target)
         self.extend(rest)
 
@@ -181,9 +182,9 @@ class ExactMap:
         if source > self.next_source:
             return Translated(self.next_target, False)
         ahead = source - self._source[index]
-        slack = self._slack[index]
+        uncertainty = self._uncertainty[index]
         last = self._target[index + 1] if index + 1 < len(self._target) else self.next_target
-        return Translated(min(self._target[index] + max(0, ahead - slack), last), not slack or not ahead)
+        return Translated(min(self._target[index] + max(0, ahead - uncertainty), last), not uncertainty or not ahead)
 
     def covers(self, source: int, target: int) -> bool:
         """Whether the record at these offsets was copied between this map's begin and its end."""
@@ -197,7 +198,7 @@ class ExactMap:
         if target > self.next_target:
             return Translated(self._copied, False)
         ahead = target - self._target[index]
-        if self._slack[index]:
+        if self._uncertainty[index]:
             return Translated(self._source[index], not ahead)
         last = self._source[index + 1] if index + 1 < len(self._source) else self._copied
         return Translated(min(self._source[index] + ahead, last), True)
@@ -207,7 +208,7 @@ class ExactMap:
 
         None when there is none, or it is not known exactly.
         """
-        while (index := bisect_left(self._target, target) - 1) >= 0 and not self._slack[index]:
+        while (index := bisect_left(self._target, target) - 1) >= 0 and not self._uncertainty[index]:
             source, begin = self._source[index], self._target[index]
             behind = self._copied, self.next_target
             if index + 1 < len(self):
@@ -225,7 +226,7 @@ class ExactMap:
         index = bisect_right(self._source, source_start) - 1
         if index <= 0:
             return False
-        for column in (self._source, self._target, self._slack):
+        for column in (self._source, self._target, self._uncertainty):
             del column[:index]
         self.complete = False
         return True
@@ -238,11 +239,13 @@ class ExactMap:
         for point in points[1:]:
             last = kept[-1]
             in_step = point.source - last.source == point.target - last.target
-            if point.source >= before or last.slack or point.slack or not in_step:
+            if point.source >= before or last.uncertainty or point.uncertainty or not in_step:
                 kept.append(point)
         if len(kept) == len(points):
             return False
-        for column, values in zip((self._source, self._target, self._slack), zip(*kept, strict=True), strict=True):
+        for column, values in zip(
+            (self._source, self._target, self._uncertainty), zip(*kept, strict=True), strict=True
+        ):
             column[:] = array("q", values)
         return True
 
@@ -257,7 +260,7 @@ class ExactMap:
             points = self.points(0, old)
             joined = [_join(*points[at : at + 2]) for at in range(0, old - 1, 2)] + points[old - old % 2 :]
             for column, values in zip(
-                (self._source, self._target, self._slack), zip(*joined, strict=True), strict=True
+                (self._source, self._target, self._uncertainty), zip(*joined, strict=True), strict=True
             ):
                 column[:old] = array("q", values)
             shrunk = True
@@ -268,10 +271,10 @@ class ExactMap:
     def _add(self, point: Point) -> None:
         self._source.append(point.source)
         self._target.append(point.target)
-        self._slack.append(point.slack)
+        self._uncertainty.append(point.uncertainty)
 
     def _truncate(self, count: int) -> None:
-        for column in (self._source, self._target, self._slack):
+        for column in (self._source, self._target, self._uncertainty):
             del column[count:]
 
     def _cut(self, source: int, target: int) -> None:
@@ -286,15 +289,15 @@ class ExactMap:
         steps = self._copied - begin[0]
         if keep < len(self):
             steps = min(self._source[keep] - begin[0], self._target[keep] - begin[1])
-        slack = self._slack[keep - 1]
+        uncertainty = self._uncertainty[keep - 1]
         self._truncate(keep)
         steps = min(steps, source - begin[0], target - begin[1])
         self.next_source = min(self.next_source, source)
-        self._copied = source if slack else begin[0] + steps
-        self.next_target = min(self.next_target, target) if slack else begin[1] + steps
+        self._copied = source if uncertainty else begin[0] + steps
+        self.next_target = min(self.next_target, target) if uncertainty else begin[1] + steps
 
 
 def _join(older: Point, newer: Point) -> Point:
     """One point in the place of two, from which no offset translates to more than it did."""
-    lost = newer.source - older.source - (newer.target - older.target) + newer.slack
-    return Point(older.source, older.target, max(1, older.slack, lost))
+    lost = newer.source - older.source - (newer.target - older.target) + newer.uncertainty
+    return Point(older.source, older.target, max(1, older.uncertainty, lost))

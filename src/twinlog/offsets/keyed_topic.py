@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.own_records import own_batch, portions, record_body
 
@@ -47,7 +47,7 @@ class KeyedTopic:
         leader = None if self._moved else client.leader(partition)
         if leader is None:
             found = (await client.refresh([partition.topic]))[partition.topic]
-            if faults.refused(found.error):
+            if error_codes.refused(found.error):
                 raise self._lacks_write()
             leader = found.leaders.get(partition.partition)
         if leader is None:
@@ -56,10 +56,10 @@ class KeyedTopic:
         answers = await client.produce(leader.node, {partition.topic: [(0, batch)]}, self._timeout_s, control=True)
         for code, _ in answers.values():
             self.in_doubt = code == _AFTER_APPEND
-            if faults.refused(code):
+            if error_codes.refused(code):
                 raise self._lacks_write()
             if code:
-                raise ClusterError(f"cluster {client.alias}: {partition}: {faults.explain(code)}")
+                raise ClusterError(f"cluster {client.alias}: {partition}: {error_codes.explain(code)}")
         self._moved = False
 
     def _lacks_write(self) -> ClusterError:

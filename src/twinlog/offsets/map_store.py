@@ -71,7 +71,9 @@ class MapStore:
                 for partition in partitions:
                     position = self._stood.get(partition)
                     if position is not None and position.next_target is not None:
-                        self.maps.reach(partition, position.next_source, position.next_target, life=position.life)
+                        self.maps.reach(
+                            partition, position.next_source, position.next_target, generation=position.generation
+                        )
 
     def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
         """Whether a position was stored behind the end of a map: another program copied on."""

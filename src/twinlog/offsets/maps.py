@@ -36,22 +36,22 @@ class _Known:
     """A partition's map, which segments are stored, and the newest of them."""
 
     map: ExactMap
-    life: int
+    generation: int
     newest: int
     stored: set[int] = field(default_factory=set)
 
     @property
     def last(self) -> int:
         """The rank of the newest."""
-        return _rank(self.newest, self.life)
+        return _rank(self.newest, self.generation)
 
 
 class _End(NamedTuple):
-    """Where a stored position says that a map ends, and in which life."""
+    """Where a stored position says that a map ends, and in which generation."""
 
     next_source: int
     next_target: int
-    life: int
+    generation: int
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class _Unread:
         return sum(map(most_points, self.segments.values()))
 
 
-def _rank(start: int, life: int) -> int:
+def _rank(start: int, generation: int) -> int:
     """A segment's rank among those of its partition; a number, since there may be a million."""
-    return life << 64 | start
+    return generation << 64 | start
 
 
 def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
@@ -133,7 +133,7 @@ class ExactMaps:
         if unread is not None:
             self._join(None, partition, unread.segments)
             if unread.end is not None:
-                self.reach(partition, unread.end.next_source, unread.end.next_target, life=unread.end.life)
+                self.reach(partition, unread.end.next_source, unread.end.next_target, generation=unread.end.generation)
         return self._known.get(partition)
 
     def _join(self, known: _Known | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
@@ -146,29 +146,31 @@ class ExactMaps:
                 self._add(segment)
 
     def _add(self, segment: Segment) -> None:
-        rank = _rank(segment.start, segment.life)
+        rank = _rank(segment.start, segment.generation)
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
-            self._known[segment.partition] = _Known(new, segment.life, segment.start, {rank})
+            self._known[segment.partition] = _Known(new, segment.generation, segment.start, {rank})
             return
         known.stored.add(rank)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
         if rank >= known.last:
             first, *rest = segment.points
-            known.map.replace_from(first, rest, new_life=segment.life != known.life, complete=segment.complete)
-            known.life, known.newest = segment.life, segment.start
+            known.map.replace_from(
+                first, rest, new_generation=segment.generation != known.generation, complete=segment.complete
+            )
+            known.generation, known.newest = segment.generation, segment.start
 
-    def reach(self, partition: TopicPartition, next_source: int, next_target: int, *, life: int) -> None:
+    def reach(self, partition: TopicPartition, next_source: int, next_target: int, *, generation: int) -> None:
         """The partition's map ends here, says a position that was read before its segments.
 
-        A position of another life ends another map: one side went back, and it was not stored again since.
+        A position of another generation ends another map: one side went back, and it was not stored again since.
         """
         known = self._known.get(partition)
         unread = self._unread.get(partition)
         if unread is not None:
-            unread.end = _End(next_source, next_target, life)
-        elif known is not None and known.life == life:
+            unread.end = _End(next_source, next_target, generation)
+        elif known is not None and known.generation == generation:
             known.map.reach(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
@@ -180,12 +182,12 @@ class ExactMaps:
         """The newest point of a partition, None when there is none."""
         newest = self._unread[partition].newest(partition) if partition in self._unread else None
         if newest is not None:
-            return Tip(newest.life, newest.points[-1].source, newest.points[-1].target)
+            return Tip(newest.generation, newest.points[-1].source, newest.points[-1].target)
         known = self._decoded(partition)
         if known is None:
             return None
         last = known.map.points(-1)[0]
-        return Tip(known.life, last.source, last.target)
+        return Tip(known.generation, last.source, last.target)
 
     def __len__(self) -> int:
         """Of how many partitions something is known."""
@@ -230,10 +232,10 @@ class ExactMaps:
             return []
         old = [point for point in known.map.points() if point.source < known.newest]
         segments = [
-            Segment(partition, known.life, known.map.complete and not at, tuple(old[at : at + segment_points]))
+            Segment(partition, known.generation, known.map.complete and not at, tuple(old[at : at + segment_points]))
             for at in range(0, len(old), segment_points)
         ]
-        keep = {_rank(segment.start, segment.life) for segment in segments}
+        keep = {_rank(segment.start, segment.generation) for segment in segments}
         gone = sorted(rank for rank in known.stored - keep if rank < known.last)
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
         return records + [(segment_key(*_segment_key(partition, rank)), None) for rank in gone]

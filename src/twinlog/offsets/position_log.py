@@ -9,7 +9,7 @@ from functools import partial
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -103,16 +103,16 @@ class PositionLog:
 
     def _troubled(self, where: TopicPartition, sent: Sent) -> None:
         code, queue = sent.code, self._queues[where]
-        if code == NO_ANSWER or code in faults.RETRIABLE:
+        if code == NO_ANSWER or code in error_codes.RETRIABLE:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
             queue.retry(time.monotonic() + pause)
             # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
             self._leaderless()
             self._offer(queue)
-        elif faults.refused(code):
+        elif error_codes.refused(code):
             self._heard(self._client.lacks("WRITE", f"topic {self.topic}", "storing positions"))
-        elif code in _EPOCH_LOST or code in faults.TRANSACTION_LOST:
-            self._heard(ClusterError(f"{where}: {faults.explain(code)}"))
+        elif code in _EPOCH_LOST or code in error_codes.TRANSACTION_LOST:
+            self._heard(ClusterError(f"{where}: {error_codes.explain(code)}"))
         else:
-            self._heard(RefusedError(f"{where} does not take positions: {faults.explain(code)}"))
+            self._heard(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))

@@ -32,7 +32,7 @@ class Position:
 
     `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
     when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID
-    texts, None when unknown. `life` is that of the exact map which ends here (see `offsets.segments.Segment`).
+    texts, None when unknown. `generation` is that of the exact map which ends here (see `offsets.segments.Segment`).
     `remote_topic` is where the records went, `writer` who appended them; both are None when unknown, and the writer
     also when transactions keep late appends away.
     """
@@ -42,7 +42,7 @@ class Position:
     leader_epoch: int = -1
     topic_id: str | None = None
     remote_topic_id: str | None = None
-    life: int = 0
+    generation: int = 0
     remote_topic: str | None = None
     writer: Writer | None = None
 
@@ -81,7 +81,7 @@ def encode_position(
         "epoch": position.leader_epoch,
         "topic_id": position.topic_id,
         "remote_topic_id": position.remote_topic_id,
-        "life": position.life,
+        "life": position.generation,
         "remote_topic": position.remote_topic,
         "producer": None if writer is None else [writer.producer_id, writer.epoch, writer.sequence],
     }
@@ -122,7 +122,7 @@ def decode_position(
         leader_epoch=extra.get("epoch", -1),
         topic_id=extra.get("topic_id"),
         remote_topic_id=extra.get("remote_topic_id"),
-        life=extra.get("life", 0),
+        generation=extra.get("life", 0),
         remote_topic=extra.get("remote_topic"),
         writer=_writer(extra.get("producer")),
     )

@@ -38,9 +38,10 @@ def segments_topic(source: Alias) -> TopicName:
     return TopicName(f"mm2-twinlog-offsets.{source}.internal")
 
 
-def segment_key(source: TopicPartition, start: int, life: int) -> bytes:
-    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32 life."""
-    return partition_name(source) + INT64.pack(start) + INT32.pack(life)
+def segment_key(source: TopicPartition, start: int, generation: int) -> bytes:
+    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32
+    generation."""
+    return partition_name(source) + INT64.pack(start) + INT32.pack(generation)
 
 
 def partition_name(source: TopicPartition) -> bytes:
@@ -53,7 +54,7 @@ class SegmentKey(NamedTuple):
 
     partition: TopicPartition
     start: int
-    life: int
+    generation: int
 
 
 def decode_segment_key(key: bytes | None) -> SegmentKey | None:
@@ -81,24 +82,24 @@ def decode_partition(name: bytes) -> TopicPartition:
 
 
 def decode_place(place: bytes) -> tuple[int, int]:
-    """The source offset of a segment's first point and its life, the second part of its key."""
-    start, life = _PLACE.unpack(place)
-    return start, life
+    """The source offset of a segment's first point and its generation, the second part of its key."""
+    start, generation = _PLACE.unpack(place)
+    return start, generation
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Consecutive points of one partition, at least one.
 
-    `life` grows with each copier that takes the partition, and whenever one side went back or a segment may have been
-    lost on its way. So no two copiers ever write under one key, and a segment that arrives late says nothing new. A
-    segment ends what those of earlier lives say about its first source offset, its first target offset and all after
-    them. Within a life, segments follow each other by source offset. `complete` says that copying began with this
-    segment (see `ExactMap`).
+    `generation` grows with each copier that takes the partition, and whenever one side went back or a segment may have
+    been lost on its way. So no two copiers ever write under one key, and a segment that arrives late says nothing new.
+    A segment ends what those of earlier generations say about its first source offset, its first target offset and all
+    after them. Within a generation, segments follow each other by source offset. `complete` says that copying began
+    with this segment (see `ExactMap`).
     """
 
     partition: TopicPartition
-    life: int
+    generation: int
     complete: bool
     points: tuple[Point, ...]
 
@@ -109,21 +110,21 @@ class Segment:
 
     @property
     def key(self) -> bytes:
-        return segment_key(self.partition, self.start, self.life)
+        return segment_key(self.partition, self.start, self.generation)
 
     @property
     def value(self) -> bytes:
-        """INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first slack, and of
-        each further point its source step, target step and slack."""
+        """INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first uncertainty, and
+        of each further point its source step, target step and uncertainty."""
         head = INT16.pack(VERSION) + INT16.pack(_COMPLETE * self.complete) + INT64.pack(self.points[0].target)
-        return head + encode_varint(self.points[0].slack) + _encode_steps(self.points)
+        return head + encode_varint(self.points[0].uncertainty) + _encode_steps(self.points)
 
 
 def _encode_steps(points: Sequence[Point]) -> bytes:
     steps = [
         number
         for before, point in pairwise(points)
-        for number in (point.source - before.source, point.target - before.target, point.slack)
+        for number in (point.source - before.source, point.target - before.target, point.uncertainty)
     ]
     if not steps or (max(steps) < _ONE_BYTE and min(steps) >= 0):
         return bytes([step << 1 for step in steps])
@@ -145,18 +146,18 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
         if version != VERSION:
             return None
         rest = fields.rest()
-        slack, at = read_varint(rest, 0)
-        points = [Point(source, target, slack)]
+        uncertainty, at = read_varint(rest, 0)
+        points = [Point(source, target, uncertainty)]
         while at < len(rest):
             step, at = read_varint(rest, at)
             source += step
             step, at = read_varint(rest, at)
             target += step
-            slack, at = read_varint(rest, at)
-            points.append(Point(source, target, slack))
+            uncertainty, at = read_varint(rest, at)
+            points.append(Point(source, target, uncertainty))
     except (FieldError, IndexError):
         return None
-    return Segment(where.partition, where.life, bool(flags & _COMPLETE), tuple(points))
+    return Segment(where.partition, where.generation, bool(flags & _COMPLETE), tuple(points))
 
 
 def most_points(value: bytes) -> int:
@@ -165,9 +166,9 @@ def most_points(value: bytes) -> int:
 
 
 class Tip(NamedTuple):
-    """The newest stored point of a partition, and the life of its segment."""
+    """The newest stored point of a partition, and the generation of its segment."""
 
-    life: int
+    generation: int
     source: int
     target: int
 
@@ -180,7 +181,7 @@ class SegmentWriter:
     """The newest segments of one partition while a task copies it; `take_over` makes one.
 
     Order matters, because a map is never to be older than the position it ends at: first note the position, then take
-    `changed` and write it, and write the noted position with the `life` when that is acknowledged.
+    `changed` and write it, and write the noted position with the `generation` when that is acknowledged.
     """
 
     def __init__(
@@ -189,13 +190,13 @@ class SegmentWriter:
         next_source: int,
         next_target: int,
         *,
-        life: int = 0,
+        generation: int = 0,
         complete: bool = False,
         segment_points: int = SEGMENT_POINTS,
     ) -> None:
         self._partition = partition
         self._segment_points = segment_points
-        self._life = life
+        self._generation = generation
         self._map = ExactMap(next_source, next_target, complete=complete)
         self._written = 0
         """How many points of the newest segment were handed out."""
@@ -214,26 +215,30 @@ class SegmentWriter:
         *,
         complete: bool,
         found: Sequence[Run] = (),
-        life: int = 0,
+        generation: int = 0,
         segment_points: int = SEGMENT_POINTS,
     ) -> SegmentWriter:
         """The writer of a copier that goes on from `position`.
 
         `stored` is the position and `tip` the point that whoever copied before has left, None when there is none.
         Behind them records may have arrived of which nothing was noted; `found` are those that were found behind
-        `stored` since. `complete` is for a partition that was never copied, `life` the least that the first segment's
-        must be.
+        `stored` since. `complete` is for a partition that was never copied, `generation` the least that the first
+        segment's must be.
         """
         assert position.next_target is not None
         now = position.next_source, position.next_target
         begin = None
-        if stored is not None and stored.next_target is not None and (tip is None or stored.life == tip.life):
+        if (
+            stored is not None
+            and stored.next_target is not None
+            and (tip is None or stored.generation == tip.generation)
+        ):
             begin = stored.next_source, stored.next_target
         if tip is not None and (begin is None or not tip.before(*begin)):
             # A crash between the two, or another program has stored the position.
             begin = (tip.source, tip.target) if tip.before(*now) else None
-        life = life if tip is None else max(life, tip.life + 1)
-        new = cls(partition, *(begin or now), life=life, complete=complete, segment_points=segment_points)
+        generation = generation if tip is None else max(generation, tip.generation + 1)
+        new = cls(partition, *(begin or now), generation=generation, complete=complete, segment_points=segment_points)
         if found and stored is not None and stored.next_target is not None:
             behind = stored.next_source, stored.next_target
             if begin is not None and not new._map.goes_back(*behind):
@@ -243,9 +248,9 @@ class SegmentWriter:
         return new
 
     @property
-    def life(self) -> int:
-        """The life of the newest segment, for the position that is stored behind it."""
-        return self._life
+    def generation(self) -> int:
+        """The generation of the newest segment, for the position that is stored behind it."""
+        return self._generation
 
     @property
     def end(self) -> tuple[int, int]:
@@ -268,7 +273,7 @@ class SegmentWriter:
                 at += 1
                 continue
             if self._map.goes_back(runs[at].source, runs[at].target):
-                self._begin(runs[at].source, runs[at].target, life=self._life + 1)
+                self._begin(runs[at].source, runs[at].target, generation=self._generation + 1)
             # A run makes two points at most.
             at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
             self._split()
@@ -280,14 +285,14 @@ class SegmentWriter:
     def jumped(self, next_source: int, next_target: int) -> None:
         """Copying goes on here; what was copied in between is not known."""
         if self._map.goes_back(next_source, next_target):
-            self._begin(next_source, next_target, life=self._life + 1)
+            self._begin(next_source, next_target, generation=self._generation + 1)
         else:
             self._map.jumped(next_source, next_target)
         self._split()
 
     def close(self) -> None:
         """Note the end as a point, so that it is known even if another program goes on with this partition."""
-        self._begin(self._map.next_source, self._map.next_target, life=self._life)
+        self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
 
     def changed(self) -> list[Segment]:
         """Segments to write now, in order; empty while copies go on in step. Then call `stored` or `not_stored`."""
@@ -304,28 +309,28 @@ class SegmentWriter:
             self._handed = None
 
     def not_stored(self) -> None:
-        """What `changed` gave is perhaps stored, perhaps not, or will be yet: all of it comes again, in new lives, so
-        that what arrives late does not take the place of what is newer."""
-        oldest = min([segment.life for segment in self._full], default=self._life)
-        grown = self._life - oldest + 1
-        self._life += grown
-        self._full = [replace(segment, life=segment.life + grown) for segment in self._full]
+        """What `changed` gave is perhaps stored, perhaps not, or will be yet: all of it comes again, in new
+        generations, so that what arrives late does not take the place of what is newer."""
+        oldest = min([segment.generation for segment in self._full], default=self._generation)
+        grown = self._generation - oldest + 1
+        self._generation += grown
+        self._full = [replace(segment, generation=segment.generation + grown) for segment in self._full]
         self._handed = None
         self._written = 0
 
     def _segment(self) -> Segment:
-        return Segment(self._partition, self._life, self._map.complete, tuple(self._map.points()))
+        return Segment(self._partition, self._generation, self._map.complete, tuple(self._map.points()))
 
     def _split(self) -> None:
         if len(self._map) >= self._segment_points:
-            self._begin(self._map.next_source, self._map.next_target, life=self._life)
+            self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
 
-    def _begin(self, next_source: int, next_target: int, *, life: int) -> None:
+    def _begin(self, next_source: int, next_target: int, *, generation: int) -> None:
         if len(self._map) != self._written:
             self._full.append(self._segment())
         elif self._handed is not None:
             self._full.append(self._handed)
-        self._life = life
+        self._generation = generation
         self._map = ExactMap(next_source, next_target)
         self._written = 0
         self._handed = None

@@ -63,7 +63,7 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | N
 
 
 @dataclass(slots=True)
-class _Life:
+class _Generation:
     """What the rule remembers of a partition: the offsets behind its last record, and the last one synced."""
 
     next_upstream: int
@@ -95,7 +95,7 @@ class SyncEmitter:
         self._lag_max = max(0, offset_lag_max)
         self._settle_s = settle_s
         self._clock = clock
-        self._lives: dict[TopicPartition, _Life] = {}
+        self._generations: dict[TopicPartition, _Generation] = {}
         self._pending: dict[TopicPartition, list[OffsetSync]] = {}
         # In the order of time, because a newer sync takes the place of a delayed one.
         self._delayed: dict[TopicPartition, tuple[float, OffsetSync]] = {}
@@ -104,18 +104,18 @@ class SyncEmitter:
         """An append arrived: runs of (first source offset, count), the first record at target offset `base_offset`."""
         end = base_offset + sum(count for _, count in spans)
         first, last = spans[0][0], spans[-1][0] + spans[-1][1] - 1
-        life = self._lives.get(source)
-        begins = life is None or first < life.next_upstream or base_offset < life.next_downstream
-        if life is None or begins:
-            life = self._lives[source] = _Life(last + 1, end, end - 1)
+        generation = self._generations.get(source)
+        begins = generation is None or first < generation.next_upstream or base_offset < generation.next_downstream
+        if generation is None or begins:
+            generation = self._generations[source] = _Generation(last + 1, end, end - 1)
             self._pending.pop(source, None)
-        life.next_upstream, life.next_downstream = last + 1, end
-        due_from = base_offset if begins else life.synced + 1 + self._lag_max
+        generation.next_upstream, generation.next_downstream = last + 1, end
+        due_from = base_offset if begins else generation.synced + 1 + self._lag_max
         if end - 1 < due_from:
             since = self._delayed[source][0] if source in self._delayed else self._clock()
             self._delayed[source] = since, OffsetSync(source.topic, source.partition, last, end - 1)
             return
-        life.synced = end - 1
+        generation.synced = end - 1
         self._delayed.pop(source, None)
         pending = self._pending.setdefault(source, [])
         for index in self._indexes(end - base_offset, max(0, due_from - base_offset), begins):
@@ -144,8 +144,8 @@ class SyncEmitter:
                 break
             del self._delayed[source]
             self._pending.setdefault(source, []).append(sync)
-            if source in self._lives:
-                self._lives[source].synced = sync.downstream
+            if source in self._generations:
+                self._generations[source].synced = sync.downstream
         pending, self._pending = self._pending, {}
         return [sync for syncs in pending.values() for sync in syncs]
 
@@ -163,7 +163,7 @@ class SyncEmitter:
 
     def release(self, source: TopicPartition) -> None:
         """Another task goes on with this partition; the next `take` holds its last sync."""
-        self._lives.pop(source, None)
+        self._generations.pop(source, None)
         if source in self._delayed:
             self._pending.setdefault(source, []).append(self._delayed.pop(source)[1])
 

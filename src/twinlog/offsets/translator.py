@@ -145,7 +145,7 @@ def _best(by_map: int | None, by_syncs: int | None, *, ahead: bool, first: int |
     """The further of two answers that both skip nothing.
 
     `first` is where the map begins. Where the map has an answer, syncs count only when they are `ahead` of its end,
-    because another program went on: others may be of an earlier life of one of the topics.
+    because another program went on: others may be of an earlier generation of one of the topics.
     """
     if by_map is not None and (by_syncs is None or by_syncs <= by_map or not ahead):
         return Translation(by_map, False)

@@ -9,7 +9,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
@@ -96,7 +96,7 @@ class PositionWriter:
         timeout_s = self._settings.producer.client.request_timeout_ms / 1000
         answers = await self._client.produce(node, {self._topic: batches}, timeout_s)
         for code, _ in answers.values():
-            if faults.refused(code):
+            if error_codes.refused(code):
                 raise self._client.lacks("WRITE", f"topic {self._topic}", "storing positions")
             if code:
-                raise ClusterError(f"cluster {self._client.alias}: positions not stored: {faults.explain(code)}")
+                raise ClusterError(f"cluster {self._client.alias}: positions not stored: {error_codes.explain(code)}")

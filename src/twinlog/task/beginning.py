@@ -31,7 +31,7 @@ class Beginning:
         self,
         loop: Loop,
         settings: FlowSettings,
-        resolver: StartPositions,
+        start_positions: StartPositions,
         *,
         refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
         store: Callable[[Mapping[Grant, Position], StartPosition], Coroutine[Any, Any, dict[TopicPartition, Position]]],
@@ -43,7 +43,7 @@ class Beginning:
         self.waiting: dict[TopicPartition, Grant] = {}
         self._loop = loop
         self._client = settings.producer.client
-        self._resolver = resolver
+        self._start_positions = start_positions
         self._refresh = refresh
         self._store = store
         self._begun = begun
@@ -72,7 +72,7 @@ class Beginning:
             if not self._stopped():
                 self._failed(None, error)
             return
-        groups = self._resolver.apart(accepted)
+        groups = self._start_positions.apart(accepted)
         await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
 
     async def _begin_together(self, accepted: Sequence[Grant]) -> None:
@@ -101,7 +101,7 @@ class Beginning:
 
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with those that are resolved now; whether there are any."""
-        resolved = await self._resolver.resolve(grants, refreshed=refreshed)
+        resolved = await self._start_positions.resolve(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)

@@ -99,7 +99,7 @@ class Copier:
         self.unsettled: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
-        self._identities = ProducerIds(lambda: self.insist(self.target.init_producer))
+        self._producer_ids = ProducerIds(lambda: self.retry(self.target.init_producer))
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -127,19 +127,19 @@ class Copier:
             allowed=allowed,
             lost=self._lost,
         )
-        self._resolver = StartPositions(self.source, self.target, settings, self._rules, listener.event)
+        self._start_positions = StartPositions(self.source, self.target, settings, self._rules, listener.event)
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event)
-        self._storing = OffsetCommitter(
+        self._committer = OffsetCommitter(
             loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
         )
         self._recovery = Recovery(
             loop,
             settings,
             GapCheck(self.source, settings, listener.event),
-            self._resolver,
-            self._identities.after,
-            store=self._storing.now,
+            self._start_positions,
+            self._producer_ids.after,
+            store=self._committer.now,
             refresh_source=self._reader.refresh,
             moved=self._moved,
             held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
@@ -154,15 +154,15 @@ class Copier:
                 self.partitions,
                 self._appender,
                 lend=lend or self._own_id,
-                mark=self._storing.store_maps,
+                mark=self._committer.store_maps,
                 lost=self._lost,
                 event=listener.event,
             )
         self._beginning = Beginning(
             loop,
             settings,
-            self._resolver,
-            refresh=lambda accepted: self.insist(lambda: self._resolver.refresh(accepted)),
+            self._start_positions,
+            refresh=lambda accepted: self.retry(lambda: self._start_positions.refresh(accepted)),
             store=self._store_first,
             begun=self._begin_all,
             failed=listener.failed,
@@ -192,21 +192,21 @@ class Copier:
         """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one says no for good."""
         # At once: the one that is far away does not wait for the other.
         target = self.loop.spawn(self._reach_target)
-        await self.insist(self.source.connect)
+        await self.retry(self.source.connect)
         await target
         self._reader.start()
         self._appender.start(self._wanted)
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
             self.loop.start(self._keep_deadlines)
-        self._storing.start(positions=self.transactions is None)
+        self._committer.start(positions=self.transactions is None)
         self.loop.start(self._keep_counting)
 
     async def _reach_target(self) -> None:
-        await self.insist(self.target.connect)
+        await self.retry(self.target.connect)
         if self.transactions is None:
-            await self._identities.renew()
+            await self._producer_ids.renew()
         else:
-            await self.insist(self.transactions.start)
+            await self.retry(self.transactions.start)
 
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
@@ -223,7 +223,7 @@ class Copier:
         if self.transactions is not None:
             self.transactions.moved()
 
-    async def insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until it works; a refusal is passed on, and so is the last fault once the copier was stopped."""
         while True:
             try:
@@ -242,7 +242,7 @@ class Copier:
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
         accepted = self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
-        self._resolver.forget(grant.remote for grant in accepted)
+        self._start_positions.forget(grant.remote for grant in accepted)
         return accepted
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
@@ -263,18 +263,18 @@ class Copier:
             return replace(position, writer=None)
         if position.writer is not None:
             return position
-        identity = self._identities.first(grant.remote)
+        identity = self._producer_ids.first(grant.remote)
         return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
 
     async def _store_first(
         self, found: Mapping[Grant, Position], resolved: StartPosition
     ) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
-        await self._identities.prepare()
+        await self._producer_ids.prepare()
         positions = {grant.source: self._who(grant, position) for grant, position in found.items()}
         for grant in found:
-            self._storing.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
-        return positions if self.transactions is not None else await self._storing.first(positions)
+            self._committer.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
+        return positions if self.transactions is not None else await self._committer.first(positions)
 
     def _begin_all(self, stored: Mapping[Grant, Position]) -> None:
         for grant, position in stored.items():
@@ -312,8 +312,8 @@ class Copier:
         for partition in partitions:
             withdrawn = self._beginning.withdraw(partition)
             if withdrawn is not None:
-                self._storing.forget(partition)
-                self._resolver.forget([withdrawn.remote])
+                self._committer.forget(partition)
+                self._start_positions.forget([withdrawn.remote])
                 # What its last copier left on its way nobody has waited for. Transactions keep that away by themselves.
                 if not withdrawn.settled and self.transactions is None:
                     self.unsettled.add(partition)
@@ -321,10 +321,10 @@ class Copier:
         for part in leaving:
             part.leave()
         settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
-        await self._storing.flush_syncs(leaving)
-        self._resolver.forget(part.remote for part in leaving)
+        await self._committer.flush_syncs(leaving)
+        self._start_positions.forget(part.remote for part in leaving)
         for part in leaving:
-            self._storing.forget(part.source)
+            self._committer.forget(part.source)
             if part.source in settled:
                 self.unsettled.discard(part.source)
             else:
@@ -333,7 +333,7 @@ class Copier:
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             if self.transactions is None:
-                self._identities.leave(part.remote, part.queue.identity)
+                self._producer_ids.leave(part.remote, part.queue.identity)
             else:
                 self.transactions.forget(part)
         self._reader.wake()
@@ -346,7 +346,7 @@ class Copier:
         deadline = time.monotonic() + DRAIN_S
         while any(not part.arrived for part in leaving) and time.monotonic() < deadline:
             await self._moved.wait(0.02)
-        await self._storing.close(leaving)
+        await self._committer.close(leaving)
         return {part.source for part in leaving if part.arrived and not part.queue.doubting}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
@@ -354,7 +354,7 @@ class Copier:
         assert self.transactions is not None
         if await self.transactions.commit(leaving, DRAIN_S):
             with suppress(ClusterError):
-                await self._storing.close_committed(leaving)
+                await self._committer.close_committed(leaving)
             return {part.source for part in leaving if part.astray is None}
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
@@ -394,7 +394,7 @@ class Copier:
             part.queue.end()
         self._reader.stop()
         self._appender.stop()
-        self._storing.stop()
+        self._committer.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self._moved.set()

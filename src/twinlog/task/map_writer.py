@@ -16,8 +16,8 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.settings.flow import FlowSettings
 
-NO_LIFE = -1
-"""A position of this life ends no map."""
+NO_GENERATION = -1
+"""A position of this generation ends no map."""
 
 
 class MapWriter:
@@ -41,7 +41,7 @@ class MapWriter:
         fresh = grant.position is None and (
             self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
         )
-        # What an attempt before this one wrote is of another life.
+        # What an attempt before this one wrote is of another generation.
         before = self._writers.get(grant.source)
         self._writers[grant.source] = SegmentWriter.take_over(
             grant.source,
@@ -50,7 +50,7 @@ class MapWriter:
             grant.tip,
             found=found,
             complete=fresh,
-            life=0 if before is None else before.life + 1,
+            generation=0 if before is None else before.generation + 1,
         )
 
     def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
@@ -85,10 +85,14 @@ class MapWriter:
             writer = self._writers.get(partition)
             if writer is None:
                 # Let go meanwhile: of no map it is known that it reaches so far.
-                marked[partition] = replace(position, life=NO_LIFE)
+                marked[partition] = replace(position, generation=NO_GENERATION)
                 continue
             writer.passed(position.next_source)
-            marked[partition] = position if position.life == writer.life else replace(position, life=writer.life)
+            marked[partition] = (
+                position
+                if position.generation == writer.generation
+                else replace(position, generation=writer.generation)
+            )
             segments = writer.changed()
             if segments:
                 changed[partition] = writer, segments

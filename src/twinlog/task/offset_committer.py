@@ -106,7 +106,8 @@ class OffsetCommitter:
         self._due.forget(partition)
 
     async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store maps up to `positions`; returns these, marked with the lives of their maps. Raises ClusterError."""
+        """Store maps up to `positions`; returns these, marked with the generations of their maps. Raises
+        ClusterError."""
         self._gather()
         return await self._maps.write(positions)
 
@@ -135,7 +136,7 @@ class OffsetCommitter:
         stored = await self._store(held)
         for part in parts:
             if part.source in stored:
-                part.mark(stored[part.source].life)
+                part.mark(stored[part.source].generation)
 
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
         """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""

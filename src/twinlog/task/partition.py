@@ -7,7 +7,7 @@ import uuid
 from dataclasses import replace
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -67,7 +67,7 @@ class PartitionCopy:
         self.acknowledged = position
         self.committed = position
         """Up to here no crash takes anything back: behind `acknowledged` while a transaction is open."""
-        self.account = CopyCounts()
+        self.counts = CopyCounts()
         self.copied_bytes = 0
         """What is on the target for good since this copier took the partition."""
         self.runs = CopiedRuns()
@@ -211,8 +211,8 @@ class PartitionCopy:
         self._fetch_offset = prepared.position
         if prepared.leader_epoch >= 0:
             self._last_epoch = prepared.leader_epoch
-        self.account.aborted += prepared.aborted
-        self.account.control += prepared.control
+        self.counts.aborted += prepared.aborted
+        self.counts.control += prepared.control
         for record in prepared.oversized:
             self._hooks.event(
                 "oversized",
@@ -268,12 +268,12 @@ class PartitionCopy:
             self._hooks.check(self, fetched.diverging_end if fetched.diverging_epoch >= 0 else -1)
         elif code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
             self.paused = True
-            self.trouble = f"source: {faults.name_of(code)}"
+            self.trouble = f"source: {error_codes.name_of(code)}"
             self._hooks.check(self, None)
-        elif faults.refused(code):
+        elif error_codes.refused(code):
             self.fail(self._hooks.source_lacks("READ", f"topic {self.source.topic}", "copying it"))
         else:
-            self.trouble = f"source: {faults.name_of(code)}"
+            self.trouble = f"source: {error_codes.name_of(code)}"
             self._refusals += 1
             self.paused = True
             self._hooks.pause(self, self._refusals)
@@ -326,12 +326,12 @@ class PartitionCopy:
 
     def _copied(self, append: Append, size: int, base_offset: int) -> None:
         """An append is on the target for good: `size` bytes from `base_offset` on."""
-        account = self.account
-        account.records += append.count
-        account.bytes += size
+        counts = self.counts
+        counts.records += append.count
+        counts.bytes += size
         self.copied_bytes += size
         if append.max_timestamp >= 0:
-            account.latency_ms = max(account.latency_ms, int(time.time() * 1000) - append.max_timestamp)
+            counts.latency_ms = max(counts.latency_ms, int(time.time() * 1000) - append.max_timestamp)
 
     def in_transaction(self, *, marked: bool) -> Position:
         """The position that the open transaction reaches; everything sent is acknowledged.
@@ -349,12 +349,12 @@ class PartitionCopy:
         for append, size, base_offset in uncommitted:
             self._copied(append, size, base_offset)
         self.committed = position
-        self.acknowledged = replace(self.acknowledged, next_target=position.next_target, life=position.life)
+        self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
 
-    def mark(self, life: int) -> None:
-        """The exact map of this partition is in another life."""
-        if self.acknowledged.life != life:
-            self.acknowledged = replace(self.acknowledged, life=life)
+    def mark(self, generation: int) -> None:
+        """The exact map of this partition is in another generation."""
+        if self.acknowledged.generation != generation:
+            self.acknowledged = replace(self.acknowledged, generation=generation)
 
     def roll_back(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twinlog.errors import CopyError, RecordTooLargeError
 from twinlog.kafka.net.backoff import pause_s
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.settings.flow import ProducerSettings
 from twinlog.task.hooks import Hooks
@@ -34,10 +34,10 @@ class ProduceErrors:
     def troubled(self, sent: Sent) -> None:
         """The first append on its way was refused or got no answer, and nothing is in flight any more."""
         part, code = self._part, sent.code
-        if code == NO_ANSWER or code in faults.RETRIABLE:
+        if code == NO_ANSWER or code in error_codes.RETRIABLE:
             self._again(sent)
-        elif part.transactional and code in faults.TRANSACTION_LOST:
-            part.trouble = f"target: {faults.name_of(code)}"
+        elif part.transactional and code in error_codes.TRANSACTION_LOST:
+            part.trouble = f"target: {error_codes.name_of(code)}"
             self._hooks.resolve(part)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
             expected = part.acknowledged.next_target
@@ -50,18 +50,18 @@ class ProduceErrors:
             part.trouble = "target: it had an append with these sequence numbers, which is looked at"
             self._hooks.resolve(part)
         elif code in _LOST_TRACK:
-            part.trouble = f"target: {faults.name_of(code)}"
+            part.trouble = f"target: {error_codes.name_of(code)}"
             self._hooks.resolve(part)
         elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
             self._too_large(sent.append)
-        elif faults.refused(code):
+        elif error_codes.refused(code):
             part.fail(self._hooks.target_lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
         else:
             first = sent.append.first_source_offset
             part.fail(
                 CopyError(
                     f"{part.remote}: the target refuses source offsets {first} to "
-                    f"{sent.append.next_source_offset - 1} of {part.source}: {faults.explain(code)}"
+                    f"{sent.append.next_source_offset - 1} of {part.source}: {error_codes.explain(code)}"
                 )
             )
 
@@ -76,7 +76,7 @@ class ProduceErrors:
 
     def _again(self, sent: Sent) -> None:
         part = self._part
-        part.trouble = "target: no answer" if sent.code == NO_ANSWER else f"target: {faults.name_of(sent.code)}"
+        part.trouble = "target: no answer" if sent.code == NO_ANSWER else f"target: {error_codes.name_of(sent.code)}"
         # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
         if sent.failures - sent.unreached > self._producer.retries:
             part.fail(self._gave_up(sent.append, f"retries = {self._producer.retries}"))

@@ -34,8 +34,8 @@ class Recovery:
         self,
         loop: Loop,
         settings: FlowSettings,
-        inspector: GapCheck,
-        resolver: StartPositions,
+        gap_check: GapCheck,
+        start_positions: StartPositions,
         identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
         store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
         refresh_source: Callable[[], None],
@@ -44,8 +44,8 @@ class Recovery:
     ) -> None:
         self._loop = loop
         self._settings = settings
-        self._inspector = inspector
-        self._resolver = resolver
+        self._gap_check = gap_check
+        self._start_positions = start_positions
         self._identity_after = identity_after
         self._store = store
         self._refresh_source = refresh_source
@@ -76,7 +76,7 @@ class Recovery:
             before = part.acknowledged
             try:
                 diverging_end = -1 if end is None else end
-                position = await self._inspector.look(part.acknowledged, part.source, part.grant, diverging_end)
+                position = await self._gap_check.look(part.acknowledged, part.source, part.grant, diverging_end)
             except ClusterError as error:
                 part.trouble = str(error)
                 await self._loop.sleep(backoff.failed())
@@ -133,7 +133,7 @@ class Recovery:
             before = part.committed
             grant = replace(part.grant, position=before, settled=False)
             try:
-                found = await self._resolver.behind_what_is_left(grant, part.astray.end, before.next_source)
+                found = await self._start_positions.behind_what_is_left(grant, part.astray.end, before.next_source)
             except ClusterError as error:
                 part.trouble = str(error)
                 await self._loop.sleep(backoff.failed())
@@ -150,7 +150,7 @@ class Recovery:
         runs: Sequence[Run] = ()
         found: Position | None
         if part.astray is None:
-            resolved = await self._resolver.resolve([grant])
+            resolved = await self._start_positions.resolve([grant])
             if resolved.errors:
                 raise resolved.errors[grant.source]
             found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())
@@ -159,7 +159,7 @@ class Recovery:
         else:
             while part.queue.flying:
                 await self._moved.wait(0.05)
-            found = await self._resolver.behind_what_is_left(grant, part.astray.end, part.astray.next_source)
+            found = await self._start_positions.behind_what_is_left(grant, part.astray.end, part.astray.next_source)
             if found.remote_topic_id != part.acknowledged.remote_topic_id:
                 runs = part.astray.runs.take()
         writer = found.writer

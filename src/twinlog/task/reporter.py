@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.model.internal_topics import progress_topic
@@ -201,7 +201,7 @@ class Reporter:
         return []
 
     def _lacks(self, code: int) -> None:
-        if faults.refused(code) and "refused" not in self._said:
+        if error_codes.refused(code) and "refused" not in self._said:
             self._said.add("refused")
             self._refused(self._copier.target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
 
@@ -216,13 +216,13 @@ class Reporter:
         self._age_s = 0.0
         for part in (*left, *copied.values()):
             state = self._state(part, now)
-            if state == self._states.get(part.source) and not part.account.records:
+            if state == self._states.get(part.source) and not part.counts.records:
                 continue
             self._states[part.source] = state
-            account, part.account = part.account, CopyCounts()
-            self.records += account.records
-            self.bytes += account.bytes
-            progress = _progress(part, state, account)
+            counts, part.counts = part.counts, CopyCounts()
+            self.records += counts.records
+            self.bytes += counts.bytes
+            progress = _progress(part, state, counts)
             for waiting in (self._line, self._rest):
                 before = waiting.get(part.source)
                 waiting[part.source] = progress if before is None else before.followed_by(progress)
@@ -254,16 +254,16 @@ class Reporter:
         )
 
 
-def _progress(part: PartitionCopy, state: State, account: CopyCounts) -> PartitionProgress:
+def _progress(part: PartitionCopy, state: State, counts: CopyCounts) -> PartitionProgress:
     return PartitionProgress(
         topic=part.source.topic,
         partition=part.source.partition,
         source_offset=state[0],
         target_offset=part.settled.next_target or 0,
         end=state[1],
-        records=account.records,
-        bytes=account.bytes,
-        latency_ms=account.latency_ms,
+        records=counts.records,
+        bytes=counts.bytes,
+        latency_ms=counts.latency_ms,
         trouble=state[2],
     )
 

@@ -63,7 +63,7 @@ class StartPositions:
         self._settings = settings
         self._rules = rules
         self._event = event
-        self._inspector = GapCheck(source, settings, event)
+        self._gap_check = GapCheck(source, settings, event)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._moving: dict[TopicPartition, float] = {}
@@ -294,7 +294,7 @@ class StartPositions:
             starts = await self._source.list_offsets([grant.source], EARLIEST)
             gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
             assert gap is not None
-            position = self._inspector.decide(gap, grant.source, position, topic_id)
+            position = self._gap_check.decide(gap, grant.source, position, topic_id)
             remote_topic, writer = grant.remote.topic, fencing(position.writer)
             return replace(
                 position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer

@@ -47,7 +47,7 @@ class StoredMaps:
         maps.take(await self._records(wanted))
         for partition, position in wanted.items():
             if position.next_target is not None:
-                maps.reach(partition, position.next_source, position.next_target, life=position.life)
+                maps.reach(partition, position.next_source, position.next_target, generation=position.generation)
         return {partition: known for partition in wanted if (known := maps.map(partition)) is not None}
 
     async def _records(self, wanted: Mapping[TopicPartition, Position]) -> list[tuple[bytes | None, bytes | None]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.model.types import TopicPartition
 from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, Gate
@@ -103,11 +103,11 @@ class TransactionPartitions:
         for partition, queue in fresh.items():
             if partition not in refused:
                 self._wanted[queue] = None
-            elif faults.refused(refused[partition]):
+            elif error_codes.refused(refused[partition]):
                 raise self._lacks(partition)
             else:
                 self.sit_out(queue)
-        return ", ".join(f"{partition}: {faults.explain(code)}" for partition, code in list(refused.items())[:3])
+        return ", ".join(f"{partition}: {error_codes.explain(code)}" for partition, code in list(refused.items())[:3])
 
     def _lacks(self, partition: TopicPartition) -> RefusedError:
         return self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")

@@ -17,7 +17,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
@@ -210,7 +210,7 @@ class Transactions:
         self._check()
         self._opened_at = time.monotonic()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
-            self._start_over(await self._insist(lambda: self._coordinator.init(self._holder)))
+            self._start_over(await self._retry(lambda: self._coordinator.init(self._holder)))
         if self._members.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
@@ -228,11 +228,11 @@ class Transactions:
         positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
-            positions |= await self._insist(lambda: self._mark(positions))
+            positions |= await self._retry(lambda: self._mark(positions))
             await self._store(positions)
         if self._members or self._log_members:
             # From here on only the coordinator can tell how it ends.
-            committed = await self._insist(lambda: self._coordinator.end(self._holder, commit=True))
+            committed = await self._retry(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
                 raise _AbortedError("the coordinator does not know the transaction any more")
         self._members.disband()
@@ -258,7 +258,7 @@ class Transactions:
         fresh = self._members.enter()
         if not fresh:
             return
-        refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+        refused = await self._retry(lambda: self._coordinator.add(self._holder, fresh))
         if refused:
             self.trouble = self._members.left_outside(refused)
         else:
@@ -280,13 +280,13 @@ class Transactions:
 
     async def _store(self, positions: Mapping[TopicPartition, Position]) -> None:
         """Append positions as a part of the transaction."""
-        batches = await self._insist(lambda: self._log.encode(positions))
+        batches = await self._retry(lambda: self._log.encode(positions))
         fresh = [partition for partition in batches if partition not in self._log_members]
         while fresh:
-            refused = await self._insist(lambda: self._coordinator.add(self._holder, fresh))
+            refused = await self._retry(lambda: self._coordinator.add(self._holder, fresh))
             if not refused:
                 break
-            if any(faults.refused(code) for code in refused.values()):
+            if any(error_codes.refused(code) for code in refused.values()):
                 raise self._client.lacks("WRITE", f"topic {self._log.topic}", "storing positions")
             await self._loop.sleep(RETRY_S)
             self._check()
@@ -316,7 +316,7 @@ class Transactions:
         if self.ended:
             raise _AbortedError("the copier ends")
 
-    async def _insist(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until the cluster has answered it."""
         client = self._settings.producer.client
         backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
@@ -353,8 +353,8 @@ class Transactions:
         await self._look_at_losses()
         holder = self._holder
         if self._members or self._log_members:
-            await self._insist(lambda: self._coordinator.end(holder, commit=False))
-        self._start_over(await self._insist(lambda: self._coordinator.init(holder)))
+            await self._retry(lambda: self._coordinator.end(holder, commit=False))
+        self._start_over(await self._retry(lambda: self._coordinator.init(holder)))
         self._event(
             "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
         )
@@ -367,7 +367,7 @@ class Transactions:
         self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
         suspects = list(self._suspects)
         if suspects:
-            await self._insist(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
+            await self._retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
@@ -388,7 +388,7 @@ class Transactions:
             f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "
             f"its records are copied again",
         )
-        await self._take_up(await self._insist(self._lend))
+        await self._take_up(await self._retry(self._lend))
 
     async def _silence(self) -> None:
         """Wait until nothing is in flight; nothing more is sent."""

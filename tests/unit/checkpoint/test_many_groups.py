@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from twinlog.checkpoint import group_sync as sync
-from twinlog.checkpoint import writer
+from twinlog.checkpoint import group_sync, writer
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.group_sync import GroupSync
@@ -63,7 +62,7 @@ def remembered(one: object) -> int:
 
 
 def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "GroupAdmin", Groups)
+    monkeypatch.setattr(group_sync, "GroupAdmin", Groups)
     client = SimpleNamespace(lacks=lambda *_: "")
     positions: dict[GroupId, GroupOffsets] = {}
     syncing = GroupSync(SETTINGS, cast(ClusterAdmin, SimpleNamespace(call=call, client=client)), lambda: positions)

@@ -25,13 +25,13 @@ class Told:
     """Translates as it is told."""
 
     def __init__(self) -> None:
-        self.bearing: TranslatedGroupOffset | None = None
+        self.translated: TranslatedGroupOffset | None = None
 
     def accepts(self, topic: TopicName) -> bool:
         return True
 
     def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
-        return self.bearing
+        return self.translated
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def stored(upstream: int, downstream: int) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("last", "bearing", "due", "standing"),
+    ("last", "translated", "due", "standing"),
     [
         pytest.param(None, None, [], {}, id="not known"),
         pytest.param(None, (7, True), [7], {THERE: 7}, id="the first"),
@@ -78,20 +78,20 @@ def test_only_what_is_known_now_is_committed(
     writer: CheckpointWriter,
     told: Told,
     last: tuple[int, int] | None,
-    bearing: tuple[int, bool] | None,
+    translated: tuple[int, bool] | None,
     due: list[int],
     standing: dict[TopicPartition, int],
 ) -> None:
     if last is not None:
         writer._take([stored(*last)])
-    told.bearing = None if bearing is None else TranslatedGroupOffset(THERE, *bearing)
+    told.translated = None if translated is None else TranslatedGroupOffset(THERE, *translated)
     checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == due
     assert {where: what.offset for where, what in positions.items()} == standing
 
 
 def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, told: Told) -> None:
-    told.bearing = TranslatedGroupOffset(THERE, 7, True)
+    told.translated = TranslatedGroupOffset(THERE, 7, True)
     writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
     checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == [7]

@@ -244,7 +244,7 @@ def test_settings_of_a_class_are_only_known_where_it_is(tmp_path: Path, module: 
     assert str(found).startswith("a->b: own = 2  (")
 
 
-def test_a_circle_of_names_ends(tmp_path: Path, module: Writer) -> None:
+def test_a_cycle_of_names_ends(tmp_path: Path, module: Writer) -> None:
     code = """
     class P:
         def remote_name(self, alias, topic): return topic

@@ -42,6 +42,6 @@ def test_flows_of_other_hosts_are_known_in_the_order_of_the_file(file: Path) -> 
     ]
 
 
-def test_a_circle_over_two_hosts_is_warned_of(file: Path) -> None:
+def test_a_cycle_over_two_hosts_is_warned_of(file: Path) -> None:
     for target in ("a", "b"):
         assert any("a->b and b->a" in warning for warning in load(file, [target]).warnings)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.config.parse import survey
+from twinlog.config.parse import parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.resolve import Layer, resolve_flow
 from twinlog.model.types import Alias
@@ -43,7 +43,7 @@ def values(layer: Layer) -> dict[str, str]:
 @pytest.mark.parametrize("row", ROWS, ids=[row["file"] for row in ROWS])
 def test_layers_are_those_of_mirrormaker(row: Mapping[str, Any]) -> None:
     file = RECORDED / "precedence" / row["file"]
-    layers = resolve_flow(survey(read_properties(file), str(file)), Alias("A"), Alias("B"))
+    layers = resolve_flow(parse_file(read_properties(file), str(file)), Alias("A"), Alias("B"))
     for part, filled in FILLED.items():
         ours = values(getattr(layers, part))
         theirs = {name: value for name, value in row[part].items() if name in ours or name not in filled}
@@ -57,7 +57,7 @@ def test_layers_are_those_of_mirrormaker(row: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=[row["file"] for row in ROWS])
 def test_the_writing_producer_is_the_workers(row: Mapping[str, Any]) -> None:
     file = RECORDED / "precedence" / row["file"]
-    layers = resolve_flow(survey(read_properties(file), str(file)), Alias("A"), Alias("B"))
+    layers = resolve_flow(parse_file(read_properties(file), str(file)), Alias("A"), Alias("B"))
     worker, connector = row["worker"], row["connector"]
     theirs = {"bootstrap.servers": worker["bootstrap.servers"]} if "bootstrap.servers" in worker else {}
     for prefix, settings in (("producer.", worker), ("producer.override.", connector)):

@@ -26,7 +26,7 @@ def read(folder: Path, text: str) -> MirrorConfig:
         ("a->b.enabled = true \n", "MirrorMaker 2 would not start it"),
         (
             f"b->a.enabled = true\nb->a.replication.policy.class = {IDENTITY}\n",
-            "copied in a circle",
+            "copied in a cycle",
         ),
         (
             "a->b.admin.request.timeout.ms = 1\na.admin.request.timeout.ms = 2\n",
@@ -136,7 +136,7 @@ BOTH = BASE + "b->a.enabled = true\n"
 )
 def test_flows_that_do_not_know_each_others_copies(tmp_path: Path, more: str, words: str | None) -> None:
     heartbeats = "a->b.heartbeats.replication.enabled = false\nb->a.heartbeats.replication.enabled = false\n"
-    warnings = [one for one in read(tmp_path, BOTH + more + heartbeats).warnings if "in a circle" in one]
+    warnings = [one for one in read(tmp_path, BOTH + more + heartbeats).warnings if "in a cycle" in one]
     assert len(warnings) == (words is not None)
     assert (words or "") in "".join(warnings)
 
@@ -149,8 +149,8 @@ def test_a_ring_that_a_flow_of_another_host_closes(tmp_path: Path) -> None:
         "b->c.replication.policy.separator = _\nc->a.replication.policy.separator = -\n"
     )
     for targets in (["a"], ["b"], None):
-        (warning,) = (one for one in load(file, targets).warnings if "in a circle" in one)
+        (warning,) = (one for one in load(file, targets).warnings if "in a cycle" in one)
         assert "c->a.replication.policy.separator" in warning
     file.write_text(f"{file.read_text()}replication.policy.class = {IDENTITY}\n")
-    (warning,) = (one for one in load(file).warnings if "in a circle" in one)
+    (warning,) = (one for one in load(file).warnings if "in a cycle" in one)
     assert "they are left out" in warning

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.wait import wait_for
-from twinlog.driver import archive_job as warming
-from twinlog.driver import class_archive as making
+from twinlog.driver import archive_job, class_archive
 from twinlog.driver.archive_job import ArchiveJob
 from twinlog.errors import TwinlogError
 from twinlog.spark.archive import UNUSED_S, archive_file
@@ -24,7 +23,7 @@ WAIT_S = 60.0
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the archive is looked for; there is memory for it."""
     monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(warming, "_free_memory", lambda: None)
+    monkeypatch.setattr(archive_job, "_free_memory", lambda: None)
     return tmp_path / "cache"
 
 
@@ -65,7 +64,7 @@ def test_it_is_left_alone(folder: Path, why: str, monkeypatch: pytest.MonkeyPatc
     elif why == "read-only":
         monkeypatch.setattr(os, "access", lambda *_: False)
     elif why == "memory":
-        monkeypatch.setattr(warming, "_free_memory", lambda: 1_000_000_000)
+        monkeypatch.setattr(archive_job, "_free_memory", lambda: 1_000_000_000)
     before = sorted(folder.iterdir())
     one = made_by(f"open({str(folder / 'made')!r}, 'w')", wanted=why != "off")
     attend(one)
@@ -110,12 +109,12 @@ def test_of_several_processes_one_makes_it(folder: Path, monkeypatch: pytest.Mon
         fresh.write_text("archive")
         return True
 
-    monkeypatch.setattr(making, "_record", record)
-    first = threading.Thread(target=making.warm_up)
+    monkeypatch.setattr(class_archive, "_record", record)
+    first = threading.Thread(target=class_archive.warm_up)
     first.start()
     assert begun.wait(WAIT_S)
     with pytest.raises(TwinlogError, match="another process makes"):
-        making.warm_up()
+        class_archive.warm_up()
     assert not archive_file().exists()
     go_on.set()
     first.join()
@@ -127,9 +126,9 @@ def test_what_was_not_finished_is_not_used(folder: Path, monkeypatch: pytest.Mon
         fresh.write_text("half")
         return False
 
-    monkeypatch.setattr(making, "_record", record)
+    monkeypatch.setattr(class_archive, "_record", record)
     with pytest.raises(TwinlogError, match="did not leave"):
-        making.warm_up()
+        class_archive.warm_up()
     assert [path.suffix for path in folder.iterdir()] == [".lock"]
 
 
@@ -142,7 +141,7 @@ def test_archives_of_earlier_versions_go_after_a_month(folder: Path, monkeypatch
     ):
         (folder / name).touch()
         os.utime(folder / name, (0, time.time() - unused_s))
-    monkeypatch.setattr(making, "_record", lambda fresh, _: fresh.write_text("x") > 0)
-    made = making.warm_up()
+    monkeypatch.setattr(class_archive, "_record", lambda fresh, _: fresh.write_text("x") > 0)
+    made = class_archive.warm_up()
     left = {path.name for path in folder.iterdir() if path.suffix == ".jsa"}
     assert left == {made.name, "spark-2.jsa", "other.jsa"}

@@ -46,7 +46,7 @@ class Election:
     def __init__(self, done: list[str]) -> None:
         self._done = done
 
-    def proven_s(self) -> float:
+    def leads_for_s(self) -> float:
         return 5.0
 
     def give_up(self, heir: str, *, unfit_s: float = 0.0) -> None:
@@ -115,10 +115,10 @@ class Flow:
         self._done.append("close")
 
 
-def seat_of(done: list[str], *, lets_go: bool = True, until: bool = False) -> tuple[ElectedFlow, Any]:
-    """A seat that is about to be taken, and its desk."""
+def elected_flow_of(done: list[str], *, lets_go: bool = True, until: bool = False) -> tuple[ElectedFlow, Any]:
+    """A seat that is about to be taken, and its lease server."""
 
-    def build(proven_s: Any, stored: Any) -> Any:
+    def build(leads_for_s: Any, stored: Any) -> Any:
         if stored is not None:
             done.append(f"go on with {stored}")
         return Flow(done, lets_go=lets_go)
@@ -144,7 +144,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     done: list[str] = []
     clock = SimpleNamespace(sleep=lambda seconds: done.append(f"wait {seconds:g}"))
     monkeypatch.setattr(module, "time", clock)
-    elected, lease_server = seat_of(done, lets_go=lets_go)
+    elected, lease_server = elected_flow_of(done, lets_go=lets_go)
     elected.attend(lease_server)
     assert elected.can_hand_over
     elected.hand_over("b")
@@ -159,7 +159,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
 @pytest.mark.parametrize(("lets_go", "end"), [(True, "leave"), (False, "fall silent")])
 def test_at_the_end_nobody_takes_over_at_once_from_a_copier_that_hangs(*, lets_go: bool, end: str) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done, lets_go=lets_go)
+    elected, lease_server = elected_flow_of(done, lets_go=lets_go)
     elected.attend(lease_server)
     elected.stop()
     assert done == ["start", "stop", end]
@@ -167,7 +167,7 @@ def test_at_the_end_nobody_takes_over_at_once_from_a_copier_that_hangs(*, lets_g
 
 def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     hangs = threading.Event()
     monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
     monkeypatch.setattr(module, "COPIERS_STOP_S", 0.1)
@@ -182,7 +182,7 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     for state in (State.FAILED, State.DONE):
         done: list[str] = []
-        elected, lease_server = seat_of(done, until=True)
+        elected, lease_server = elected_flow_of(done, until=True)
         elected.attend(lease_server)
         assert elected.occupied
         monkeypatch.setattr(Flow, "state", state)
@@ -206,7 +206,7 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
     *, until: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done, until=True)
+    elected, lease_server = elected_flow_of(done, until=True)
     election: Any = elected._election
     election.standing = Standing.STANDBY
     election.leadership = Leadership(Member("other", until=until), Term(3, "id", 1.0))
@@ -229,7 +229,7 @@ def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
     monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored], standing: Standing
 ) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     election: Any = elected._election
     election.standing = Standing.JOINING
     elected.attend(lease_server)
@@ -253,7 +253,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    elected, lease_server = seat_of([])
+    elected, lease_server = elected_flow_of([])
     election: Any = elected._election
     election.standing = Standing.STANDBY
     for broken in ("__init__", "follow"):
@@ -270,7 +270,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
 
 
 def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
-    elected, lease_server = seat_of([], until=True)
+    elected, lease_server = elected_flow_of([], until=True)
     election: Any = elected._election
     election.standing = Standing.WAITING
     elected.attend(lease_server)
@@ -291,7 +291,7 @@ def test_a_seat_is_cleared_once_there_may_be_a_thread_for_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     elected.attend(lease_server)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
@@ -306,7 +306,7 @@ def test_a_seat_is_cleared_once_there_may_be_a_thread_for_it(
 
 def test_at_the_end_what_waits_for_a_thread_is_done_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     elected.attend(lease_server)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
@@ -319,7 +319,7 @@ def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     elected.attend(lease_server)
 
     def broken(flow: Flow, timeout_s: float) -> bool:
@@ -340,7 +340,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     now = 100.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     done: list[str] = []
-    elected, lease_server = seat_of(done)
+    elected, lease_server = elected_flow_of(done)
     elected._roster = Roster(name="me")
     elected._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": False}))
     elected.attend(lease_server)
@@ -379,7 +379,7 @@ def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "AWAY_S", 0.0)
     monkeypatch.setattr(Flow, "source_away", True)
     done: list[str] = []
-    elected, lease_server = seat_of(done, until=True)
+    elected, lease_server = elected_flow_of(done, until=True)
     elected._roster = Roster(name="me")
     elected._roster.note("a->z", Crew("me", {"me": True, "b": True}))
     for _ in range(3):
@@ -411,7 +411,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     threads = Threads(monkeypatch)
     other = replace(SETTINGS, source=Alias("b"))
 
-    def build(proven_s: Any, stored: Any) -> FlowRunner:
+    def build(leads_for_s: Any, stored: Any) -> FlowRunner:
         return FlowRunner(
             SETTINGS,
             slots=1,
@@ -419,7 +419,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
             until_caught_up=False,
             wake=lambda: None,
             flows=[SETTINGS, other],
-            proven_s=proven_s,
+            leads_for_s=leads_for_s,
         )
 
     threads.left = None

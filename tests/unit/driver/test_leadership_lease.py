@@ -10,45 +10,45 @@ NEVER = float("-inf")
 
 
 def test_nothing_is_proven_before_a_generation_is_settled() -> None:
-    proof = LeadershipLease()
-    assert proof.until == NEVER
-    proof.told(100.0, SESSION_S, settled=False)
-    assert proof.until == NEVER
+    lease = LeadershipLease()
+    assert lease.until == NEVER
+    lease.told(100.0, SESSION_S, settled=False)
+    assert lease.until == NEVER
 
 
 def test_a_session_counts_from_the_sending_and_ends_early() -> None:
-    proof = LeadershipLease()
-    proof.told(100.0, SESSION_S, settled=True)
-    assert proof.until == 100.0 + SESSION_S - MARGIN_S
+    lease = LeadershipLease()
+    lease.told(100.0, SESSION_S, settled=True)
+    assert lease.until == 100.0 + SESSION_S - MARGIN_S
 
 
 def test_a_late_answer_to_an_earlier_heartbeat_takes_nothing_away() -> None:
-    proof = LeadershipLease()
-    proof.told(101.0, SESSION_S, settled=True)
-    proof.told(100.0, SESSION_S, settled=True)
-    assert proof.until == 101.0 + SESSION_S - MARGIN_S
+    lease = LeadershipLease()
+    lease.told(101.0, SESSION_S, settled=True)
+    lease.told(100.0, SESSION_S, settled=True)
+    assert lease.until == 101.0 + SESSION_S - MARGIN_S
 
 
 def test_heartbeats_keep_a_leader_through_a_rebalance_but_not_for_longer_than_the_coordinator_waits() -> None:
-    proof = LeadershipLease()
-    proof.told(100.0, SESSION_S, settled=True)
+    lease = LeadershipLease()
+    lease.told(100.0, SESSION_S, settled=True)
     for passed in range(1, 80):
-        proof.told(100.0 + passed, SESSION_S, settled=False)
+        lease.told(100.0 + passed, SESSION_S, settled=False)
         # Who has not joined again by then is replaced.
-        assert proof.until == min(100.0 + passed + SESSION_S, 100.0 + REBALANCE_S) - MARGIN_S
+        assert lease.until == min(100.0 + passed + SESSION_S, 100.0 + REBALANCE_S) - MARGIN_S
 
 
 def test_the_next_settled_generation_goes_on() -> None:
-    proof = LeadershipLease()
-    proof.told(100.0, SESSION_S, settled=True)
-    proof.told(155.0, SESSION_S, settled=False)
-    proof.told(156.0, SESSION_S, settled=True)
-    assert proof.until == 156.0 + SESSION_S - MARGIN_S
+    lease = LeadershipLease()
+    lease.told(100.0, SESSION_S, settled=True)
+    lease.told(155.0, SESSION_S, settled=False)
+    lease.told(156.0, SESSION_S, settled=True)
+    assert lease.until == 156.0 + SESSION_S - MARGIN_S
 
 
 def test_what_was_proven_for_an_earlier_time_as_leader_does_not_count() -> None:
-    proof = LeadershipLease()
-    proof.told(100.0, SESSION_S, settled=True)
-    proof.gone()
-    proof.told(101.0, SESSION_S, settled=False)
-    assert proof.until == NEVER
+    lease = LeadershipLease()
+    lease.told(100.0, SESSION_S, settled=True)
+    lease.gone()
+    lease.told(101.0, SESSION_S, settled=False)
+    assert lease.until == NEVER

@@ -1,4 +1,4 @@
-"""Callers of the desk that hang: the driver waits for none of them for ever."""
+"""Callers of the lease server that hang: the driver waits for none of them for ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from harness.wait import wait_for
-from twinlog.driver import lease_server as desk_module
+from twinlog.driver import lease_server as lease_server_module
 from twinlog.driver import leases as leases_module
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.leases import Leases
@@ -37,7 +37,7 @@ def lines() -> list[threading.Thread]:
 
 
 def test_a_caller_that_says_nothing_is_cut_off(lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "HANDSHAKE_S", 0.3)
+    monkeypatch.setattr(lease_server_module, "HANDSHAKE_S", 0.3)
     before = set(lines())
     with socket.create_connection((lease_server.address.host, lease_server.address.port)) as silent:
         silent.settimeout(20)
@@ -50,7 +50,7 @@ def test_a_caller_that_says_nothing_is_cut_off(lease_server: LeaseServer, monkey
 def test_a_driver_that_may_have_no_more_threads_goes_on_once_it_may(
     lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(desk_module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(lease_server_module, "PAUSE_S", 0.01)
     really = threading.Thread.start
     # The thread for the line, then the timer of the next line's.
     for lacking in ("line", "Thread-"):

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from harness.wait import wait_for
-from twinlog.driver import periodic as jobs_module
+from twinlog.driver import periodic as periodic_module
 from twinlog.driver.periodic import PeriodicJobs, Step
 from twinlog.errors import ClusterError, RefusedError
 
@@ -36,9 +36,9 @@ class Steps:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs_module, "RETRY_S", (0.01, 0.04))
-    monkeypatch.setattr(jobs_module, "REFUSED_S", 0.01)
-    monkeypatch.setattr(jobs_module, "SAY_AFTER_S", 0.0)
+    monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 0.04))
+    monkeypatch.setattr(periodic_module, "REFUSED_S", 0.01)
+    monkeypatch.setattr(periodic_module, "SAY_AFTER_S", 0.0)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_failed_turn_is_said_once_and_tried_again_soon(
 def test_a_refusal_is_said_once_however_long_it_lasts(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
     step.error = RefusedError("cluster b: User:mm lacks WRITE on topic heartbeats")
     begin(step, 0.001)
     step.wait_for_turns(5)
@@ -117,7 +117,7 @@ def test_a_refusal_is_said_once_however_long_it_lasts(
 def test_what_may_pass_is_said_again_from_time_to_time(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)
@@ -127,8 +127,8 @@ def test_what_may_pass_is_said_again_from_time_to_time(
 def test_what_lasts_is_said_more_and_more_seldom_whatever_it_says(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "RETRY_S", (0.001, 0.001))
-    monkeypatch.setattr(jobs_module, "SAY_AGAIN_S", (3600.0, 3600.0))
+    monkeypatch.setattr(periodic_module, "RETRY_S", (0.001, 0.001))
+    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (3600.0, 3600.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)
@@ -144,7 +144,7 @@ def test_a_fault_that_passes_soon_is_not_said(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs_module, "SAY_AFTER_S", 3600.0)
+    monkeypatch.setattr(periodic_module, "SAY_AFTER_S", 3600.0)
     step.error = ClusterError("cluster b: nobody there")
     with caplog.at_level(logging.INFO):
         begin(step, 3600)
@@ -157,7 +157,7 @@ def test_a_fault_that_passes_soon_is_not_said(
 def test_an_outage_that_was_said_excuses_all_jobs_until_it_is_over(
     step: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "RETRY_S", (0.01, 3600.0))
+    monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 3600.0))
     excused = True
     jobs = PeriodicJobs("a->b", excused=lambda: excused)
     try:
@@ -246,7 +246,7 @@ def test_what_a_step_leaves_undone_is_said_once_and_does_not_slow_it_down(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs_module, "RETRY_S", (3600, 3600))
+    monkeypatch.setattr(periodic_module, "RETRY_S", (3600, 3600))
     step.undone = "group g: no"
     begin(step, 0.01)
     step.wait_for_turns(6)

@@ -119,12 +119,12 @@ def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: p
 def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
     engine, asked = Engine(), list[int]()
     one, two = Place(), Place(stands_by=True)
-    seats: list[Any] = [one, two]
-    runner.flows = seats
+    elected_flows: list[Any] = [one, two]
+    runner.flows = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
 
-    def hold(*, rehearsed: bool = True) -> list[int]:
-        runner._rehearsed = engine if rehearsed else None  # type: ignore[assignment]
+    def hold(*, warmed_up: bool = True) -> list[int]:
+        runner._warmed_up = engine if warmed_up else None  # type: ignore[assignment]
         with caplog.at_level(logging.INFO):
             runner._hold_executors(engine)  # type: ignore[arg-type]
             follow(runner, engine, 0)
@@ -133,7 +133,7 @@ def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.Lo
     runner._meet(engine)  # type: ignore[arg-type]
     assert hold() == [], "who runs the first flow is not known yet"
     one.stands_by = True
-    assert hold(rehearsed=False) == []
+    assert hold(warmed_up=False) == []
     assert hold() == hold() == [0]
     assert "standing by without executors; Spark at spark://m:7077 is asked for 2 cores" in caplog.text
     caplog.clear()
@@ -163,11 +163,11 @@ def test_no_flow_keeps_executors_from_who_runs_the_others(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
 ) -> None:
     engine, asked = Engine(), list[int]()
-    seats: list[Any] = [place, Place(stands_by=True)]
-    runner.flows = seats
+    elected_flows: list[Any] = [place, Place(stands_by=True)]
+    runner.flows = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
     runner._meet(engine)  # type: ignore[arg-type]
-    runner._rehearsed = engine  # type: ignore[assignment]
+    runner._warmed_up = engine  # type: ignore[assignment]
     runner._hold_executors(engine)  # type: ignore[arg-type]
     assert asked == ([0] if at_once else [])
     monkeypatch.setattr(module, "HOLD_S", 0.0)
@@ -176,14 +176,14 @@ def test_no_flow_keeps_executors_from_who_runs_the_others(
 
 
 def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, rehearsed = Engine(), threading.Event()
+    engine, warmed_up = Engine(), threading.Event()
     engine.slots = 2
-    seats: list[Any] = [Place(over=True), Place(stands_by=True)]
-    runner.flows = seats
-    monkeypatch.setattr(module, "rehearse", lambda *_: rehearsed.set())
+    elected_flows: list[Any] = [Place(over=True), Place(stands_by=True)]
+    runner.flows = elected_flows
+    monkeypatch.setattr(module, "run_warm_up", lambda *_: warmed_up.set())
     runner._meet(engine)  # type: ignore[arg-type]
-    runner._rehearse(engine, None)  # type: ignore[arg-type]
-    assert rehearsed.wait(60)
+    runner._warm_up(engine, None)  # type: ignore[arg-type]
+    assert warmed_up.wait(60)
 
 
 def test_slots_are_dealt_evenly_within_the_limits() -> None:

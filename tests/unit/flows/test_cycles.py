@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
-from twinlog.flows.cycles import circle, returning
+from twinlog.flows.cycles import cycle, returning
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
@@ -83,44 +83,44 @@ def test_three_data_centres_that_all_mirror_each_other() -> None:
     assert found["west"] == {"t", "east.t", "north.t", "north.east.t", "east.north.t"}
 
 
-def test_a_ring_of_kept_names_is_a_circle() -> None:
+def test_a_ring_of_kept_names_is_a_cycle() -> None:
     ring = [flow("a->b", identity=True), flow("b->c", identity=True), flow("c->a", identity=True)]
-    assert circle(ring[0], TopicName("t"), ring) == tuple(ring)
-    assert circle(ring[1], TopicName("t"), ring) == (ring[1], ring[2], ring[0])
-    assert circle(ring[0], TopicName("t"), ring[:2]) == ()
-    assert circle(ring[0], TopicName("heartbeats"), ring) == ()
+    assert cycle(ring[0], TopicName("t"), ring) == tuple(ring)
+    assert cycle(ring[1], TopicName("t"), ring) == (ring[1], ring[2], ring[0])
+    assert cycle(ring[0], TopicName("t"), ring[:2]) == ()
+    assert cycle(ring[0], TopicName("heartbeats"), ring) == ()
 
 
 def test_one_flow_that_prefixes_breaks_the_ring() -> None:
     ring = [flow("a->b", identity=True), flow("b->a")]
     # t of a comes back as b.t and goes on to b as that, which seems to have come from b and goes nowhere.
-    assert circle(ring[0], TopicName("t"), ring) == ()
+    assert cycle(ring[0], TopicName("t"), ring) == ()
     assert spread(ring, a="t") == {"a": {"t", "b.t"}, "b": {"t", "b.t"}}
 
 
-def test_what_only_leads_into_a_circle_is_not_one() -> None:
+def test_what_only_leads_into_a_cycle_is_not_one() -> None:
     ring = [flow("a->b", identity=True), flow("b->a", identity=True)]
     leading = flow("c->a", identity=True)
-    assert circle(leading, TopicName("t"), [*ring, leading]) == ()
-    assert circle(ring[0], TopicName("t"), [*ring, leading]) == tuple(ring)
+    assert cycle(leading, TopicName("t"), [*ring, leading]) == ()
+    assert cycle(ring[0], TopicName("t"), [*ring, leading]) == tuple(ring)
 
 
 def test_flows_that_disagree_on_the_separator_know_each_others_copies() -> None:
     flows = [flow("a->b", separator="."), flow("b->a", separator="_")]
-    assert circle(flows[0], TopicName("t"), flows) == tuple(flows)
+    assert cycle(flows[0], TopicName("t"), flows) == tuple(flows)
     # As they would with one separator.
     assert spread(flows, a="t", b="u") == {"a": {"t", "b_u"}, "b": {"u", "a.t"}}
     # What an earlier version or MirrorMaker 2 left behind goes nowhere either.
     assert spread(flows, a="b_a.t", b="a.b_u") == {"a": {"b_a.t"}, "b": {"a.b_u"}}
     # Each flow is told the same by settings that it read itself.
     again = [flow("a->b", separator="."), flow("b->a", separator="_")]
-    assert circle(again[0], TopicName("t"), flows) == tuple(flows)
+    assert cycle(again[0], TopicName("t"), flows) == tuple(flows)
     assert returning(again[1], TopicName("a.t"), flows) is not None
 
 
 def test_a_ring_of_three_separators_ends_where_it_began() -> None:
     ring = [flow("a->b"), flow("b->c", separator="_"), flow("c->a", separator="-")]
-    assert circle(ring[0], TopicName("t"), ring) == tuple(ring)
+    assert cycle(ring[0], TopicName("t"), ring) == tuple(ring)
     assert spread(ring, a="t", b="u") == {"a": {"t", "c-b_u"}, "b": {"u", "a.t"}, "c": {"b_a.t", "b_u"}}
 
 
@@ -132,9 +132,9 @@ def test_only_what_a_flow_would_really_have_copied_is_taken_for_its_copy() -> No
     assert found["a"] == {"b_a.other"}
 
 
-def test_a_name_that_grows_no_further_than_its_topics_is_no_circle() -> None:
+def test_a_name_that_grows_no_further_than_its_topics_is_no_cycle() -> None:
     flows = [flow("a->b", "t"), flow("b->a", "a.t", separator="_")]
-    assert circle(flows[0], TopicName("t"), flows) == ()
+    assert cycle(flows[0], TopicName("t"), flows) == ()
     assert spread(flows, a="t") == {"a": {"t", "b_a.t"}, "b": {"a.t"}}
 
 
@@ -172,13 +172,13 @@ def test_classes_of_ones_own() -> None:
     # Nothing tells a copy from an original: each flow leaves the topic out, as where names are kept.
     assert spread(deaf, a="t", b="u") == {"a": {"t"}, "b": {"u"}}
     half = [flow("a->b"), by_class("b->a", Deaf("-", "-"))]
-    assert circle(half[0], TopicName("t"), half) == tuple(half)
+    assert cycle(half[0], TopicName("t"), half) == tuple(half)
     assert spread(half, a="t", b="u") == {"a": {"t", "b-u"}, "b": {"u", "a.t", "a.b-u"}}
 
 
 def test_a_mesh_of_flows_is_searched_in_no_time() -> None:
     names = "abcdefgh"
     mesh = [flow(f"{one}->{other}") for one in names for other in names if one != other]
-    assert circle(mesh[0], TopicName("t"), mesh) == ()
+    assert cycle(mesh[0], TopicName("t"), mesh) == ()
     mixed = [flow(f"{one}->{other}", separator="._-"[at % 3]) for at, (one, other) in enumerate(permutations(names, 2))]
-    assert circle(mixed[0], TopicName("t"), mixed) != ()
+    assert cycle(mixed[0], TopicName("t"), mixed) != ()

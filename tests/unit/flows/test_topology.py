@@ -1,4 +1,4 @@
-"""Which topics a flow mirrors: filters, heartbeats, internal topics and circles."""
+"""Which topics a flow mirrors: filters, heartbeats, internal topics and cycles."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
         ("orders-test", "topics.exclude matches it"),
         ("__orders", "it is an internal topic"),
         ("north.west.orders", "it came from the target cluster west"),
-        ("east.orders", "it would be copied in a circle"),
+        ("east.orders", "it would be copied in a cycle"),
     ],
 )
 def test_a_refusal_says_why(topic: str, reason: str) -> None:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from kafka.future import Future
 
-from twinlog.kafka.auth import oauth as tokens
+from twinlog.kafka.auth import oauth
 from twinlog.kafka.auth.assertions import assertion
 from twinlog.kafka.auth.oauth import TokenSource, _body, _headers, token_source
 from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
@@ -67,7 +67,7 @@ def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = [0.0]
-    monkeypatch.setattr(tokens, "time", SimpleNamespace(time=lambda: time.time() + later[0]))
+    monkeypatch.setattr(oauth, "time", SimpleNamespace(time=lambda: time.time() + later[0]))
     file = tmp_path / "token"
     file.write_text(token(4000))
     # To be renewed after 2,000 s.
@@ -132,7 +132,7 @@ def test_without_a_thread_an_old_token_that_is_good_still_counts_and_nobody_else
 ) -> None:
     source, loop = TokenSource(TokenSettings(file="/nowhere")), Loop()
     now = time.time()
-    source._token = tokens.Token("old", now - 2, now + 60 if good else now - 1)
+    source._token = oauth.Token("old", now - 2, now + 60 if good else now - 1)
     others: list[Any] = []
 
     async def login(what: str) -> str:
@@ -168,13 +168,13 @@ def test_without_a_thread_an_old_token_that_is_good_still_counts_and_nobody_else
 
 
 def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "OLD_TOKEN_S", 0.1)
+    monkeypatch.setattr(oauth, "OLD_TOKEN_S", 0.1)
     loop = Loop()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
         source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
         now = time.time()
-        source._token = tokens.Token("old", now - 1, now + 60)
+        source._token = oauth.Token("old", now - 1, now + 60)
         began = time.monotonic()
         loop.run(source.prepare, loop.net, began + 30)
         assert time.monotonic() - began < 30

@@ -11,7 +11,7 @@ from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import HEADER, Position, PositionRecord, Writer, decode_position, encode_position
 
 NORTH, PART = Alias("north"), TopicPartition(TopicName("t"), 3)
-FULL = Position(8, 9, 2, "a", "b", life=1, remote_topic="north.t", writer=Writer(4001, 3, 17))
+FULL = Position(8, 9, 2, "a", "b", generation=1, remote_topic="north.t", writer=Writer(4001, 3, 17))
 
 
 @pytest.mark.parametrize("position", [FULL, Position(8, 9), Position(0, 0, remote_topic="t")])

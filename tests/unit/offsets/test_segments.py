@@ -99,7 +99,7 @@ def test_a_full_segment_is_followed_by_the_next() -> None:
     assert max(len(segment.value) for segment in segments) < 1000
     maps = ExactMaps()
     maps.take(records(segments))
-    maps.reach(PART, *writer.end, life=writer.life)
+    maps.reach(PART, *writer.end, generation=writer.generation)
     known = maps.map(PART)
     assert known is not None
     for offset in range(SEGMENT_POINTS * 4 - 1):
@@ -111,13 +111,13 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     first = SegmentWriter(PART, 0, 0, complete=True)
     first.copied(runs([(0, 10)], 0))
     maps.take(records(written(first)))
-    maps.reach(PART, 10, 10, life=0)
+    maps.reach(PART, 10, 10, generation=0)
     end = Position(10, 10)
     second = SegmentWriter.take_over(PART, end, end, maps.tip(PART), complete=False)
-    assert [(segment.start, segment.life) for segment in written(second)] == [(10, 1)]
+    assert [(segment.start, segment.generation) for segment in written(second)] == [(10, 1)]
     second.copied(runs([(15, 10)], 10))
     maps.take(records(written(second)))
-    maps.reach(PART, 25, 20, life=1)
+    maps.reach(PART, 25, 20, generation=1)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
@@ -131,7 +131,7 @@ def test_what_was_found_after_a_crash_is_known() -> None:
         writer = SegmentWriter.take_over(PART, now, stored, tip, found=found, complete=False)
         maps = ExactMaps()
         maps.take(records(written(writer)))
-        maps.reach(PART, *writer.end, life=writer.life)
+        maps.reach(PART, *writer.end, generation=writer.generation)
         known = maps.map(PART)
         assert known is not None
         translated = [known.to_target(offset) for offset in (10, 14, 17, 20, 29, 30, 39, 40)]
@@ -145,17 +145,17 @@ def test_a_life_ends_with_what_went_back() -> None:
     maps.take(records(written(writer)))
     writer.copied(runs([(5, 3)], 30))
     segments = written(writer)
-    assert [segment.life for segment in segments] == [1]
+    assert [segment.generation for segment in segments] == [1]
     maps.take(records(segments))
-    maps.reach(PART, *writer.end, life=writer.life)
+    maps.reach(PART, *writer.end, generation=writer.generation)
     known = maps.map(PART)
     assert known is not None
     assert known.points() == [Point(0, 0), Point(5, 30)]
     assert [known.to_target(offset) for offset in (4, 5, 8)] == [Translated(at, True) for at in (4, 30, 33)]
     tip = maps.tip(PART)
     assert tip is not None
-    for position in [Position(8, 33, life=1), Position(4, 33, life=1), Position(8, 29, life=1)]:
-        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).life == 2
+    for position in [Position(8, 33, generation=1), Position(4, 33, generation=1), Position(8, 29, generation=1)]:
+        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).generation == 2
 
 
 def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
@@ -194,7 +194,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
         stored = records(written(writer))
         topic.update(stored)
         maps.take(stored)
-    maps.reach(PART, *writer.end, life=writer.life)
+    maps.reach(PART, *writer.end, generation=writer.generation)
     newest = max(key for key, value in topic.items() if value is not None)
     changes = maps.tidy(PART, source_start=1000, max_points=4096)
     assert newest not in dict(changes)
@@ -206,7 +206,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     # Whoever reads the topic now knows the same.
     again = ExactMaps()
     again.take(left)
-    again.reach(PART, *writer.end, life=writer.life)
+    again.reach(PART, *writer.end, generation=writer.generation)
     here, there = maps.map(PART), again.map(PART)
     assert here is not None
     assert there is not None
@@ -215,11 +215,11 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     assert maps.tidy(PART, source_start=1000, max_points=4096) == []
 
 
-def lives(partition: TopicPartition, count: int) -> list[tuple[bytes | None, bytes | None]]:
+def generations(partition: TopicPartition, count: int) -> list[tuple[bytes | None, bytes | None]]:
     """Records of as many copiers as given, each of which copied ten records and left."""
     found: list[tuple[bytes | None, bytes | None]] = []
-    for life in range(count):
-        segment = Segment(partition, life, not life, (Point(life * 10, life * 11),))
+    for generation in range(count):
+        segment = Segment(partition, generation, not generation, (Point(generation * 10, generation * 11),))
         found.append((segment.key, segment.value))
     return found
 
@@ -233,9 +233,9 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(maps_module, "segment_at", segment_at)
     maps = ExactMaps()
-    maps.take([*lives(PART, 30), *lives(OTHER, 30)])
-    maps.reach(OTHER, 297, 326, life=29)
-    maps.reach(PART, 295, 324, life=28)
+    maps.take([*generations(PART, 30), *generations(OTHER, 30)])
+    maps.reach(OTHER, 297, 326, generation=29)
+    maps.reach(PART, 295, 324, generation=28)
     assert (len(maps), set(maps.untidy()), decoded) == (2, {PART, OTHER}, [])
     assert maps.tip(PART) == Tip(29, 290, 319)
     assert decoded == [PART]
@@ -244,7 +244,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     assert known is not None
     assert decoded == [OTHER] * 30
     assert (known.to_target(9), known.to_target(10)) == (Translated(9, True), Translated(11, True))
-    # The position was read before; that of another life ends another map.
+    # The position was read before; that of another generation ends another map.
     assert (known.next_source, known.next_target) == (297, 326)
     other = maps.map(PART)
     assert other is not None
@@ -254,21 +254,21 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_was_deleted_before_anybody_asked_is_gone() -> None:
     maps = ExactMaps()
-    records = lives(PART, 3)
+    records = generations(PART, 3)
     maps.take(records)
     joined = Segment(PART, 2, True, (Point(0, 0), Point(10, 11)))
     maps.take([(joined.key, joined.value), (records[0][0], None), (records[1][0], None)])
     known = maps.map(PART)
     assert known is not None
     assert known.points() == [Point(0, 0), Point(10, 11), Point(20, 22)]
-    maps.take((key, None) for key, _ in lives(OTHER, 3))
-    maps.take(lives(OTHER, 1))
-    maps.take((key, None) for key, _ in lives(OTHER, 1))
+    maps.take((key, None) for key, _ in generations(OTHER, 3))
+    maps.take(generations(OTHER, 1))
+    maps.take((key, None) for key, _ in generations(OTHER, 1))
     assert (len(maps), maps.map(OTHER), maps.tip(OTHER)) == (1, None, None)
 
 
 def test_a_newest_segment_of_another_version_is_passed_over() -> None:
     maps = ExactMaps()
-    *older, (key, _) = lives(PART, 3)
+    *older, (key, _) = generations(PART, 3)
     maps.take([*older, (key, b"\x00\x09")])
     assert maps.tip(PART) == Tip(1, 10, 11)

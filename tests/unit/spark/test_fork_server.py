@@ -99,7 +99,7 @@ def test_what_is_no_daemon_is_run_by_python_itself(fork_server: ForkServer) -> N
     assert told.stdout.strip() == f"{sys.executable} a b"
 
 
-def test_without_its_nursery_the_launcher_starts_a_daemon_of_its_own(fork_server: ForkServer) -> None:
+def test_without_its_fork_server_the_launcher_starts_a_daemon_of_its_own(fork_server: ForkServer) -> None:
     fork_server.close()
     with _daemon(fork_server.launcher) as daemon:
         assert 1024 <= _port(daemon) < 65536
@@ -109,7 +109,7 @@ def test_without_its_nursery_the_launcher_starts_a_daemon_of_its_own(fork_server
         daemon.wait(DEADLINE_S)
 
 
-def test_the_nursery_ends_with_its_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_fork_server_ends_with_its_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("n")
     program = (
         "import os, sys; from pathlib import Path; from twinlog.spark.fork_server import ForkServer;"
@@ -120,7 +120,7 @@ def test_the_nursery_ends_with_its_driver(tmp_path_factory: pytest.TempPathFacto
     wait_for(lambda: not psutil.pid_exists(pid), DEADLINE_S, "the fork server ends")
 
 
-def test_what_was_forked_ends_with_the_nursery_whatever_it_does(fork_server: ForkServer) -> None:
+def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(fork_server: ForkServer) -> None:
     with _daemon(fork_server.launcher) as daemon, _daemon(fork_server.launcher) as other:
         _port(daemon)
         _port(other)

@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.record.batch import HEADER, HEADER_SIZE
-from twinlog.task import doubtful_tail as tail
+from twinlog.task import doubtful_tail
 from twinlog.task.doubtful_tail import doubtful
 from twinlog.write.queue import SEQUENCE_MASK
 
@@ -57,7 +57,7 @@ def test_a_producer_appended_more_than_the_log_grew(
     async def states(*_: Any) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
         return {REMOTE: [ProducerState(8, 0, 7, -1, 0), ProducerState(7, epoch, last, -1, 0)]}, {}
 
-    monkeypatch.setattr(tail, "producer_states", states)
+    monkeypatch.setattr(doubtful_tail, "producer_states", states)
     position = Position(100, 100, writer=Writer(7, 0, sequence))
     assert loop.run(doubtful, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: doubt}, {})
 
@@ -99,7 +99,7 @@ def test_what_stands_in_the_place_of_a_commit(
             asked.extend(at.offset for at in wanted.values())
             return [Fetched(one, PartitionResponse(0, error, 0, 0, 0, (), memoryview(data))) for one in wanted]
 
-    monkeypatch.setattr(tail, "FetchSession", Session)
+    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
     doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
     assert (doubts, set(errors)) == (found, {REMOTE} - set(found))
     assert asked == [99]
@@ -120,7 +120,7 @@ def test_who_does_not_tell_is_named_with_the_reason(
         async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
             return [Fetched(one, answer) for one, answer in zip(wanted, answers, strict=False)]
 
-    monkeypatch.setattr(tail, "FetchSession", Session)
+    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
     doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
     assert doubts == {}
     assert ("quota" if not answers else "error code -1") in errors[REMOTE]
@@ -135,6 +135,6 @@ def test_without_read_the_flow_says_so(loop: Loop, monkeypatch: pytest.MonkeyPat
             code = Code.TOPIC_AUTHORIZATION_FAILED
             return [Fetched(one, PartitionResponse(0, code, 0, 0, 0, (), memoryview(b""))) for one in wanted]
 
-    monkeypatch.setattr(tail, "FetchSession", Session)
+    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
     with pytest.raises(RefusedError, match=r"READ on topic north\.t"):
         loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})

@@ -12,7 +12,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
-from twinlog.task import lost_records as lost
+from twinlog.task import lost_records
 from twinlog.task.lost_records import Place, Stored, find_place, is_whole
 
 SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
@@ -40,7 +40,7 @@ def both_logs(monkeypatch: pytest.MonkeyPatch, *, shift: int, shifted_from: int,
             return None
         return Stored(False, 0, b"%d" % offset)
 
-    monkeypatch.setattr(lost, "_record", record)
+    monkeypatch.setattr(lost_records, "_record", record)
 
 
 def place(
@@ -162,8 +162,8 @@ def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPat
     async def is_aborted(_client: str, _partition: TopicPartition, offset: int) -> bool:
         return aborted and offset >= 40
 
-    monkeypatch.setattr(lost, "_record", record)
-    monkeypatch.setattr(lost, "_is_aborted", is_aborted)
+    monkeypatch.setattr(lost_records, "_record", record)
+    monkeypatch.setattr(lost_records, "_is_aborted", is_aborted)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)

@@ -15,7 +15,7 @@ from twinlog.offsets.exact import Run
 from twinlog.offsets.maps import ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.task.map_writer import NO_LIFE, MapWriter
+from twinlog.task.map_writer import NO_GENERATION, MapWriter
 
 PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)
@@ -92,9 +92,9 @@ def test_what_was_not_stored_comes_again_in_another_life_and_so_does_its_positio
         copied.store(part=Position(14, 10))
     copied.topic.works = True
     marked = copied.store(part=Position(14, 10))
-    assert marked == {PART: Position(14, 10, life=1)}
+    assert marked == {PART: Position(14, 10, generation=1)}
     maps = copied.read()
-    maps.reach(PART, 14, 10, life=marked[PART].life)
+    maps.reach(PART, 14, 10, generation=marked[PART].generation)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (4, 5, 8, 9, 13)] == [(4, True), *[(5, True)] * 3, (9, True)]
@@ -103,7 +103,7 @@ def test_what_was_not_stored_comes_again_in_another_life_and_so_does_its_positio
 def test_a_position_without_a_map_ends_none(copied: Copied) -> None:
     copied.maps.begin(grant(PART), Position(0, 0))
     copied.maps.forget(PART)
-    assert copied.store(part=Position(7, 7)) == {PART: Position(7, 7, life=NO_LIFE)}
+    assert copied.store(part=Position(7, 7)) == {PART: Position(7, 7, generation=NO_GENERATION)}
 
 
 @pytest.mark.parametrize(

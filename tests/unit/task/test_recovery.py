@@ -29,7 +29,7 @@ from twinlog.write.queue import MAX_WINDOW, Gate, ProducerIdentity, Sent
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 
 
-class Inspector:
+class ScriptedGapCheck:
     """Finds a gap up to offset 10; notes at which positions it was asked, and whether the partition rested then."""
 
     def __init__(self, loop: Loop) -> None:
@@ -64,20 +64,20 @@ def checked_part(*, transactional: bool = False) -> PartitionCopy:
 
 def recovery(loop: Loop, **parts: Any) -> Recovery:
     """One that needs only the `parts` that are given; the copier holds its partitions to the end."""
-    unused = dict.fromkeys(("settings", "inspector", "resolver", "identity_after", "store"))
+    unused = dict.fromkeys(("settings", "gap_check", "start_positions", "identity_after", "store"))
     given = {"refresh_source": lambda: None, "moved": loop.signal(), "held": lambda part: True}
     return Recovery(loop, **{**unused, **given, **parts})
 
 
 def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
-    part, inspector, moved = checked_part(), Inspector(loop), loop.signal()
-    inspector.part = part
-    checks = recovery(loop, inspector=inspector, moved=moved)
+    part, gap_check, moved = checked_part(), ScriptedGapCheck(loop), loop.signal()
+    gap_check.part = part
+    checks = recovery(loop, gap_check=gap_check, moved=moved)
 
     async def play() -> None:
         first = loop.spawn(checks.check, part, -1)
         await loop.sleep(0.01)
-        assert inspector.asked == []
+        assert gap_check.asked == []
         # The target lost track of the producer: it begins anew where it was, and the source refuses that again.
         part.queue.clear(ProducerIdentity(1, 1))
         part.restart(part.acknowledged)
@@ -89,8 +89,8 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
         await checks.check(part, -1)
 
     loop.run(play)
-    assert [position.next_source for position in inspector.asked] == [0, 10]
-    assert inspector.rested[0]
+    assert [position.next_source for position in gap_check.asked] == [0, 10]
+    assert gap_check.rested[0]
 
 
 class StartPositions:
@@ -109,26 +109,26 @@ class StartPositions:
 def resolve_again(
     loop: Loop,
     part: PartitionCopy,
-    resolver: StartPositions,
+    start_positions: StartPositions,
     stored: list[Writer | None] | None = None,
-    storing: Callable[[], object] = lambda: None,
+    committer: Callable[[], object] = lambda: None,
 ) -> list[tuple[int, int]]:
     """Resolve a partition; returns the producers that the target made for it.
 
-    `stored` gets the writers stored, and `storing` happens while each of them is.
+    `stored` gets the writers stored, and `committer` happens while each of them is.
     """
     made: list[tuple[int, int]] = []
     writers = [] if stored is None else stored
 
     async def store(part: PartitionCopy) -> None:
         writers.append(part.acknowledged.writer)
-        storing()
+        committer()
 
     async def ask() -> tuple[int, int]:
         made.append((2, 0))
         return made[-1]
 
-    again = recovery(loop, resolver=resolver, identity_after=ProducerIds(ask).after, store=store)
+    again = recovery(loop, start_positions=start_positions, identity_after=ProducerIds(ask).after, store=store)
     loop.run(again.resolve_again, part)
     return made
 
@@ -189,21 +189,21 @@ def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> Non
         part.take_limit(1000)
         read.append(not part.paused)
 
-    resolve_again(loop, part, StartPositions(), storing=meanwhile)
+    resolve_again(loop, part, StartPositions(), committer=meanwhile)
     # Twice where it stood, then with the writer that it became.
     assert read == [True, True, False]
     assert not part.paused
 
 
 def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
-    part, inspector = checked_part(), Inspector(loop)
+    part, gap_check = checked_part(), ScriptedGapCheck(loop)
     part.queue.clear(ProducerIdentity(1, 0))
-    inspector.part = part
-    checks = recovery(loop, inspector=inspector)
+    gap_check.part = part
+    checks = recovery(loop, gap_check=gap_check)
 
     async def play() -> None:
         check = loop.spawn(checks.check, part, -1)
-        while not inspector.asked:
+        while not gap_check.asked:
             await loop.sleep(0.001)
         part.become(Writer(1, 1, 0), Position(3, 3))
         await loop.sleep(0.1)
@@ -213,7 +213,7 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
 
     loop.run(play)
     # It looked again, from there.
-    assert [position.next_source for position in inspector.asked] == [0, 3]
+    assert [position.next_source for position in gap_check.asked] == [0, 3]
     assert part.acknowledged.next_target == 3
 
 
@@ -269,7 +269,7 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
     part.roll_back(ProducerIdentity(1, 1, transactional=True))
     assert part.paused
     target: Any = Shortened()
-    copies = recovery(loop, resolver=target)
+    copies = recovery(loop, start_positions=target)
     loop.run(copies.copy_again, part)
     assert target.asked == [(2, 5)]
     assert (part.committed.next_source, part.acknowledged.next_source, part.paused) == (2, 2, False)
@@ -277,6 +277,6 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
 
 def test_what_failed_meanwhile_is_not_resolved(loop: Loop) -> None:
     part = checked_part()
-    resolver = StartPositions(lambda: part.fail(CopyError("too late")))
-    resolve_again(loop, part, resolver)
-    assert (resolver.asked, part.trouble, part.paused) == (1, "too late", True)
+    start_positions = StartPositions(lambda: part.fail(CopyError("too late")))
+    resolve_again(loop, part, start_positions)
+    assert (start_positions.asked, part.trouble, part.paused) == (1, "too late", True)

@@ -53,7 +53,7 @@ def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytes
     async def close(_leaving: object) -> None:
         """Nothing can be stored."""
 
-    monkeypatch.setattr(one._storing, "close", close)
+    monkeypatch.setattr(one._committer, "close", close)
     one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, settled=settled), POSITION)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
     assert one.unsettled == (set() if settled else {SOURCE})
@@ -70,18 +70,18 @@ def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.Monk
     async def close(_leaving: object) -> None:
         """Nothing can be stored."""
 
-    monkeypatch.setattr(one._storing, "close", close)
+    monkeypatch.setattr(one._committer, "close", close)
     grant = Grant(SOURCE, REMOTE, None, 1 << 20, POSITION)
     if began:
         one._begin(grant, POSITION)
     else:
         one.accept([grant])
-    one._resolver._moving[REMOTE] = one._resolver._unmarked[REMOTE] = 0.0
+    one._start_positions._moving[REMOTE] = one._start_positions._unmarked[REMOTE] = 0.0
     loop.run(one.release, [SOURCE])
-    assert (one._resolver._moving, one._resolver._unmarked) == ({}, {})
-    one._resolver._moving[REMOTE] = 0.0
+    assert (one._start_positions._moving, one._start_positions._unmarked) == ({}, {})
+    one._start_positions._moving[REMOTE] = 0.0
     one.accept([grant])
-    assert one._resolver._moving == {}
+    assert one._start_positions._moving == {}
     one.stop()
     loop.close()
 
@@ -108,7 +108,7 @@ def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
     async def close(_leaving: object) -> None:
         """Nothing can be stored."""
 
-    monkeypatch.setattr(one._storing, "close_committed", close)
+    monkeypatch.setattr(one._committer, "close_committed", close)
     one.transactions = transactions
     one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION), POSITION)
     part = one.partitions[SOURCE]

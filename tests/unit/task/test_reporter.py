@@ -42,13 +42,13 @@ class Part:
     source: TopicPartition
     settled: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
-    account: CopyCounts = field(default_factory=CopyCounts)
+    counts: CopyCounts = field(default_factory=CopyCounts)
 
     def copy(self, records: int) -> None:
         self.settled = Position(self.settled.next_source + records, next_target=self.settled.next_source + records)
         self.end = self.settled.next_source
-        self.account.records += records
-        self.account.bytes += 100 * records
+        self.counts.records += records
+        self.counts.bytes += 100 * records
 
 
 @dataclass

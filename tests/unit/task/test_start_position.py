@@ -17,7 +17,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
-from twinlog.task import start_position as resolve
+from twinlog.task import start_position
 from twinlog.task.start_position import OF_ONE_PAIR, StartPosition, StartPositions
 from twinlog.write.appends import CopyRules
 
@@ -80,7 +80,7 @@ def grants() -> list[Grant]:
     ]
 
 
-def resolver(loop: Loop, cluster: Any = None) -> StartPositions:
+def start_positions(loop: Loop, cluster: Any = None) -> StartPositions:
     cluster = cluster or Cluster(loop)
     settings: Any = SimpleNamespace(
         source="north",
@@ -94,7 +94,7 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
     """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
     asked: list[set[str]] = []
     fresh = [replace(grant, position=None) for grant in grants()]
-    slow = resolver(loop, Slow(loop, [], asked))
+    slow = start_positions(loop, Slow(loop, [], asked))
 
     async def begin() -> StartPosition:
         await slow.refresh(fresh)
@@ -119,9 +119,9 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
             raise ClusterError("it cannot be read")
         return Position(20, 20), [Run(10, 10, 10)]
 
-    monkeypatch.setattr(resolve, "resume_behind_log_end", resume)
+    monkeypatch.setattr(start_position, "resume_behind_log_end", resume)
     monkeypatch.setattr(StartPositions, "_lacks_marker", lambda *_: False)
-    both = resolver(loop)
+    both = start_positions(loop)
 
     async def begin() -> list[StartPosition]:
         # Those that need other brokers begin by themselves, and share what may be read at a time.
@@ -136,5 +136,5 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
 
 
 def test_grants_are_told_apart_by_the_brokers_that_they_need(loop: Loop) -> None:
-    apart = resolver(loop).apart(grants())
+    apart = start_positions(loop).apart(grants())
     assert [[grant.source.partition for grant in group] for group in apart] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]

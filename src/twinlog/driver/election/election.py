@@ -24,7 +24,7 @@ from twinlog.driver.election.roster import Roster
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.coordinator.membership import Generation, Membership, Pulse
+from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.plan.spread import Crew
 from twinlog.settings.flow import FlowSettings
@@ -94,7 +94,7 @@ class Election:
         self._admin = ClusterAdmin(settings.target, client)
         self._loop = self._admin.client.loop
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
-        self._proof = LeadershipLease()
+        self._lease = LeadershipLease()
         self._wake = self._loop.signal()
         self._heard: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
@@ -116,11 +116,11 @@ class Election:
         self._roster.on_ready(self._look_again)
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
-    def proven_s(self) -> float:
+    def leads_for_s(self) -> float:
         """How many seconds this process is still the leader for certain; 0 when it may not be."""
         if self.standing is not Standing.LEADING:
             return 0.0
-        return max(0.0, self._proof.until - time.monotonic())
+        return max(0.0, self._lease.until - time.monotonic())
 
     @property
     def text(self) -> str:
@@ -155,7 +155,7 @@ class Election:
                 if unfit_s and not self.unfit:
                     self.unfit = True
                     self._begin(lambda: self._become_fit(unfit_s))
-                self._proof.gone()
+                self._lease.gone()
                 self._become(Standing.JOINING)
                 self._rejoin = True
                 self._wake.set()
@@ -270,7 +270,7 @@ class Election:
         self._was_answered()
         if self.standing is Standing.LEADING:
             # Who has joined and did not say that its term is over, goes on.
-            self._proof.told(sent_at, self._membership.session_s, settled=False)
+            self._lease.told(sent_at, self._membership.session_s, settled=False)
         return await self._sync(generation)
 
     @property
@@ -311,7 +311,7 @@ class Election:
             self._rejoin = True
         else:
             self._given_up = None
-            self._proof.told(sent_at, self._membership.session_s, settled=True)
+            self._lease.told(sent_at, self._membership.session_s, settled=True)
             self._lead(leadership, generation.member_id)
         return True
 
@@ -340,16 +340,16 @@ class Election:
                 continue
             sent_at = time.monotonic()
             try:
-                pulse = await self._membership.beat()
+                result = await self._membership.beat()
             except TwinlogError as error:
                 self._doubt(error)
                 continue
             self._was_answered()
             if self._membership.generation is generation:
-                self._take(pulse, generation, sent_at)
+                self._take(result, generation, sent_at)
 
-    def _take(self, pulse: Pulse, generation: Generation, sent_at: float) -> None:
-        if pulse is Pulse.STRANGER:
+    def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
+        if result is HeartbeatResult.UNKNOWN_MEMBER:
             # While a join is under way the new generation may have begun, of which its answer will tell.
             if not self._joining:
                 self._membership.forget()
@@ -357,9 +357,9 @@ class Election:
                 self._rejoin = True
                 self._wake.set()
             return
-        settled = pulse is Pulse.WELL and self._synced == generation.number
-        self._proof.told(sent_at, self._membership.session_s, settled=settled)
-        if pulse is Pulse.REBALANCE and not self._joining:
+        settled = result is HeartbeatResult.STABLE and self._synced == generation.number
+        self._lease.told(sent_at, self._membership.session_s, settled=settled)
+        if result is HeartbeatResult.REBALANCE and not self._joining:
             self._rejoin = True
             self._wake.set()
         elif self._joining and settled:
@@ -405,14 +405,14 @@ class Election:
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
-        self._proof.gone()
+        self._lease.gone()
         if self.standing is Standing.LEADING:
             self._says.lost()
             self._become(Standing.JOINING)
 
     def _doubt(self, error: TwinlogError) -> None:
         now = time.monotonic()
-        if self.standing is Standing.LEADING and self._proof.until < now:
+        if self.standing is Standing.LEADING and self._lease.until < now:
             self._says.doubt(error)
         elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
             self._says.unanswered(error)

@@ -8,7 +8,7 @@ from kafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.acls import TopicAcl
 from twinlog.model.topics import Refusal
@@ -38,10 +38,10 @@ async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
     )
     if response.error_code == Code.SECURITY_DISABLED:
         return None
-    if faults.refused(response.error_code):
+    if error_codes.refused(response.error_code):
         raise client.lacks("DESCRIBE", "the cluster", "reading its ACLs")
     if response.error_code:
-        raise ClusterError(f"cluster {client.alias}: ACLs: {faults.explain(response.error_code)}")
+        raise ClusterError(f"cluster {client.alias}: ACLs: {error_codes.explain(response.error_code)}")
     return [
         TopicAcl(
             TopicName(resource.resource_name),
@@ -81,8 +81,10 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
         )
         response = await client.ask(request, None, 40.0)
         for acl, result in zip(chunk, response.results, strict=True):
-            if faults.refused(result.error_code):
+            if error_codes.refused(result.error_code):
                 raise client.lacks("ALTER", "the cluster", "creating ACLs")
             if result.error_code:
-                refused[acl] = Refusal(result.error_code, result.error_message or faults.explain(result.error_code))
+                refused[acl] = Refusal(
+                    result.error_code, result.error_message or error_codes.explain(result.error_code)
+                )
     return refused

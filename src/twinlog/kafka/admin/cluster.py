@@ -17,7 +17,7 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.reach import Reach
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
@@ -120,7 +120,7 @@ class ClusterAdmin:
 
     async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
         found, untold = await describe_configs(self.client, topics)
-        refused = [name for name, code in untold.items() if faults.refused(code)]
+        refused = [name for name, code in untold.items() if error_codes.refused(code)]
         if refused:
             raise self.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(refused)}", "reading its settings")
         return found
@@ -182,9 +182,9 @@ class ClusterAdmin:
 
     def _reason(self, result: Any, operation: str, purpose: str) -> Refusal:
         code = result.error_code
-        if faults.refused(code):
+        if error_codes.refused(code):
             return Refusal(code, str(self.client.lacks(operation, f"topic {result.name}", purpose)))
-        return Refusal(code, str(result.error_message or faults.explain(code)))
+        return Refusal(code, str(result.error_message or error_codes.explain(code)))
 
     async def _controller(self) -> int | None:
         response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))

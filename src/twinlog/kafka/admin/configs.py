@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, Refusal
 from twinlog.model.types import TopicName
@@ -108,6 +108,6 @@ async def _alter(client: ClusterClient, kind: Any, resources: Sequence[Any]) -> 
         for result in (await client.ask(request, None, _TIMEOUT_S)).responses:
             if result.error_code != Code.NONE:
                 refused[TopicName(result.resource_name)] = Refusal(
-                    result.error_code, result.error_message or faults.explain(result.error_code)
+                    result.error_code, result.error_message or error_codes.explain(result.error_code)
                 )
     return refused

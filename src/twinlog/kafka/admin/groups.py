@@ -17,7 +17,7 @@ from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordi
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -77,7 +77,9 @@ class GroupAdmin:
                 break
             await self._client.loop.sleep(0.2)
         if code:
-            raise ClusterError(f"cluster {self._client.alias}: it does not list its groups: {faults.explain(code)}")
+            raise ClusterError(
+                f"cluster {self._client.alias}: it does not list its groups: {error_codes.explain(code)}"
+            )
         return {
             GroupId(one.group_id): Group(
                 GroupId(one.group_id), one.protocol_type, one.group_state or "", one.group_type or ""

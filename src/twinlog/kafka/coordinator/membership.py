@@ -17,7 +17,7 @@ from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordi
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
 SESSION_S = 6.0
@@ -39,12 +39,12 @@ _MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 _NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 
 
-class Pulse(Enum):
-    """What the coordinator says to a heartbeat."""
+class HeartbeatResult(Enum):
+    """What the coordinator answers to a heartbeat."""
 
-    WELL = "a member of the present generation"
+    STABLE = "a member of the present generation"
     REBALANCE = "a member that must join again"
-    STRANGER = "no member of this generation"
+    UNKNOWN_MEMBER = "no member of this generation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Membership:
         self._check(response.error_code)
         return bytes(response.assignment)
 
-    async def beat(self) -> Pulse:
+    async def beat(self) -> HeartbeatResult:
         """Say that this member lives; the coordinator counts its session anew from when it hears that."""
         generation = self._require()
         response = await self._call(
@@ -163,11 +163,11 @@ class Membership:
             )
         )
         if response.error_code in _NO_MEMBER:
-            return Pulse.STRANGER
+            return HeartbeatResult.UNKNOWN_MEMBER
         if response.error_code == Code.REBALANCE_IN_PROGRESS:
-            return Pulse.REBALANCE
+            return HeartbeatResult.REBALANCE
         self._check(response.error_code)
-        return Pulse.WELL
+        return HeartbeatResult.STABLE
 
     async def leave(self) -> None:
         """End the membership, also while `join` waits, so that the others need not wait for the session's end."""
@@ -242,6 +242,6 @@ class Membership:
             self.forget()
         if code == Code.INCONSISTENT_GROUP_PROTOCOL:
             raise GroupTakenError(f"cluster {alias}: group {self.group} has members of another kind")
-        if faults.refused(code):
+        if error_codes.refused(code):
             raise self._client.lacks(operation, f"group {self.group}", "choosing which process runs the flow")
-        raise ClusterError(f"cluster {alias}: group {self.group}: {faults.explain(code)}")
+        raise ClusterError(f"cluster {alias}: group {self.group}: {error_codes.explain(code)}")

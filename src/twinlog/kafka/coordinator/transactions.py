@@ -17,7 +17,7 @@ from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTx
 
 from twinlog.errors import ClusterError, FencedError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol import error_codes as faults
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -170,11 +170,11 @@ class TransactionCoordinator:
             raise self._client.lacks("WRITE", f"transactional id {name}", "copying exactly once")
         if code in (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING):
             raise FencedError(
-                f"cluster {alias}: another process has taken over transactional id {name}: {faults.explain(code)}"
+                f"cluster {alias}: another process has taken over transactional id {name}: {error_codes.explain(code)}"
             )
-        if faults.refused(code):
-            raise RefusedError(f"cluster {alias}: transactional id {name} may not be used: {faults.explain(code)}")
-        raise ClusterError(f"cluster {alias}: transactional id {name}: {faults.explain(code)}")
+        if error_codes.refused(code):
+            raise RefusedError(f"cluster {alias}: transactional id {name} may not be used: {error_codes.explain(code)}")
+        raise ClusterError(f"cluster {alias}: transactional id {name}: {error_codes.explain(code)}")
 
 
 _OF_THE_ID = frozenset(
@@ -215,7 +215,7 @@ async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str
         response = await client.ask(request, node)
         if response.error_code != Code.NONE:
             raise ClusterError(
-                f"cluster {client.alias}: transactions cannot be listed yet: {faults.explain(response.error_code)}"
+                f"cluster {client.alias}: transactions cannot be listed yet: {error_codes.explain(response.error_code)}"
             )
         ids = (state.transactional_id for state in response.transaction_states)
         found.update(name for name in ids if wanted.fullmatch(name))
