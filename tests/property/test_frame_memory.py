@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.virtual.clock import VirtualClock
 from twinlog.kafka.net.frame_memory import KEEP_S, LARGE_BYTES, FrameMemory
 
 MB = 1 << 20
@@ -18,7 +18,7 @@ STEPS = st.lists(st.tuples(SIZES, st.floats(0, 1)) | st.none(), max_size=30)
 @settings(deadline=None)
 @given(STEPS)
 def test_frames_in_use_are_left_alone(steps: list[tuple[int, float] | None]) -> None:
-    memory = FrameMemory(MOST_BYTES)
+    memory = FrameMemory(VirtualClock().monotonic, MOST_BYTES)
     held: list[tuple[memoryview, int]] = []
     for number, step in enumerate(steps):
         if step is None:
@@ -36,15 +36,8 @@ def test_frames_in_use_are_left_alone(steps: list[tuple[int, float] | None]) -> 
     assert all(part[0] == number for part, number in held)
 
 
-@pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    return now
-
-
 def test_the_same_memory_serves_one_frame_after_the_other() -> None:
-    memory = FrameMemory()
+    memory = FrameMemory(VirtualClock().monotonic)
     first = memory.take(3 * MB)
     first[0] = 7
     part = first[MB : MB + 1]
@@ -57,7 +50,7 @@ def test_the_same_memory_serves_one_frame_after_the_other() -> None:
 
 
 def test_small_memory_makes_room_for_larger() -> None:
-    memory = FrameMemory(MOST_BYTES)
+    memory = FrameMemory(VirtualClock().monotonic, MOST_BYTES)
     small = [memory.take(MB) for _ in range(MOST_BYTES // MB)]
     assert memory.kept_bytes == MOST_BYTES
     # All in use: this frame is on its own.
@@ -68,11 +61,12 @@ def test_small_memory_makes_room_for_larger() -> None:
     assert memory.kept_bytes == 3 * MB
 
 
-def test_nothing_is_kept_once_frames_are_small(seconds: list[float]) -> None:
-    memory = FrameMemory()
+def test_nothing_is_kept_once_frames_are_small() -> None:
+    clock = VirtualClock()
+    memory = FrameMemory(clock.monotonic)
     memory.take(MB)
     memory.take(100)
     assert memory.kept_bytes == MB
-    seconds[0] += KEEP_S + 1
+    clock.now += KEEP_S + 1
     memory.take(100)
     assert memory.kept_bytes == 0

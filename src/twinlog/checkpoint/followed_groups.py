@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -41,10 +40,10 @@ class FollowedGroups:
         are the same as before. Raises ClusterError.
         """
         reasons: dict[GroupId, str] = {}
-        if time.monotonic() >= self._look_at:
+        if self._source.clock.monotonic() >= self._look_at:
             self._groups, reasons = self._find()
             interval = self._settings.refresh_groups_interval_s
-            self._look_at = float("inf") if interval is None else time.monotonic() + interval
+            self._look_at = float("inf") if interval is None else self._source.clock.monotonic() + interval
         found, wrong = self._source.call(self._admin.offsets, self._groups)
         before = self._offsets
         self._offsets = {group: before[group] for group in wrong if group in before}

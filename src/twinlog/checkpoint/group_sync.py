@@ -8,7 +8,6 @@ group is looked at in the moment of the commit, offsets never go back, and each 
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
@@ -67,7 +66,7 @@ class GroupSync:
 
         Asks nothing when no position is new. Raises ClusterError when the target does not answer.
         """
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         positions = self._positions()
         if now >= self._look_at:
             self._done.clear()
@@ -137,7 +136,7 @@ class GroupSync:
         A group that never had members may still be somebody's who assigns partitions to himself and commits: where its
         offsets `moved` without us, it is left alone for a while.
         """
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         if there is None:
             self._active.discard(group)
             return True
@@ -157,7 +156,7 @@ class GroupSync:
 
     def _fail(self, group: GroupId, code: int, topic: str = "") -> None:
         """Remember why, and when to try again: at once what passes by itself."""
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         since = self._failed[group][0] if group in self._failed else now
         if code in _ACTIVE:
             # It is looked at again with the next turn.
@@ -179,7 +178,7 @@ class GroupSync:
         self._failed[group] = float("-inf"), now + AGAIN_S, text
 
     def _told(self) -> str | None:
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         texts = {text for since, _, text in self._failed.values() if now - since > SETTLE_S}
         return listed(texts) if texts else None
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.checkpoint.keyed_journal import Journal
+from twinlog.clock import wall_ms
 from twinlog.flows.naming import HEARTBEATS
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.flow import FlowSettings
@@ -25,6 +24,6 @@ class HeartbeatWriter:
         if not self._target.client.connected:
             self._target.connect()
         self._journal.ensure()
-        now = int(time.time() * 1000)
+        now = wall_ms(self._target.clock)
         heartbeat = Heartbeat(self._settings.source, self._settings.target, now)
         self._journal.append([(heartbeat.key, heartbeat.value)], now)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
@@ -65,7 +65,7 @@ class Journal:
         What was appended before an error stays. Raises ClusterError when it could not be appended now, RefusedError
         without WRITE on the topic.
         """
-        now = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        now = wall_ms(self._target.clock) if timestamp_ms is None else timestamp_ms
         for part in _portions(records, BATCH_RECORDS):
             self._target.call(self._append, own_batch((now, record_body(key, value)) for key, value in part))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -87,7 +86,7 @@ class CheckpointWriter:
 
         Writes nothing and asks only for offsets when no group committed anything. Raises ClusterError.
         """
-        look = time.monotonic() >= self._look_at
+        look = self._target.clock.monotonic() >= self._look_at
         created = self._journal.ensure(look=look)
         if not self._read:
             self._read_last()
@@ -113,7 +112,7 @@ class CheckpointWriter:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]
         if look:
-            self._look_at = time.monotonic() + LOOK_AGAIN_S
+            self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
             self._say_untranslated()
         return self._told(wrong)
 
@@ -142,7 +141,7 @@ class CheckpointWriter:
 
     def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
         """Groups come and go for ever: keep little of those that are away, and not for long."""
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         self._untranslated = {key: since for key, since in self._untranslated.items() if key[0] in followed}
         self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
         for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
@@ -158,7 +157,10 @@ class CheckpointWriter:
             translated = self._translator.find(where, committed.offset)
             if translated is None:
                 # What was said to be lost is looked for again from time to time only.
-                settled = settled and self._untranslated.setdefault((group, where.topic), time.monotonic()) == SAID
+                settled = (
+                    settled
+                    and self._untranslated.setdefault((group, where.topic), self._target.clock.monotonic()) == SAID
+                )
                 continue
             settled = settled and translated.exact
             self._untranslated.pop((group, where.topic), None)
@@ -186,7 +188,7 @@ class CheckpointWriter:
         """A group without a checkpoint in a topic would begin there as a new one: say so once."""
         lost: dict[TopicName, list[str]] = defaultdict(list)
         for (group, topic), since in self._untranslated.items():
-            if time.monotonic() - since > LOST_S:
+            if self._target.clock.monotonic() - since > LOST_S:
                 self._untranslated[group, topic] = SAID
                 lost[topic].append(group)
         for topic, groups in lost.items():
@@ -199,7 +201,7 @@ class CheckpointWriter:
             )
 
     def _told(self, wrong: Mapping[GroupId, int]) -> str | None:
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         self._wrong = {group: self._wrong.get(group, now) for group in wrong}
         by_code: dict[int, list[str]] = defaultdict(list)
         for group, since in self._wrong.items():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +77,7 @@ class ClusterClient:
         self._changes = Connections(self.loop.net, self.settings, **limits, **options)
         for connections in (self._data, self._changes):
             connections.share_metadata(self._control)
-        self.contact = Contact(self._why_unreachable)
+        self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)
         self._rounds = MetadataRounds(self.loop, self.refresh)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
@@ -142,7 +141,7 @@ class ClusterClient:
         request_s = min(most_s, settings.request_timeout_ms / 1000 if timeout_s is None else timeout_s)
         if node is not None:
             return await self._send(self._control, request, node, request_s)
-        give_up_at = time.monotonic() + most_s
+        give_up_at = self.loop.clock.monotonic() + most_s
         backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         for tries_left in range(settings.retries, -1, -1):
             try:
@@ -155,10 +154,10 @@ class ClusterClient:
                     self._control.rebootstrap()
                     why = self._why_unreachable()
                     raise ClusterError(f"cluster {self.alias}: no broker can be reached: {why}") from error
-                if self._control.closed or not tries_left or time.monotonic() + pause_s >= give_up_at:
+                if self._control.closed or not tries_left or self.loop.clock.monotonic() + pause_s >= give_up_at:
                     raise
             await self.loop.sleep(pause_s)
-            request_s = min(request_s, give_up_at - time.monotonic())
+            request_s = min(request_s, give_up_at - self.loop.clock.monotonic())
         raise AssertionError("the last try returns or raises")
 
     @property
@@ -199,12 +198,12 @@ class ClusterClient:
     async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
         asked = self.contact.asked(node, getattr(request, "max_wait_ms", 0) / 1000)
-        asked_at = time.monotonic()
+        asked_at = self.loop.clock.monotonic()
         try:
             answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
             self.contact.answered(asked, data=manager is self._data)
             if manager is self._control:
-                self.round_trip_s = min(self.round_trip_s, time.monotonic() - asked_at)
+                self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
             fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
             if isinstance(fault, RefusedError):
@@ -387,7 +386,7 @@ class ClusterClient:
 
     async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
         """Refresh until every topic has a leader for each of its partitions; ClusterError after `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
+        deadline = self.loop.clock.monotonic() + timeout_s
         names = set(topics)
         while True:
             found = await self.refresh(names)
@@ -397,7 +396,7 @@ class ClusterClient:
             missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
             if not missing:
                 return
-            if time.monotonic() > deadline:
+            if self.loop.clock.monotonic() > deadline:
                 raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
             await self.loop.sleep(0.1)
 

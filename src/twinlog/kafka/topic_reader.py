@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from twinlog.clock import Clock
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
@@ -110,7 +110,7 @@ class TopicReader:
 
     def _batches(self, timeout_s: float | None) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
         """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""
-        patience = _Patience(f"cluster {self._admin.alias}: {self._topic}", timeout_s)
+        patience = _Patience(f"cluster {self._admin.alias}: {self._topic}", timeout_s, self._admin.clock)
         aim: _Aim | None = None
         first: _Aim | None = None
         while True:
@@ -279,20 +279,21 @@ class TopicReader:
 class _Patience:
     """How long one call waits: `STALLED_S` without any progress, or `timeout_s` in all, whatever happens."""
 
-    def __init__(self, what: str, timeout_s: float | None) -> None:
+    def __init__(self, what: str, timeout_s: float | None, clock: Clock) -> None:
+        self._clock = clock
         self._what = what
         self._limited = timeout_s is not None
-        self._over_at = time.monotonic() + (STALLED_S if timeout_s is None else timeout_s)
+        self._over_at = self._clock.monotonic() + (STALLED_S if timeout_s is None else timeout_s)
         self._trouble = "there is more of it than could be read in that time"
 
     @property
     def over(self) -> bool:
-        return time.monotonic() > self._over_at
+        return self._clock.monotonic() > self._over_at
 
     def got_on(self) -> None:
         """Something was read."""
         if not self._limited:
-            self._over_at = time.monotonic() + STALLED_S
+            self._over_at = self._clock.monotonic() + STALLED_S
 
     def call(self, admin: ClusterAdmin, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         """Run a coroutine on the cluster's thread, for no longer than there is time. Raises ClusterError."""
@@ -306,7 +307,7 @@ class _Patience:
         ended = loop.signal()
         running = loop.spawn(step, *args)
         running.add_both(lambda _: ended.set())
-        if not await ended.wait(max(0.0, self._over_at - time.monotonic())):
+        if not await ended.wait(max(0.0, self._over_at - self._clock.monotonic())):
             raise self.late()
         return await running
 
@@ -321,7 +322,7 @@ class _Patience:
         self._trouble = trouble
         if self.over:
             raise self.late()
-        time.sleep(RETRY_S)
+        self._clock.sleep(RETRY_S)
 
     def late(self) -> ClusterError:
         """The error for that there is no more time."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
@@ -36,7 +36,7 @@ class KeyedTopic:
         Raises ClusterError when not all could be appended now, RefusedError without WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
-        now = int(time.time() * 1000)
+        now = wall_ms(self._client.loop.clock)
         bodies = [record_body(key, value) for key, value in records]
         for portion in [bodies] if at_once else portions(bodies):
             await self._append(own_batch((now, body) for body in portion))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
@@ -72,7 +72,7 @@ class PositionLog:
             topic = self._client.topic(self.topic)
         if topic is None:
             raise ClusterError(f"cluster {self._client.alias}: topic {self.topic} does not exist")
-        now = int(time.time() * 1000)
+        now = wall_ms(self._client.loop.clock)
         records: dict[TopicPartition, list[bytes]] = {}
         for source, position in positions.items():
             record = encode_position(self._settings.source, source, position, self._settings.connector_name)
@@ -92,7 +92,11 @@ class PositionLog:
             queue = self._queues.get(where)
             if queue is None:
                 queue = self._queues[where] = AppendQueue(
-                    where, self._identity, self._acknowledged, partial(self._troubled, where)
+                    where,
+                    self._identity,
+                    self._acknowledged,
+                    partial(self._troubled, where),
+                    now=self._client.loop.clock.monotonic,
                 )
             queue.gate = Gate.OPEN
             queue.put(some)
@@ -106,7 +110,7 @@ class PositionLog:
         if code == NO_ANSWER or code in error_codes.RETRIABLE:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
-            queue.retry(time.monotonic() + pause)
+            queue.retry(self._client.loop.clock.monotonic() + pause)
             # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
             self._leaderless()
             self._offer(queue)

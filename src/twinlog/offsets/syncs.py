@@ -6,7 +6,6 @@ tools that read them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -87,10 +86,10 @@ class SyncEmitter:
 
     def __init__(
         self,
-        offset_lag_max: int = OFFSET_LAG_MAX,
+        offset_lag_max: int,
+        clock: Callable[[], float],
         *,
         settle_s: float = SETTLE_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lag_max = max(0, offset_lag_max)
         self._settle_s = settle_s

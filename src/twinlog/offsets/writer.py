@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import TopicMetadata
@@ -54,7 +54,7 @@ class PositionWriter:
 
     async def _append(self, positions: Mapping[TopicPartition, Position]) -> None:
         topic = await self._look_up()
-        now = int(time.time() * 1000)
+        now = wall_ms(self._client.loop.clock)
         records: dict[int, list[bytes]] = {}
         for part, position in positions.items():
             record = encode_position(self._settings.source, part, position, self._settings.connector_name)

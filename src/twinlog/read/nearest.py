@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from twinlog.kafka.client import ClusterClient
@@ -37,13 +36,14 @@ class NearestReplicas:
         self._client = client
         self._rack = rack
         self._max_age_s = max_age_s
+        self._now = client.loop.clock.monotonic
         self._near: dict[TopicPartition, _Near] = {}
         self._shunned: dict[int, tuple[float, float]] = {}
 
     @property
     def rack(self) -> str:
         """What to tell a leader: our rack, or nothing after a near replica failed."""
-        if self._rack and any(until > time.monotonic() for until, _ in self._shunned.values()):
+        if self._rack and any(until > self._now() for until, _ in self._shunned.values()):
             return ""
         return self._rack
 
@@ -53,7 +53,7 @@ class NearestReplicas:
         near = self._near.get(partition)
         if near is None:
             return None if leader is None else leader.node
-        if leader == near.leader and time.monotonic() < near.until and self._client.holds(partition, near.node):
+        if leader == near.leader and self._now() < near.until and self._client.holds(partition, near.node):
             return near.node
         del self._near[partition]
         return None if leader is None else leader.node
@@ -69,13 +69,13 @@ class NearestReplicas:
         if leader is None or not self._client.holds(partition, node):
             self._shun(node)
             return False
-        until = time.monotonic() + self._max_age_s
+        until = self._now() + self._max_age_s
         self._near[partition] = _Near(node, leader, until, answer.high_watermark, answer.last_stable_offset)
         return True
 
     def took(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
         """A near replica answered: its view of the end lags behind what the leader said, which counts here."""
-        if node in self._shunned and self._shunned[node][0] <= time.monotonic():
+        if node in self._shunned and self._shunned[node][0] <= self._now():
             del self._shunned[node]
         near = self._near.get(partition)
         if near is not None and near.node == node:
@@ -99,7 +99,7 @@ class NearestReplicas:
         return left
 
     def _shun(self, node: int) -> None:
-        now = time.monotonic()
+        now = self._now()
         until, span = self._shunned.get(node, (0.0, SHUN_S / 2))
         if until <= now:
             span = min(2 * span, max(self._max_age_s, SHUN_S))

@@ -5,7 +5,6 @@ A partition is asked of its leader, or of a replica in our rack that the leader 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -91,6 +90,7 @@ class SourceReader:
         lost: Callable[[TwinlogError], None],
     ) -> None:
         self._loop = loop
+        self._now = loop.clock.monotonic
         self._client = client
         self._settings = settings
         self._cursors = cursors
@@ -176,7 +176,7 @@ class SourceReader:
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         while not self._stopped:
             self._choose(node, poll)
-            wait_ms = poll.patience_ms(time.monotonic(), most_ms)
+            wait_ms = poll.patience_ms(self._now(), most_ms)
             if not poll.wanted:
                 await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
                 continue
@@ -184,7 +184,7 @@ class SourceReader:
             if not most_bytes:
                 await self._loop.sleep(NO_ROOM_S)
                 continue
-            asked_at = time.monotonic()
+            asked_at = self._now()
             try:
                 answers = await self._ask(session, node, poll, most_bytes, wait_ms)
             except RefusedError as error:
@@ -199,7 +199,7 @@ class SourceReader:
                 await self._loop.sleep(backoff.failed())
                 continue
             self.trouble = None
-            elapsed_s = time.monotonic() - asked_at
+            elapsed_s = self._now() - asked_at
             received = sum(len(fetched.answer.records) for fetched in answers)
             empty = 0 if received or elapsed_s >= wait_ms / 2000 else empty + 1
             if self._client.far:
@@ -291,10 +291,11 @@ class SourceReader:
 class _Poll:
     """What one broker is asked for: `wanted` positions, `held_back` partitions that will want more any moment."""
 
-    __slots__ = ("_held_since", "changed", "held_back", "rebuild", "size", "wake", "wanted")
+    __slots__ = ("_held_since", "_now", "changed", "held_back", "rebuild", "size", "wake", "wanted")
 
     def __init__(self, loop: Loop, partition_bytes: int) -> None:
         self.size = FetchSize(partition_bytes)
+        self._now = loop.clock.monotonic
         self.wake: Signal = loop.signal()
         self.rebuild = True
         self.changed: set[TopicPartition] = set()
@@ -306,7 +307,7 @@ class _Poll:
         """Note whether a partition waits for its appends."""
         if held_back == (partition in self.held_back):
             return
-        self._held_since = time.monotonic()
+        self._held_since = self._now()
         if held_back:
             self.held_back.add(partition)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -117,7 +116,7 @@ class Beginning:
         return bool(begun)
 
     def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
-        now = time.monotonic()
+        now = self._loop.clock.monotonic()
         since, said = self._held_back.get(source, (now, False))
         if not said and now - since > PATIENCE_S:
             said = True

@@ -7,7 +7,6 @@ it ends at once when its driver is gone.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -113,7 +112,9 @@ class Copier:
             check_crcs=settings.consumer.check_crcs,
             oversized=settings.oversized_record_policy,
         )
-        self.memory = CopierMemory(settings.copier_memory_bytes, self.source.frames, self.partitions)
+        self.memory = CopierMemory(
+            settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
+        )
         self._reader = SourceReader(
             loop, self.source, settings.consumer, self._cursors, self.memory, self._deliver, self._lost
         )
@@ -129,7 +130,7 @@ class Copier:
         )
         self._start_positions = StartPositions(self.source, self.target, settings, self._rules, listener.event)
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
-        self._foreign = ForeignOffsets(listener.event)
+        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
         self._committer = OffsetCommitter(
             loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
         )
@@ -295,6 +296,7 @@ class Copier:
             identity,
             producer=self.settings.producer,
             hooks=self._hooks,
+            clock=self.loop.clock,
             sequence=sequence,
         )
         inherited = grant.position is not None and grant.position.writer is not None
@@ -343,8 +345,8 @@ class Copier:
 
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Wait for appends in flight and store positions; returns those of which nobody has anything in flight."""
-        deadline = time.monotonic() + DRAIN_S
-        while any(not part.arrived for part in leaving) and time.monotonic() < deadline:
+        deadline = self.loop.clock.monotonic() + DRAIN_S
+        while any(not part.arrived for part in leaving) and self.loop.clock.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._committer.close(leaving)
         return {part.source for part in leaving if part.arrived and not part.queue.doubting}
@@ -368,7 +370,7 @@ class Copier:
         if part.paused or part.held_back:
             return None
         heard_at = self.heard_at(part)
-        if heard_at is not None and time.monotonic() - heard_at < UNHEARD_S:
+        if heard_at is not None and self.loop.clock.monotonic() - heard_at < UNHEARD_S:
             return None
         leader = self.source.leader(part.source)
         if leader is None:
@@ -409,7 +411,7 @@ class Copier:
     async def _keep_deadlines(self) -> None:
         while not self.stopped:
             await self.loop.sleep(min(1.0, self.settings.producer.delivery_timeout_ms / 10_000))
-            now = time.monotonic()
+            now = self.loop.clock.monotonic()
             for part in list(self.partitions.values()):
                 part.delivery.check(now)
 

@@ -11,7 +11,6 @@ import os
 import select
 import socket
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,17 +45,18 @@ class CopierThread:
     """One flow's copier in this process."""
 
     def __init__(self, ticket: LeaseTicket) -> None:
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns() & 0xFFFFFF:x}"
+        self._loop = Loop()
+        self._now = self._loop.clock.monotonic
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{int(self._now() * 1e9) & 0xFFFFFF:x}"
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
         self._ticket = ticket
-        self._loop = Loop()
         self._line = Channel.open(ticket.address)
         self._line.break_after(DEAD_S)
         self._lease = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._claimed_until = time.monotonic() + GRACE_S
+        self._claimed_until = self._now() + GRACE_S
         self._in_lease = False
         self._valid_until = 0.0
         self._leaving = False
@@ -93,7 +93,7 @@ class CopierThread:
         """The task ends before the lease does: another one will join it in a moment."""
         with self._lock:
             if self.works_under(lease):
-                self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                self._in_lease, self._claimed_until = False, self._now() + GRACE_S
                 self._loop.call_threadsafe(lambda: self._send({"type": "left", "lease": lease}))
 
     # Everything below runs on the copier's thread.
@@ -137,13 +137,13 @@ class CopierThread:
         self._loop.start(self.reporter.keep_publishing)
 
     def _allowed(self) -> bool:
-        return time.monotonic() < self._valid_until
+        return self._now() < self._valid_until
 
     async def _beat(self) -> None:
         while not self._stopping:
-            self._send({"type": "beat", "at": time.monotonic()})
+            self._send({"type": "beat", "at": self._now()})
             await self._loop.sleep(BEAT_S)
-            if not self._in_lease and time.monotonic() > self._claimed_until:
+            if not self._in_lease and self._now() > self._claimed_until:
                 self._loop.start(self._leave)
                 return
 
@@ -160,7 +160,7 @@ class CopierThread:
         elif kind == "end":
             with self._lock:
                 if self._lease == message["lease"]:
-                    self._in_lease, self._claimed_until = False, time.monotonic() + GRACE_S
+                    self._in_lease, self._claimed_until = False, self._now() + GRACE_S
                     self._over.set()
         elif kind == "id":
             self._lent.append(LentId(message["name"], ProducerEpoch(*message["producer"])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ class ForeignOffsets:
     The first ones are said at once, and what follows within a minute in one sum by `turn`.
     """
 
-    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
         self._event = event
         self._clock = clock
         self._seen: dict[TopicPartition, _Seen] = {}

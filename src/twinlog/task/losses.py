@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 
 from twinlog.errors import ClusterError
@@ -44,11 +43,11 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
 
     The marker of the last transaction may be on its way still, which is waited for.
     """
-    deadline = time.monotonic() + MARKER_S
+    deadline = target.loop.clock.monotonic() + MARKER_S
     while True:
         ends = await committed_ends(target, parts, producer_id)
         lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
-        if all(part.astray is not None for part in lost) or time.monotonic() > deadline:
+        if all(part.astray is not None for part in lost) or target.loop.clock.monotonic() > deadline:
             break
         await target.loop.sleep(RETRY_S)
     whole = {part.remote: part for part in ends if part not in lost}

@@ -6,7 +6,6 @@ records may come at once, and the remote topic follows a moment later (`mirror/c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ class MaxMessageBytes:
     async def look(self, part: PartitionCopy) -> None:
         """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
         said = False
-        deadline = time.monotonic() + FOLLOWS_S
+        deadline = self._loop.clock.monotonic() + FOLLOWS_S
         while not part.left:
             try:
                 limit = await _limit(self._target, part.remote.topic)
@@ -58,7 +57,7 @@ class MaxMessageBytes:
                 await self._loop.sleep(LOOK_S)
                 continue
             follows = self._follows and limit is not None and wanted is not None and part.limit >= limit < wanted
-            if not follows or time.monotonic() > deadline:
+            if not follows or self._loop.clock.monotonic() > deadline:
                 part.take_limit(limit)
                 return
             text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"

@@ -5,9 +5,8 @@ Without one, memory grew with the number of partitions that have a backlog while
 
 from __future__ import annotations
 
-import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.model.types import TopicPartition
@@ -46,16 +45,21 @@ class CopierMemory:
     """
 
     def __init__(
-        self, limit_bytes: int, frames: FrameMemory, partitions: Mapping[TopicPartition, PartitionCopy]
+        self,
+        limit_bytes: int,
+        frames: FrameMemory,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        now: Callable[[], float],
     ) -> None:
         self.limit_bytes = limit_bytes
+        self._now = now
         self._frames = frames
         self._partitions = partitions
         self._asked: dict[int, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._kept_bytes = 0
         self._looked_at = 0.0
-        self._served_at = time.monotonic()
+        self._served_at = self._now()
 
     @property
     def used_bytes(self) -> int:
@@ -76,7 +80,7 @@ class CopierMemory:
 
     def reserve(self, node: int, most_bytes: int) -> int:
         """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
-        now = time.monotonic()
+        now = self._now()
         size = self._most(most_bytes)
         if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
             self._looked_at = now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -117,7 +116,7 @@ class OffsetCommitter:
             await self._loop.sleep(interval_s)
             # Holes are noted as they come, and stored with the position: of too many at once not each would be kept.
             self._gather()
-            due = self._due.choose(self._partitions.values(), time.monotonic())
+            due = self._due.choose(self._partitions.values(), self._loop.clock.monotonic())
             if not due:
                 continue
             try:
@@ -144,7 +143,7 @@ class OffsetCommitter:
             sizes = {source: part.copied_bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())
             await self._positions.write(marked)
-            now = time.monotonic()
+            now = self._loop.clock.monotonic()
             for source, position in marked.items():
                 self._due.stored(source, position, sizes.get(source, 0), now)
             return marked

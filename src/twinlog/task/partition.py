@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import replace
 
+from twinlog.clock import Clock, wall_ms
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -43,9 +43,12 @@ class PartitionCopy:
         *,
         producer: ProducerSettings,
         hooks: Hooks,
+        clock: Clock,
         sequence: int = 0,
     ) -> None:
         """`sequence` is that of the next record that `identity` appends here."""
+        self._clock = clock
+        self._now = clock.monotonic
         self.grant = grant
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
@@ -54,12 +57,13 @@ class PartitionCopy:
         """What the remote topic takes, as far as is known."""
         topic_id = position.topic_id or grant.topic_id
         self.topic_id = None if topic_id is None else uuid.UUID(topic_id)
-        self.delivery = ProduceErrors(self, producer, hooks)
+        self.delivery = ProduceErrors(self, producer, hooks, clock.monotonic)
         self.queue = AppendQueue(
             self.remote,
             identity,
             self._acknowledged,
             self.delivery.troubled,
+            now=clock.monotonic,
             max_in_flight=producer.max_in_flight,
             sequence=sequence,
         )
@@ -100,9 +104,7 @@ class PartitionCopy:
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         self._read_ahead = read_ahead
-        self.held_back = not self.paused and (
-            self.queue.queued_bytes >= read_ahead or time.monotonic() < self._aside_until
-        )
+        self.held_back = not self.paused and (self.queue.queued_bytes >= read_ahead or self._now() < self._aside_until)
         if self.paused or self.held_back:
             return None
         return FetchPosition(self._fetch_offset, 0, self._last_epoch, topic_id=self.topic_id)
@@ -188,7 +190,7 @@ class PartitionCopy:
         if self.trouble is not None and not self.trouble.startswith("target"):
             self.trouble = None
         self._refusals = 0
-        self.heard_at = time.monotonic()
+        self.heard_at = self._now()
         self.high_watermark = fetched.high_watermark
         committed = self.rules.read_committed and fetched.last_stable_offset >= 0
         self.end = fetched.last_stable_offset if committed else fetched.high_watermark
@@ -247,7 +249,7 @@ class PartitionCopy:
 
     def _doubts_limit(self) -> bool:
         """Whether the remote topic has to be asked first; what was read is read again then."""
-        if time.monotonic() < self._sure_until:
+        if self._now() < self._sure_until:
             return False
         self.paused = True
         self._hooks.limit(self)
@@ -258,7 +260,7 @@ class PartitionCopy:
         if limit is not None and limit != self.limit:
             self.limit = limit
             self.rules = replace(self.rules, max_batch_bytes=min(self._most_bytes, limit))
-        self._sure_until = time.monotonic() + SURE_S
+        self._sure_until = self._now() + SURE_S
         self.go_on()
 
     def _refused(self, fetched: PartitionResponse) -> None:
@@ -331,7 +333,7 @@ class PartitionCopy:
         counts.bytes += size
         self.copied_bytes += size
         if append.max_timestamp >= 0:
-            counts.latency_ms = max(counts.latency_ms, int(time.time() * 1000) - append.max_timestamp)
+            counts.latency_ms = max(counts.latency_ms, wall_ms(self._clock) - append.max_timestamp)
 
     def in_transaction(self, *, marked: bool) -> Position:
         """The position that the open transaction reaches; everything sent is acknowledged.

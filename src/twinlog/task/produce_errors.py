@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,11 @@ _LOST_TRACK = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code
 class ProduceErrors:
     """Decides for the appends of one partition, as often and as long as the producer's settings say."""
 
-    def __init__(self, part: PartitionCopy, producer: ProducerSettings, hooks: Hooks) -> None:
+    def __init__(self, part: PartitionCopy, producer: ProducerSettings, hooks: Hooks, now: Callable[[], float]) -> None:
         self._part = part
         self._producer = producer
         self._hooks = hooks
+        self._now = now
 
     def troubled(self, sent: Sent) -> None:
         """The first append on its way was refused or got no answer, and nothing is in flight any more."""
@@ -83,7 +84,7 @@ class ProduceErrors:
             return
         client = self._producer.client
         pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
-        part.queue.retry(time.monotonic() + pause)
+        part.queue.retry(self._now() + pause)
         self._hooks.leaderless()
         self._hooks.offer(part.queue)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from twinlog.clock import wall_ms
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -59,6 +60,7 @@ class Reporter:
         self.bytes = 0
         self._asked = (0, 0)
         self._copier = copier
+        self._now = copier.loop.clock.monotonic
         self._name = name
         self._tell = tell
         self._refused = refused
@@ -74,7 +76,7 @@ class Reporter:
         self._publishing = copier.loop.lock()
         self._full_at = self._quiet_at = 0.0
         self._due = copier.loop.signal()
-        self._line_at = self._topic_at = time.monotonic()
+        self._line_at = self._topic_at = self._now()
         self._cpu_at, self._cpu = self._line_at, time.thread_time()
         self._busy = self._age_s = 0.0
 
@@ -101,7 +103,7 @@ class Reporter:
             parts = self._copier.partitions.values()
             await self._copier.loop.sleep(POLL_S * (1 + len(parts) // 2000))
             was_behind, behind = behind, any(part.lag for part in parts)
-            if time.monotonic() - self._line_at >= INTERVAL_S or (was_behind and not behind):
+            if self._now() - self._line_at >= INTERVAL_S or (was_behind and not behind):
                 self.tell()
                 self._due.set()
 
@@ -114,7 +116,7 @@ class Reporter:
     def tell(self) -> None:
         """Tell the driver now."""
         self._gather()
-        now = time.monotonic()
+        now = self._now()
         report = self._report(self._line.values(), now - self._line_at)
         if self._tell(report):
             self._line.clear()
@@ -132,7 +134,7 @@ class Reporter:
     async def publish(self) -> None:
         """Append to the topic what was not said there yet. What does not arrive is said by the next report."""
         async with self._publishing:
-            now = time.monotonic()
+            now = self._now()
             if now >= self._full_at:
                 for part in self._known.values():
                     if part.source not in self._rest:
@@ -207,7 +209,7 @@ class Reporter:
 
     def _gather(self) -> None:
         """Note what became of each partition since the last time, for the driver and for the topic."""
-        now, cpu = time.monotonic(), time.thread_time()
+        now, cpu = self._now(), time.thread_time()
         self._busy = min(1.0, (cpu - self._cpu) / max(now - self._cpu_at, 1e-9))
         self._cpu_at, self._cpu = now, cpu
         copied = self._copier.partitions
@@ -244,7 +246,7 @@ class Reporter:
             flow=self._copier.settings.name,
             copier=self._name,
             lease=self.lease,
-            at_ms=int(time.time() * 1000),
+            at_ms=wall_ms(self._copier.loop.clock),
             seconds=max(seconds, 1e-9),
             busy=self._busy,
             partitions=tuple(parts),

@@ -8,7 +8,6 @@ the target has deleted by now is counted.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +80,7 @@ async def chunks(
         )
         told = [found.answer for found in answers if found.partition == partition]
         if not told:
-            now = time.monotonic()
+            now = client.loop.clock.monotonic()
             silent_since = now if silent_since is None else silent_since
             if now - silent_since > SILENT_S:
                 raise ClusterError(

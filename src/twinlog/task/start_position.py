@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -229,8 +228,8 @@ class StartPositions:
         if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
             self._unmarked.pop(grant.remote, None)
             return False
-        missing_since = self._unmarked.setdefault(grant.remote, time.monotonic())
-        return time.monotonic() - missing_since < SETTLE_AT_MOST_S
+        missing_since = self._unmarked.setdefault(grant.remote, self._target.loop.clock.monotonic())
+        return self._target.loop.clock.monotonic() - missing_since < SETTLE_AT_MOST_S
 
     async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
@@ -242,7 +241,7 @@ class StartPositions:
         await self._target.loop.sleep(SETTLE_S)
         after = await self._target.list_offsets(remotes, LATEST, log_end=True)
         seen = await self._target.list_offsets(remotes, LATEST)
-        now = time.monotonic()
+        now = self._target.loop.clock.monotonic()
         settled = {}
         for remote, end in seen.items():
             moving_since = self._moving.setdefault(remote, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from twinlog.errors import ClusterError, RefusedError
@@ -48,7 +47,7 @@ class SyncWriter:
             settings.consumer.client.request_timeout_ms / 1000,
             "writing offset syncs",
         )
-        self._emitter = SyncEmitter(settings.offset_lag_max, settle_s=SETTLE_S)
+        self._emitter = SyncEmitter(settings.offset_lag_max, loop.clock.monotonic, settle_s=SETTLE_S)
         self._gather = gather
         self._event = event
         self._held: set[TopicPartition] = set()
@@ -87,10 +86,10 @@ class SyncWriter:
 
     async def _write(self) -> float:
         """Write what is due; seconds to rest before the next time."""
-        deadline = time.monotonic() + FLUSH_S
+        deadline = self._loop.clock.monotonic() + FLUSH_S
         while self._busy:
             await self._free.wait(0.05)
-            if time.monotonic() > deadline:
+            if self._loop.clock.monotonic() > deadline:
                 return INTERVAL_S
         syncs = self._emitter.take()
         if not syncs:
@@ -115,7 +114,7 @@ class SyncWriter:
 
     def _failed(self, error: ClusterError) -> float:
         refused = isinstance(error, RefusedError)
-        now = time.monotonic()
+        now = self._loop.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
         if (refused or now - self._failing_since > SAY_AFTER_S) and self._said is None and not self._stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from twinlog.errors import RefusedError
@@ -26,6 +25,7 @@ class TransactionPartitions:
 
     def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
         self._client = client
+        self._now = client.loop.clock.monotonic
         self._appender = appender
         self._wake = wake
         self._wanted: dict[AppendQueue, None] = {}
@@ -51,7 +51,7 @@ class TransactionPartitions:
     @property
     def waiting(self) -> bool:
         """Whether a queue waits that may take part now."""
-        now = time.monotonic()
+        now = self._now()
         for queue in [queue for queue, until in self._sitting_out.items() if until <= now]:
             del self._sitting_out[queue]
             if queue.pending:
@@ -121,7 +121,7 @@ class TransactionPartitions:
 
     def sit_out(self, queue: AppendQueue) -> None:
         """Leave a queue out of transactions for a while."""
-        self._sitting_out[queue] = time.monotonic() + SIT_OUT_S
+        self._sitting_out[queue] = self._now() + SIT_OUT_S
         self._appender.refresh()
 
     def disband(self) -> None:

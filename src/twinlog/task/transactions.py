@@ -7,7 +7,6 @@ last committed positions under a new producer epoch. A copier whose transactiona
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -75,6 +74,7 @@ class Transactions:
         """What keeps the transaction from going on."""
         self.ended = False
         self._loop = loop
+        self._now = loop.clock.monotonic
         self._client = client
         self._settings = settings
         self._partitions = partitions
@@ -99,7 +99,7 @@ class Transactions:
         """Of these the target may have lost what was committed."""
         self._broken: TwinlogError | None = None
         self._opened_at = 0.0
-        self._ended_at = time.monotonic()
+        self._ended_at = self._now()
 
     async def start(self) -> None:
         """Become a writer; raises RefusedError without the rights, ClusterError while the cluster does not answer."""
@@ -141,11 +141,11 @@ class Transactions:
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
         """Commit what partitions that are leaving have appended, their positions too; False when time is over."""
         parts = list(parts)
-        deadline = time.monotonic() + timeout_s
+        deadline = self._now() + timeout_s
         while not self.ended:
             if all(self._is_out(part) for part in parts):
                 return True
-            if time.monotonic() > deadline:
+            if self._now() > deadline:
                 return False
             self._commit_wanted = True
             self._wake.set()
@@ -184,7 +184,7 @@ class Transactions:
             return True
         if self._members.waiting:
             return True
-        idle_s = time.monotonic() - self._ended_at
+        idle_s = self._now() - self._ended_at
         if self._commit_wanted or idle_s >= self._settings.position_interval_ms / 1000:
             if self._changed():
                 return True
@@ -192,7 +192,7 @@ class Transactions:
         return idle_s > KEEP_ALIVE_S
 
     def _until_due(self) -> float:
-        sitting_out_s = self._members.sits_out_until - time.monotonic()
+        sitting_out_s = self._members.sits_out_until - self._now()
         return max(0.01, min(self._settings.position_interval_ms / 1000, sitting_out_s))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
@@ -208,18 +208,18 @@ class Transactions:
     async def _transaction(self) -> None:
         """One transaction from its first partition to its commit."""
         self._check()
-        self._opened_at = time.monotonic()
+        self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
             self._start_over(await self._retry(lambda: self._coordinator.init(self._holder)))
         if self._members.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
-        until = time.monotonic() + self._interval_s
+        until = self._now() + self._interval_s
         while not self._full(until):
             if self._members.waiting:
                 await self._admit()
                 continue
-            await self._wake.wait(max(0.0, until - time.monotonic()))
+            await self._wake.wait(max(0.0, until - self._now()))
             self._check()
         self._commit_wanted = False
         await self._land()
@@ -242,11 +242,11 @@ class Transactions:
             # Of one that went back meanwhile, as the target lost some of it, this is not how far it is.
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
-        self._ended_at = time.monotonic()
+        self._ended_at = self._now()
 
     def _full(self, until: float) -> bool:
         """Whether the open transaction takes no more in."""
-        now = time.monotonic()
+        now = self._now()
         if now >= until or self._commit_wanted:
             return True
         if self._settings.transaction_boundary == "interval" or self._members.waiting:
@@ -267,10 +267,10 @@ class Transactions:
     async def _land(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
         self._members.close()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = self._now() + PATIENCE_S
         while late := self._members.late:
             # A queue stays stopped only when its partition has failed.
-            if time.monotonic() > deadline or any(queue.stopped for queue in late):
+            if self._now() > deadline or any(queue.stopped for queue in late):
                 for queue in late:
                     self._members.sit_out(queue)
                 names = ", ".join(str(queue.partition) for queue in late[:3])
@@ -292,9 +292,9 @@ class Transactions:
             self._check()
         self._log_members.update(fresh)
         self._log.send(batches)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = self._now() + PATIENCE_S
         while not self._log.landed:
-            if time.monotonic() > deadline:
+            if self._now() > deadline:
                 raise _AbortedError(f"the target does not acknowledge positions in {self._log.topic}")
             await self._wake.wait(0.1)
             self._check()
@@ -372,7 +372,7 @@ class Transactions:
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
         await self._silence()
-        open_s = time.monotonic() - self._opened_at
+        open_s = self._now() - self._opened_at
         if not (self._members or self._log_members) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
             self.ended = True
             text = (
@@ -416,4 +416,4 @@ class Transactions:
         self._log.clear(self.identity)
         for part in self._partitions.values():
             part.roll_back(self.identity)
-        self._ended_at = time.monotonic()
+        self._ended_at = self._now()

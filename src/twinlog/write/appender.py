@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from twinlog.errors import RefusedError, TwinlogError
@@ -135,8 +134,9 @@ class _BrokerAppender:
 
     async def run(self) -> None:
         owner = self._appender
+        now = owner._loop.clock.monotonic
         while not owner._stopped:
-            entries, later = self._collect(time.monotonic())
+            entries, later = self._collect(now())
             if entries:
                 size = sum(sent.append.bytes for _, sent in entries)
                 self._in_flight += 1

@@ -6,7 +6,6 @@ flight, sequence numbers without a hole, and a batch that is sent again keeps it
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -108,6 +107,7 @@ class AppendQueue:
         "_looked_at",
         "_next_sequence",
         "_next_source",
+        "_now",
         "_troubled",
         "_window",
         "gate",
@@ -128,6 +128,7 @@ class AppendQueue:
         acknowledged: Callable[[Append, int], None],
         troubled: Callable[[Sent], None],
         *,
+        now: Callable[[], float],
         max_in_flight: int = MAX_WINDOW,
         sequence: int = 0,
     ) -> None:
@@ -148,6 +149,7 @@ class AppendQueue:
         self._known = False
         self._ended = False
         self._looked_at = 0.0
+        self._now = now
         self._doubt_bytes = 0
         self._next_source = -1
 
@@ -175,7 +177,7 @@ class AppendQueue:
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
         if self.idle:
-            self.waits_since = time.monotonic()
+            self.waits_since = self._now()
         self.pending.extend(appends)
         for append in appends:
             self.queued_bytes += append.bytes
@@ -265,7 +267,7 @@ class AppendQueue:
         while window and window[0].state is State.DONE:
             done = window.popleft()
             self._known = True
-            self.waits_since = time.monotonic()
+            self.waits_since = self._now()
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._flying and window and window[0].state is State.FAILED:

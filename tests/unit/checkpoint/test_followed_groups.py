@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -32,7 +33,7 @@ def test_nobody_misses_checkpoints_of_copiers(caplog: pytest.LogCaptureFixture) 
     def call(step: Callable[..., Any], *args: Any) -> Any:
         return step(*args)
 
-    source = SimpleNamespace(client=None, call=call)
+    source = SimpleNamespace(client=None, call=call, clock=VirtualClock())
     followed = FollowedGroups(flow("a", "b"), cast(ClusterAdmin, source), lambda _: True)
     followed._admin = SimpleNamespace(listed=listed, offsets=offsets)  # type: ignore[assignment]
     with caplog.at_level(logging.INFO, "twinlog"):

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.checkpoint import group_sync, writer
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
@@ -65,7 +66,9 @@ def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.Monke
     monkeypatch.setattr(group_sync, "GroupAdmin", Groups)
     client = SimpleNamespace(lacks=lambda *_: "")
     positions: dict[GroupId, GroupOffsets] = {}
-    syncing = GroupSync(SETTINGS, cast(ClusterAdmin, SimpleNamespace(call=call, client=client)), lambda: positions)
+    syncing = GroupSync(
+        SETTINGS, cast(ClusterAdmin, SimpleNamespace(call=call, client=client, clock=VirtualClock())), lambda: positions
+    )
     for begin in range(0, 3000, 10):
         positions.clear()
         positions.update({GroupId(f"g-{number}"): {THERE: CommittedOffset(5)} for number in range(begin, begin + 10)})

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import EARLIEST, LATEST
@@ -44,7 +45,9 @@ class Cluster:
         return {part: 0 for part in partitions if part not in refused}
 
     def read(self) -> list[Any]:
-        admin = SimpleNamespace(alias=self.alias, client=self, call=lambda step, *args: asyncio.run(step(*args)))
+        admin = SimpleNamespace(
+            alias=self.alias, client=self, call=lambda step, *args: asyncio.run(step(*args)), clock=VirtualClock()
+        )
         return list(TopicReader(cast(ClusterAdmin, admin), TOPIC).read())
 
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
@@ -31,7 +31,7 @@ class Log:
         client: Any = SimpleNamespace(retry_backoff_ms=100, retry_backoff_max_ms=1000)
         settings: Any = SimpleNamespace(positions_topic=WHERE.topic, producer=SimpleNamespace(client=client))
         self.log = PositionLog(
-            cast(ClusterClient, SimpleNamespace(alias="west")),
+            cast(ClusterClient, SimpleNamespace(alias="west", loop=SimpleNamespace(clock=VirtualClock()))),
             cast(FlowSettings, settings),
             self.offered.append,
             self._leaderless,
@@ -47,7 +47,7 @@ class Log:
     def answer(self, code: int) -> None:
         queue = self.offered.pop()
         queue.not_before = 0.0
-        assert queue.next_bytes(time.monotonic())
+        assert queue.next_bytes(BEGIN)
         queue.settle(queue.take(), code, 7)
 
 

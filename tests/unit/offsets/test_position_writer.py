@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.protocol.error_codes import Code
@@ -32,6 +33,7 @@ class Target:
     """As much of a cluster as positions need. `leaders` is how it is; of that the writer knows what it asked for."""
 
     alias = "west"
+    loop = SimpleNamespace(clock=VirtualClock())
 
     def __init__(self) -> None:
         self.leaders = {0: 10, 1: 11, 2: 12}

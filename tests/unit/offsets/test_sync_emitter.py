@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.syncs import MAX_PENDING, OffsetSync, SyncEmitter
 from twinlog.offsets.translate import MirrorTranslation
@@ -38,7 +39,7 @@ def pairs(syncs: list[OffsetSync]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("row", RULES, ids=lambda row: f"lag-{row['offset_lag_max']}")
 def test_without_source_holes_it_emits_what_kafka_emits(row: dict[str, Any]) -> None:
-    emitter = SyncEmitter(row["offset_lag_max"], settle_s=1e9)
+    emitter = SyncEmitter(row["offset_lag_max"], VirtualClock().monotonic, settle_s=1e9)
     found = []
     for upstream, downstream in row["records"]:
         emitter.acknowledged(PART, [(upstream, 1)], downstream)
@@ -48,20 +49,20 @@ def test_without_source_holes_it_emits_what_kafka_emits(row: dict[str, Any]) -> 
 
 
 def test_one_append_emits_its_first_record_and_doubling_distances_from_its_last() -> None:
-    emitter = SyncEmitter(9)
+    emitter = SyncEmitter(9, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(1000, 100)], 500)
     expected = [500, 519, 559, 579, 589, 599]
     assert pairs(emitter.take()) == [(down + 500, down) for down in expected]
 
 
 def test_an_append_is_synced_at_the_offsets_its_records_had() -> None:
-    emitter = SyncEmitter(0)
+    emitter = SyncEmitter(0, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(10, 2), (20, 1), (30, 3)], 7)
     assert pairs(emitter.take()) == [(10, 7), (11, 8), (30, 10), (31, 11), (32, 12)]
 
 
 def test_nothing_is_due_before_the_lag_is_reached() -> None:
-    emitter = SyncEmitter(100)
+    emitter = SyncEmitter(100, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(0, 1)], 0)
     assert pairs(emitter.take()) == [(0, 0)]
     emitter.acknowledged(PART, [(1, 100)], 1)
@@ -71,7 +72,7 @@ def test_nothing_is_due_before_the_lag_is_reached() -> None:
 
 
 def test_holes_cost_no_sync() -> None:
-    emitter = SyncEmitter(100)
+    emitter = SyncEmitter(100, VirtualClock().monotonic)
     for number in range(50):
         emitter.acknowledged(PART, [(number * 2, 1)], number)
     assert pairs(emitter.take()) == [(0, 0)]
@@ -79,7 +80,7 @@ def test_holes_cost_no_sync() -> None:
 
 @pytest.mark.parametrize(("upstream", "downstream"), [(4, 20), (20, 4)])
 def test_what_went_back_is_synced_from_its_first_record_on(upstream: int, downstream: int) -> None:
-    emitter = SyncEmitter(100)
+    emitter = SyncEmitter(100, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(10, 5)], 10)
     emitter.take()
     emitter.acknowledged(PART, [(upstream, 3)], downstream)
@@ -87,7 +88,7 @@ def test_what_went_back_is_synced_from_its_first_record_on(upstream: int, downst
 
 
 def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None:
-    emitter = SyncEmitter(100, settle_s=5, clock=clock)
+    emitter = SyncEmitter(100, clock, settle_s=5)
     emitter.acknowledged(PART, [(0, 10)], 0)
     emitter.take()
     emitter.acknowledged(PART, [(10, 3)], 10)
@@ -102,7 +103,7 @@ def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None
 
 
 def test_what_was_held_back_is_not_written_after_something_newer(clock: Clock) -> None:
-    emitter = SyncEmitter(10, settle_s=5, clock=clock)
+    emitter = SyncEmitter(10, clock, settle_s=5)
     for first, count in ((0, 1), (1, 5), (6, 20)):
         emitter.acknowledged(PART, [(first, count)], first)
     taken = pairs(emitter.take())
@@ -113,14 +114,14 @@ def test_what_was_held_back_is_not_written_after_something_newer(clock: Clock) -
 
 
 def test_what_waits_is_dropped_when_its_offsets_went_back() -> None:
-    emitter = SyncEmitter(0)
+    emitter = SyncEmitter(0, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(10, 5)], 10)
     emitter.acknowledged(PART, [(4, 1)], 15)
     assert pairs(emitter.take()) == [(4, 15)]
 
 
 def test_a_late_sync_counts_for_the_lag(clock: Clock) -> None:
-    emitter = SyncEmitter(10, settle_s=5, clock=clock)
+    emitter = SyncEmitter(10, clock, settle_s=5)
     emitter.acknowledged(PART, [(0, 8)], 0)
     emitter.take()
     emitter.acknowledged(PART, [(8, 5)], 8)
@@ -133,7 +134,7 @@ def test_a_late_sync_counts_for_the_lag(clock: Clock) -> None:
 
 
 def test_all_is_taken_at_the_end() -> None:
-    emitter = SyncEmitter(100)
+    emitter = SyncEmitter(100, VirtualClock().monotonic)
     for part in (PART, OTHER):
         emitter.acknowledged(part, [(0, 1)], 0)
         emitter.acknowledged(part, [(1, 4)], 1)
@@ -142,7 +143,7 @@ def test_all_is_taken_at_the_end() -> None:
 
 
 def test_a_released_partition_begins_anew() -> None:
-    emitter = SyncEmitter(100)
+    emitter = SyncEmitter(100, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(0, 1)], 0)
     emitter.take()
     emitter.acknowledged(PART, [(1, 4)], 1)
@@ -153,7 +154,7 @@ def test_a_released_partition_begins_anew() -> None:
 
 
 def test_syncs_not_stored_come_again_in_order() -> None:
-    emitter = SyncEmitter(0)
+    emitter = SyncEmitter(0, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(0, 2)], 0)
     taken = emitter.take()
     emitter.acknowledged(PART, [(2, 2)], 2)
@@ -162,7 +163,7 @@ def test_syncs_not_stored_come_again_in_order() -> None:
 
 
 def test_of_syncs_that_may_be_stored_only_the_newest_comes_again() -> None:
-    emitter = SyncEmitter(0)
+    emitter = SyncEmitter(0, VirtualClock().monotonic)
     emitter.acknowledged(PART, [(0, 3)], 0)
     emitter.acknowledged(OTHER, [(7, 2)], 0)
     taken = emitter.take()
@@ -180,7 +181,7 @@ def test_of_syncs_that_may_be_stored_only_the_newest_comes_again() -> None:
 
 
 def test_what_waits_for_an_unreachable_cluster_stays_small_and_keeps_both_ends() -> None:
-    emitter = SyncEmitter(0)
+    emitter = SyncEmitter(0, VirtualClock().monotonic)
     for number in range(5000):
         emitter.acknowledged(PART, [(number, 1)], number)
     waiting = pairs(emitter.take())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader
@@ -197,15 +197,14 @@ def test_a_follower_is_tried_again_after_a_while(loop: Loop, monkeypatch: pytest
     assert reading.nodes()[-1] == 2
 
 
-def test_the_leader_is_asked_again_after_a_while(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(nearest, "time", SimpleNamespace(monotonic=lambda: now[0]))
+def test_the_leader_is_asked_again_after_a_while(loop: Loop) -> None:
+    loop.clock = clock = VirtualClock()
     cluster = Cluster(loop)
     near = NearestReplicas(cluster, "near", 300)  # type: ignore[arg-type]
     assert near.follow(PART, answer(END, preferred=2))
-    now[0] += 299
+    clock.now += 299
     assert near.node(PART) == 2
-    now[0] += 2
+    clock.now += 2
     assert near.node(PART) == 1
 
 
@@ -241,23 +240,22 @@ def test_a_follower_does_not_bring_the_end_nearer(loop: Loop) -> None:
     assert newer.high_watermark == END + 7
 
 
-def test_it_is_left_alone_for_longer_each_time(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+def test_it_is_left_alone_for_longer_each_time(loop: Loop) -> None:
+    loop.clock = clock = VirtualClock()
     near = NearestReplicas(Cluster(loop), "near", 35)  # type: ignore[arg-type]
     spans = []
     for _ in range(4):
         near.follow(PART, answer(END, preferred=2))
         assert near.lost(2) == [PART]
-        begun = now
+        begun = clock.now
         while not near.rack:
-            now += 1
-        spans.append(now - begun)
+            clock.now += 1
+        spans.append(clock.now - begun)
     assert spans == [10, 20, 35, 35]
     near.follow(PART, answer(END, preferred=2))
     near.took(PART, 2, answer(END))
     near.lost(2)
-    begun = now
+    begun = clock.now
     while not near.rack:
-        now += 1
-    assert now - begun == 10
+        clock.now += 1
+    assert clock.now - begun == 10

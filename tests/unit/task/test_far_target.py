@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.source_log import New, SourceLog
+from twinlog.clock import SYSTEM
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
@@ -33,6 +34,7 @@ def copy(*, far: bool) -> PartitionCopy:
         ProducerIdentity(1, 0),
         producer=ProducerSettings(ClientSettings(())),
         hooks=Hooks(**hooks),
+        clock=SYSTEM,
     )
 
 

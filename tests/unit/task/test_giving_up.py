@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.errors import CopyError, TwinlogError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.grant import Grant
@@ -40,6 +40,7 @@ class Target:
             ProducerIdentity(1, 0),
             producer=ProducerSettings(CLIENT, **producer),
             hooks=Hooks(**hooks),
+            clock=VirtualClock(),
         )
         self.put()
 
@@ -52,11 +53,11 @@ class Target:
         """Send the batch and answer it; returns how many seconds it then waits."""
         queue = self.part.queue
         queue.not_before = 0.0
-        assert queue.next_bytes(time.monotonic())
+        assert queue.next_bytes(BEGIN)
         sent = queue.take()
         sent.reached = reached
         queue.settle(sent, code, 0)
-        return queue.not_before - time.monotonic()
+        return queue.not_before - BEGIN
 
 
 @pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])
@@ -100,7 +101,7 @@ def test_pauses_grow_up_to_the_most() -> None:
 
 def test_after_the_delivery_timeout_the_flow_stops() -> None:
     target = Target(delivery_timeout_ms=30_000)
-    now = time.monotonic()
+    now = BEGIN
     target.part.delivery.check(now + 29)
     assert target.failures == []
     target.answer(NO_ANSWER)
@@ -115,21 +116,21 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
     target = Target(delivery_timeout_ms=30_000)
     queue = target.part.queue
     sent = queue.take()
-    target.part.delivery.check(time.monotonic() + 31)
+    target.part.delivery.check(BEGIN + 31)
     queue.settle(sent, code, -1)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000" in str(error)
-    assert not target.part.queue.next_bytes(time.monotonic() + 60)
+    assert not target.part.queue.next_bytes(BEGIN + 60)
     # Nor does anything else, as when a transaction is aborted.
     target.part.roll_back(ProducerIdentity(1, 1))
     target.put()
-    assert not queue.next_bytes(time.monotonic() + 60)
+    assert not queue.next_bytes(BEGIN + 60)
 
 
 def test_what_was_delivered_after_all_counts() -> None:
     target = Target(delivery_timeout_ms=30_000)
     sent = target.part.queue.take()
-    target.part.delivery.check(time.monotonic() + 31)
+    target.part.delivery.check(BEGIN + 31)
     target.part.queue.settle(sent, Code.NONE, 0)
     assert target.part.acknowledged.next_target == 1
 
@@ -137,5 +138,5 @@ def test_what_was_delivered_after_all_counts() -> None:
 def test_what_was_delivered_is_not_late() -> None:
     target = Target(delivery_timeout_ms=30_000)
     target.answer(Code.NONE)
-    target.part.delivery.check(time.monotonic() + 100)
+    target.part.delivery.check(BEGIN + 100)
     assert target.failures == []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -28,9 +28,10 @@ class World:
     """A copier's partitions and their memory; `receive` is an answer of one broker with batches for some of them."""
 
     def __init__(self) -> None:
-        self.frames = FrameMemory()
+        self.clock = VirtualClock()
+        self.frames = FrameMemory(self.clock.monotonic)
         self.parts: dict[TopicPartition, PartitionCopy] = {}
-        self.memory = CopierMemory(LIMIT, self.frames, self.parts)
+        self.memory = CopierMemory(LIMIT, self.frames, self.parts, self.clock.monotonic)
 
     def part(self, number: int) -> PartitionCopy:
         at = TopicPartition(TopicName("shop"), number)
@@ -43,6 +44,7 @@ class World:
                 ProducerIdentity(1, 0),
                 producer=ProducerSettings(ClientSettings(())),
                 hooks=Hooks(**{**hooks, "keep": self.memory.keep}),
+                clock=self.clock,
             )
         return self.parts[at]
 
@@ -68,13 +70,6 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-@pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [time.monotonic()]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
 
 
 def test_what_is_asked_for_counts_until_it_came(world: World) -> None:
@@ -164,13 +159,13 @@ def test_many_that_wait_leave_room_for_one_more(world: World) -> None:
     assert 41 in world.wants()
 
 
-def test_whoever_waits_longest_gives_way(world: World, seconds: list[float]) -> None:
+def test_whoever_waits_longest_gives_way(world: World) -> None:
     for number in range(32):
         world.receive({number: 512 * KB})
-        seconds[0] += 0.01
+        world.clock.now += 0.01
     assert not world.memory.reserve(1, MB)
     assert len(world.parts) == 32
-    seconds[0] += rules.STUCK_S + 1
+    world.clock.now += rules.STUCK_S + 1
     assert world.memory.reserve(1, MB) == MB
     world.memory.release(1)
     gone = [at.partition for at, part in world.parts.items() if part.queue.idle]
@@ -180,28 +175,28 @@ def test_whoever_waits_longest_gives_way(world: World, seconds: list[float]) -> 
     # It is read again, but not at once.
     assert first.fetch_position(MB) is None
     assert first.held_back
-    seconds[0] += rules.STUCK_S + 1
+    world.clock.now += rules.STUCK_S + 1
     assert first.fetch_position(MB) is not None
 
 
-def test_who_gives_way_again_stands_aside_for_longer(world: World, seconds: list[float]) -> None:
+def test_who_gives_way_again_stands_aside_for_longer(world: World) -> None:
     part = world.part(0)
     for longer in (2, 4, 8, 16, 32, 32):
         world.receive({0: 512 * KB})
-        part.give_way(seconds[0])
-        seconds[0] += longer - 0.1
+        part.give_way(world.clock.now)
+        world.clock.now += longer - 0.1
         assert part.fetch_position(MB) is None
-        seconds[0] += 0.2
+        world.clock.now += 0.2
         assert part.fetch_position(MB) is not None
 
 
-def test_nobody_gives_way_while_the_target_takes_something(world: World, seconds: list[float]) -> None:
+def test_nobody_gives_way_while_the_target_takes_something(world: World) -> None:
     for number in range(30):
         world.receive({number: 512 * KB})
-    seconds[0] += rules.STUCK_S + 1
+    world.clock.now += rules.STUCK_S + 1
     assert world.memory.reserve(1, MB)
     world.memory.release(1)
     world.receive({31: MB})
-    seconds[0] += rules.STUCK_S / 2
+    world.clock.now += rules.STUCK_S / 2
     assert not world.memory.reserve(1, MB)
     assert not any(part.queue.idle for part in world.parts.values())

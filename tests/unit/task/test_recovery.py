@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from twinlog.clock import SYSTEM
 from twinlog.errors import CopyError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
@@ -55,6 +56,7 @@ def checked_part(*, transactional: bool = False) -> PartitionCopy:
         ProducerIdentity(1, 0, transactional),
         producer=ProducerSettings(ClientSettings(())),
         hooks=Hooks(**hooks),
+        clock=SYSTEM,
     )
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])

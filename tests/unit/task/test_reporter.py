@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
@@ -23,16 +24,6 @@ from twinlog.record.records import decode_records
 from twinlog.task import reporter as module
 from twinlog.task.counts import CopyCounts
 from twinlog.task.reporter import FULL_EVERY_S, QUIET_S, Reporter
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    time = thread_time = monotonic
 
 
 @dataclass
@@ -94,7 +85,7 @@ class Target:
 
 
 class Copier:
-    def __init__(self, loop: Loop, clock: Clock, partitions: int) -> None:
+    def __init__(self, loop: Loop, clock: VirtualClock, partitions: int) -> None:
         self.loop = loop
         self.settings = SimpleNamespace(name="a->b", source="a")
         self.parts = [Part(TopicPartition(TopicName("orders"), number)) for number in range(partitions)]
@@ -116,7 +107,7 @@ class Copier:
 
 
 class Scene:
-    def __init__(self, loop: Loop, clock: Clock, partitions: int) -> None:
+    def __init__(self, loop: Loop, clock: VirtualClock, partitions: int) -> None:
         self.clock = clock
         self.copier = Copier(loop, clock, partitions)
         self.target = self.copier.target
@@ -143,9 +134,9 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Scene]]:
-    clock = Clock()
-    loop = Loop()
-    monkeypatch.setattr(module, "time", clock)
+    clock = VirtualClock()
+    loop = Loop(clock)
+    monkeypatch.setattr(module.time, "thread_time", clock.monotonic)
     yield lambda partitions: Scene(loop, clock, partitions)
     loop.close()
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.batch import read_batch
@@ -26,6 +27,7 @@ class Owner:
             ProducerIdentity(7, 0),
             lambda append, base_offset: self.acknowledged.append(base_offset),
             self.troubles.append,
+            now=VirtualClock().monotonic,
         )
         self.put(appends)
 

@@ -73,7 +73,13 @@ def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(l
     )
     acknowledged: list[int] = []
     troubles: list[Any] = []
-    queue = AppendQueue(PART, ProducerIdentity(7, 0), lambda _append, base: acknowledged.append(base), troubles.append)
+    queue = AppendQueue(
+        PART,
+        ProducerIdentity(7, 0),
+        lambda _append, base: acknowledged.append(base),
+        troubles.append,
+        now=loop.clock.monotonic,
+    )
 
     async def play() -> None:
         queue.put([one_record() for _ in range(8)])
@@ -136,6 +142,7 @@ def test_when_many_bytes_are_on_their_way_each_broker_has_one_request(loop: Loop
             ProducerIdentity(7, 0),
             lambda _append, base: acknowledged.append(base),
             lambda sent: None,
+            now=loop.clock.monotonic,
         )
         for number in range(2)
     ]

@@ -42,13 +42,14 @@ class ClusterIdentity:
 class ClusterAdmin:
     """One cluster, seen from the driver; may be used from several threads.
 
-    Making it raises RuntimeError where there may be no thread for it.
+    Its `loop` brings the clock and the connections. Making it raises RuntimeError where there may be no thread for it.
     """
 
-    def __init__(self, alias: str, settings: ClientSettings) -> None:
+    def __init__(self, alias: str, settings: ClientSettings, loop: Loop | None = None) -> None:
         self.alias = alias
         self._closed = False
-        self._loop = Loop()
+        self._loop = Loop() if loop is None else loop
+        self.clock = self._loop.clock
         self.client = ClusterClient(self._loop, alias, settings)
         self._loop.net.start()
 

@@ -6,7 +6,6 @@ Questions about offsets go to the brokers that coordinate the groups: one reques
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -66,14 +65,14 @@ class GroupAdmin:
 
     async def listed(self) -> dict[GroupId, Group]:
         """Every group that this principal may describe, with its state, from all brokers."""
-        deadline = time.monotonic() + LOADING_S
+        deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:
             nodes = await self._client.nodes()
             answers = await self._ask_all(
                 [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
             )
             code = next((answer.error_code for answer in answers if answer.error_code), Code.NONE)
-            if code not in _LOADING or time.monotonic() > deadline:
+            if code not in _LOADING or self._client.loop.clock.monotonic() > deadline:
                 break
             await self._client.loop.sleep(0.2)
         if code:

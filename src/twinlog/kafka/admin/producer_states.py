@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -99,7 +98,7 @@ async def _name(client: ClusterClient, partition: TopicPartition) -> str:
     if not open_ones:
         return "an open transaction"
     oldest = min(open_ones, key=lambda one: one.first_offset)
-    since_s = max(0.0, time.time() - oldest.heard_ms / 1000)
+    since_s = max(0.0, client.loop.clock.wall() - oldest.heard_ms / 1000)
     who = f"producer {oldest.producer_id}, epoch {oldest.epoch}, last heard of {since_s:.0f} s ago"
     owner = await _transactional_id(client, oldest.producer_id)
     what = "an open transaction" if owner is None else f"an open transaction of {owner}"

@@ -97,7 +97,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
                 if failure is not None:
                     raise failure from error
                 return
-        now = time.monotonic()
+        now = net.now()
         # A moment earlier than the connection gives up, which knows no reason.
         timeout_at = now + 0.8 * (timeout_at - now)
         if self._good():

@@ -7,7 +7,6 @@ the time of all, and takes a connection for good whose login failed.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -69,11 +68,11 @@ class Connections(FrameManager):
     def throttled_s(self, node: int) -> float:
         """For how many seconds nothing may be sent to a broker, as its last answer said (KIP-219)."""
         connection = self._conns.get(node)
-        return 0.0 if connection is None else max(0.0, connection._throttle_time - time.monotonic())
+        return 0.0 if connection is None else max(0.0, connection._throttle_time - self._net.now())
 
     def metadata_wanted(self) -> None:
         """Metadata is asked for; when it was long since it came, the bootstrap servers are asked instead (KIP-1102)."""
-        now = time.monotonic()
+        now = self._net.now()
         if self._asked_since is None:
             self._asked_since = now
         elif now - self._asked_since > self._settings.rebootstrap_trigger_ms / 1000:
@@ -156,7 +155,7 @@ class Connections(FrameManager):
     def maybe_raise_auth_failure(self, node_id: Any) -> None:
         # The library keeps a refused login for good, but a token or a password may be right by now.
         refused_at = self._refused_at.get(node_id)
-        if refused_at is not None and time.monotonic() - refused_at > LOGIN_AGAIN_S:
+        if refused_at is not None and self._net.now() - refused_at > LOGIN_AGAIN_S:
             del self._refused_at[node_id]
             self._auth_failures.pop(node_id, None)
         super().maybe_raise_auth_failure(node_id)
@@ -165,7 +164,7 @@ class Connections(FrameManager):
         before = self._backoff.get(node.node_id)
         await super()._connect(node, conn, **options)
         if node.node_id in self._auth_failures:
-            self._refused_at[node.node_id] = time.monotonic()
+            self._refused_at[node.node_id] = self._net.now()
         failed = conn.init_future.exception is not None
         if failed and node.node_id not in self._backoff and options.get("reset_backoff_on_connect", True):
             # The library counts a connection as made whose first questions were not answered.
@@ -178,7 +177,7 @@ class Connections(FrameManager):
         most_s = self._settings.connections_max_idle_ms / 1000
         if most_s < 0 or getattr(self, "closed", False):
             return
-        now = time.monotonic()
+        now = self._net.now()
         next_look = now + most_s
         for connection in list(self._conns.values()):
             # An answer that is waited for is use, however long it takes.

@@ -6,7 +6,6 @@ breaks its connections, and one that hangs leaves a question open for longer tha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ class _Question:
 class Contact:
     """Questions to one cluster and what became of them. Read by any thread, told by one."""
 
-    def __init__(self, why: Callable[[], str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, why: Callable[[], str], clock: Callable[[], float]) -> None:
         self._why = why
         self._clock = clock
         self._open: dict[int, _Question] = {}

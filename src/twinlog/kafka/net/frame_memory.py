@@ -6,8 +6,8 @@ time.
 
 from __future__ import annotations
 
-import time
 import weakref
+from collections.abc import Callable
 from sys import getrefcount
 
 LARGE_BYTES = 256 << 10
@@ -36,9 +36,10 @@ class _Lent(weakref.ref[_Frame]):
 class FrameMemory:
     """The memory of the frames of some connections, of which `most_bytes` at most are kept; for one thread."""
 
-    __slots__ = ("_kept", "_lent", "_lent_bytes", "_most_bytes", "_needed_at")
+    __slots__ = ("_kept", "_lent", "_lent_bytes", "_most_bytes", "_needed_at", "_now")
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, now: Callable[[], float], most_bytes: int = MOST_BYTES) -> None:
+        self._now = now
         self._most_bytes = most_bytes
         self._kept: list[bytearray] = []
         self._needed_at = 0.0
@@ -59,7 +60,7 @@ class FrameMemory:
 
     def take(self, size: int) -> memoryview:
         """`size` writable bytes with anything in them; they are taken again when no view of them is left."""
-        now = time.monotonic()
+        now = self._now()
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
                 self._drop_free()

@@ -130,7 +130,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
 
     def __init__(self, net: Any, **configs: Any) -> None:
         super().__init__(net, **configs)
-        self.frames = FrameMemory()
+        self.frames = FrameMemory(net.now)
         self.failures: dict[str, BaseException] = {}
         self._silent: dict[tuple[str, int], int] = {}
         self.may_send: Callable[[], bool] = lambda: True

@@ -6,12 +6,12 @@ It is kafka-python's selector loop, because its connections live there; the rest
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kafka.future import Future
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.net.selector import LeanSelector
 
 T = TypeVar("T")
@@ -20,10 +20,14 @@ log = logging.getLogger(__name__)
 
 
 class Loop:
-    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread."""
+    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread.
 
-    def __init__(self) -> None:
-        self.net = LeanSelector()
+    Whatever runs on it waits, times out and dates records by its `clock`.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self.clock = clock
+        self.net = LeanSelector(clock)
         self.crashed: Callable[[BaseException], None] = _log_crash
         """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
 
@@ -112,7 +116,7 @@ class Signal:
                 if not waiter.is_done:
                     waiter.success(False)
 
-            timer = self._loop.net.call_at(time.monotonic() + max(0.0, timeout_s), expire)
+            timer = self._loop.net.call_later(max(0.0, timeout_s), expire)
         try:
             woken: bool = await waiter
         finally:

@@ -11,13 +11,14 @@ import heapq
 import logging
 import selectors
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from kafka.future import Future
 from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
+
+from twinlog.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Watcher:
 
 
 class LeanSelector(NetworkSelector):  # type: ignore[misc]
-    """A selector for one thread's `Loop`."""
+    """A selector for one thread's `Loop`; its timers go by the clock `now`."""
 
     _selector: Any
     _ready: Any
@@ -42,6 +43,13 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     _current: Any
     _poll_owner: Any
     _io_thread: threading.Thread | None
+
+    def __init__(self, clock: Clock, **configs: Any) -> None:
+        super().__init__(**configs)
+        self.now = clock.monotonic
+
+    def call_later(self, delay: float, task: Any) -> Any:
+        return self.call_at(self.now() + delay, task)
 
     def start(self) -> None:
         """Run on a thread of its own from now on. Raises RuntimeError where there may be no more; it is closed then."""
@@ -99,7 +107,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
         try:
             self._take_events(self._selector.select(self._patience(timeout)))
             scheduled = self._scheduled
-            while scheduled and scheduled[0][0] <= time.monotonic():
+            while scheduled and scheduled[0][0] <= self.now():
                 _, task = heapq.heappop(scheduled)
                 task.scheduled_at = None
                 self._add_ready_task(task)
@@ -115,7 +123,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
         if self._ready:
             return 0
         if self._scheduled:
-            due = self._scheduled[0][0] - time.monotonic()
+            due = self._scheduled[0][0] - self.now()
             timeout = due if timeout is None else min(timeout, due)
         return None if timeout is None else min(max(timeout, 0), MAX_TIMEOUT)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import selectors
 import ssl
 import struct
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -44,11 +43,12 @@ class _Frames:
         self._may_send = may_send
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._head = b""
-        self._memory = FrameMemory() if memory is None else memory
+        self._memory = FrameMemory(self._net.now) if memory is None else memory
         self._frame: memoryview | None = None
         self._filled = 0
         self._limit = limit
         self._heard = False
+        self._now = self._net.now
 
     def resume_reading(self) -> None:
         if not self._read:
@@ -82,7 +82,7 @@ class _Frames:
             self._writing = True
             self._write_task = self._net.call_soon(self._write_to_sock)  # type: ignore[attr-defined]
         else:
-            self.last_write = time.monotonic()
+            self.last_write = self._now()
 
     def _give_up(self, error: Exception) -> None:
         if not self._closed:
@@ -118,7 +118,7 @@ class _Frames:
                 # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
                 return cast(Exception, KafkaConnectionError("socket disconnected")) if fresh else None
             fresh = False
-            self.last_read = time.monotonic()
+            self.last_read = self._now()
             try:
                 if frame is None:
                     self._take(self._scratch[:received])
