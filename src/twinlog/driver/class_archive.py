@@ -24,9 +24,8 @@ from twinlog.spark.archive import archive_file, forget_unused, record_options
 from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 
-END_S = 180.0
 PATIENCE_S = 600.0
-"""For the first task: with the lowest priority on a busy machine all takes long."""
+"""For the first task, and for the JVM's end: with the lowest priority on a busy machine all takes long."""
 
 LOWEST_PRIORITY = 19
 LOOK_S = 0.2
@@ -70,7 +69,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
     finally:
         lease_server.close()
         # It writes the archive at its end.
-        engine.stop(END_S if ran else 1.0)
+        engine.stop(PATIENCE_S if ran else 1.0)
         done.set()
     return ran and not ending.is_set()
 
