@@ -21,7 +21,7 @@ UNCERTAINTY = 512 * 1024
 def sampled(running: RunningCopier, sizes: list[int]) -> int:
     """Note what the copier holds, and return how many bytes were appended."""
     sizes.append(running.memory_bytes())
-    return sum(part.counts.bytes for part in running.copier.partitions.values())
+    return sum(part.copied.counts.bytes for part in running.copier.partitions.values())
 
 
 def test_many_partitions_and_a_slow_target_stay_within_the_budget(copy_flow: CopyFlow, topic_name: str) -> None:

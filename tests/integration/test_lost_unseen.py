@@ -92,9 +92,9 @@ def test_a_target_that_ends_a_transaction_by_itself_hides_no_loss(copy_flow: Cop
     async def pretend_copied() -> None:
         # At once, as the source must have what the copier is to go on with.
         produce(copy_flow.source, topic_name, RECORDS[LEFT:])
-        part.runs.add([(LEFT, LOST)], first_lost)
+        part.copied.runs.add([(LEFT, LOST)], first_lost)
         part.commit(copied)
-        part.restart(copied)
+        part.seek(copied)
         # The copier commits by itself after half the time-out; it stands still before that, for longer than all of it.
         while part.acknowledged.next_source == copied.next_source:
             await running.copier.loop.sleep(0.001)

@@ -152,7 +152,7 @@ def test_a_position_waits_for_its_records(copy_flow: CopyFlow, topic_name: str, 
     held.allowed.clear()
     produce(copy_flow.source, topic_name, numbered(10, start=10))
     part = held.copier.partitions[TopicPartition(TopicName(topic_name), 0)]
-    wait_for(lambda: part.fetch_offset == 20, 60, "the records are read")
+    wait_for(lambda: part.read.offset == 20, 60, "the records are read")
 
     # Meanwhile another copier stores its positions many times.
     for number in range(5):

@@ -89,7 +89,7 @@ def test_a_source_topic_is_not_taken_for_made_anew_while_it_is_copied(
 
     async def look() -> None:
         behind.left = 6
-        part.paused = True
+        part.pause()
         part._hooks.check(part, None)
 
     running.run(look)

@@ -207,7 +207,7 @@ def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partition
         host = flow.workers[0].host
         assert host is not None
         parts = host._copier.partitions.values()
-        return all(time.monotonic() - (part.heard_at or 0.0) > OLD_S for part in parts)
+        return all(time.monotonic() - (part.read.heard_at or 0.0) > OLD_S for part in parts)
 
     with FlowWithoutSpark(settings) as flow:
         wait_for(lambda: told() == everything, 60, "each partition was reported once")

@@ -17,9 +17,8 @@ from twinlog.offsets.positions import Position, encode_position
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import portions, record_body
 from twinlog.settings.flow import FlowSettings
-from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
-from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import NO_ANSWER, AppendQueue, ProducerIdentity, Sent
 
 _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 
@@ -98,7 +97,7 @@ class PositionLog:
                     partial(self._troubled, where),
                     now=self._client.loop.clock.monotonic,
                 )
-            queue.gate = Gate.OPEN
+            queue.open()
             queue.put(some)
             self._offer(queue)
 

@@ -46,8 +46,9 @@ MAX_FETCH_BYTES = 16 << 20
 class Cursor(Protocol):
     """A partition that wants to be read."""
 
-    held_back: bool
-    """Whether it only waits for its appends to be acknowledged; set by `fetch_position`."""
+    @property
+    def held_back(self) -> bool:
+        """Whether it only waits for its appends to be acknowledged; `fetch_position` finds out."""
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         """Where to read next, `max_bytes` being of no account.

@@ -170,7 +170,7 @@ class Copier:
             event=listener.event,
             stopped=lambda: self.stopped,
         )
-        self._hooks = Hooks(
+        self._hooks: Hooks[PartitionCopy] = Hooks(
             keep=self.memory.keep,
             offer=self._appender.offer if self.transactions is None else self.transactions.offer,
             more=self._reader.resume,
@@ -331,7 +331,7 @@ class Copier:
                 self.unsettled.discard(part.source)
             else:
                 self.unsettled.add(part.source)
-            part.queue.end()
+            part.close()
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
             if self.transactions is None:
@@ -380,9 +380,9 @@ class Copier:
     def heard_at(self, part: PartitionCopy) -> float | None:
         """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
         # One that was let go was followed up to that moment.
-        if part.heard_at is None or part.held_back or (part.paused and not part.left):
-            return part.heard_at
-        return max(part.heard_at, self._reader.heard_at(part.source) or part.heard_at)
+        if part.read.heard_at is None or part.held_back or (part.paused and not part.left):
+            return part.read.heard_at
+        return max(part.read.heard_at, self._reader.heard_at(part.source) or part.read.heard_at)
 
     def tell(self, kind: str, text: str) -> None:
         """Something that an operator should see."""
@@ -393,7 +393,7 @@ class Copier:
         self.stopped = True
         for part in self.partitions.values():
             part.leave()
-            part.queue.end()
+            part.close()
         self._reader.stop()
         self._appender.stop()
         self._committer.stop()
@@ -413,7 +413,7 @@ class Copier:
             await self.loop.sleep(min(1.0, self.settings.producer.delivery_timeout_ms / 10_000))
             now = self.loop.clock.monotonic()
             for part in list(self.partitions.values()):
-                part.delivery.check(now)
+                part.check_overdue(now)
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)

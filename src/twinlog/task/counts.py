@@ -18,3 +18,9 @@ class CopyCounts:
     latency_ms: int = -1
     aborted: int = 0
     control: int = 0
+
+    def copied(self, records: int, size: int, age_ms: int) -> None:
+        """An append of `size` bytes is there for good; `age_ms` is the age of its youngest record, -1 if unknown."""
+        self.records += records
+        self.bytes += size
+        self.latency_ms = max(self.latency_ms, age_ms)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.model.types import TopicPartition
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 
-if TYPE_CHECKING:
-    from twinlog.task.partition import PartitionCopy
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """The copier's side of `PartitionCopy`.
+class Hooks(Generic[P]):
+    """The copier's side of `PartitionCopy`, which is what `P` stands for.
 
     `keep(appends)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go
     on. `moved()`: something was acknowledged. `far_target()`: the way to the target decides how fast it takes
@@ -36,11 +35,11 @@ class Hooks:
     moved: Callable[[], None]
     far_target: Callable[[], bool]
     leaderless: Callable[[], None]
-    pause: Callable[[PartitionCopy, int], None]
-    check: Callable[[PartitionCopy, int | None], None]
-    resolve: Callable[[PartitionCopy], None]
-    lost: Callable[[PartitionCopy], None]
-    limit: Callable[[PartitionCopy], None]
+    pause: Callable[[P, int], None]
+    check: Callable[[P, int | None], None]
+    resolve: Callable[[P], None]
+    lost: Callable[[P], None]
+    limit: Callable[[P], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
     foreign: Callable[[TopicPartition, int, int], None]
     event: Callable[[str, str], None]

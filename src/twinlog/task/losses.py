@@ -57,4 +57,4 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
     # Whether something is missing there shows when it is compared.
     lost |= {part: part.committed.next_target or 0 for remote, part in whole.items() if doubts[remote]}
     for part in ends:
-        part.lost_behind(lost.get(part))
+        part.truncated(lost.get(part))

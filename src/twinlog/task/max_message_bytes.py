@@ -7,7 +7,6 @@ records may come at once, and the remote topic follows a moment later (`mirror/c
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.configs import describe_configs
@@ -15,9 +14,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
-
-if TYPE_CHECKING:
-    from twinlog.task.partition import PartitionCopy
+from twinlog.task.partition import PartitionCopy
 
 FOLLOWS_S = 15.0
 """How long a record waits for the remote topic's limit to follow its source's."""
@@ -53,15 +50,16 @@ class MaxMessageBytes:
                 limit = await _limit(self._target, part.remote.topic)
                 wanted = await _limit(self._source, part.source.topic)
             except ClusterError as error:
-                part.trouble = str(error)
+                part.hinder(str(error))
                 await self._loop.sleep(LOOK_S)
                 continue
-            follows = self._follows and limit is not None and wanted is not None and part.limit >= limit < wanted
+            known = part.limit.topic_bytes
+            follows = self._follows and limit is not None and wanted is not None and known >= limit < wanted
             if not follows or self._loop.clock.monotonic() > deadline:
                 part.take_limit(limit)
                 return
             text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
-            part.trouble = text
+            part.hinder(text)
             if not said:
                 said = True
                 self._event(LIMIT_EVENT, f"{text}; its settings are brought up to date")

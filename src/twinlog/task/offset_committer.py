@@ -140,7 +140,7 @@ class OffsetCommitter:
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
         """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
         async with self._turn:
-            sizes = {source: part.copied_bytes for source, part in self._partitions.items()}
+            sizes = {source: part.copied.bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())
             await self._positions.write(marked)
             now = self._loop.clock.monotonic()
@@ -151,7 +151,7 @@ class OffsetCommitter:
     def _gather(self) -> None:
         """Tell what was acknowledged to those who note where it was copied to."""
         for part in self._partitions.values():
-            runs = part.runs.take()
+            runs = part.take_runs()
             if runs:
                 self._maps.copied(part.source, runs)
                 if self._syncs is not None:

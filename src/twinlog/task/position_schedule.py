@@ -60,7 +60,7 @@ class DuePositions:
 
     def _unstored(self, part: PartitionCopy) -> int:
         stored = self._stored.get(part.source)
-        return part.copied_bytes - (0 if stored is None else stored.copied_bytes)
+        return part.copied.bytes - (0 if stored is None else stored.copied_bytes)
 
     def _at(self, part: PartitionCopy) -> float:
         stored = self._stored.get(part.source)

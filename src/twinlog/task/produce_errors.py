@@ -1,127 +1,188 @@
-"""What becomes of a batch that the target did not take: sent again, taken apart, left out, or its partition's end."""
+"""What becomes of an append that the target did not take, decided from its answer, a few facts and the settings alone.
+
+As in Kafka's producer (classes Sender and TransactionManager), with two more ways out: a producer that the target lost
+track of looks at the log, and a batch that is too large is cut in two. `PartitionCopy` carries the decision out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from twinlog.errors import CopyError, RecordTooLargeError
+from twinlog.errors import CopyError, RefusedError, TwinlogError
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.settings.flow import ProducerSettings
-from twinlog.task.hooks import Hooks
-from twinlog.write.appender import NO_ANSWER
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
+from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
-from twinlog.write.queue import DOUBTED, Sent
-from twinlog.write.split import split_append
+from twinlog.write.queue import DOUBTED, NO_ANSWER, Sent
 
-if TYPE_CHECKING:
-    from twinlog.task.partition import PartitionCopy
-
-_LOST_TRACK = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH)
+_LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
+_TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 
 
-class ProduceErrors:
-    """Decides for the appends of one partition, as often and as long as the producer's settings say."""
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Send it again after `pause_s` seconds, with the same bytes and sequence numbers, to whoever leads then."""
 
-    def __init__(self, part: PartitionCopy, producer: ProducerSettings, hooks: Hooks, now: Callable[[], float]) -> None:
-        self._part = part
-        self._producer = producer
-        self._hooks = hooks
-        self._now = now
+    pause_s: float
+    reason: str
 
-    def troubled(self, sent: Sent) -> None:
-        """The first append on its way was refused or got no answer, and nothing is in flight any more."""
-        part, code = self._part, sent.code
-        if code == NO_ANSWER or code in error_codes.RETRIABLE:
-            self._again(sent)
-        elif part.transactional and code in error_codes.TRANSACTION_LOST:
-            part.trouble = f"target: {error_codes.name_of(code)}"
-            self._hooks.resolve(part)
-        elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            expected = part.acknowledged.next_target
-            if expected is None or part.queue.doubting:
-                self._hooks.resolve(part)
-            else:
-                part.queue.accept_first(expected)
-                self._hooks.offer(part.queue)
-        elif code == DOUBTED:
-            part.trouble = "target: it had an append with these sequence numbers, which is looked at"
-            self._hooks.resolve(part)
-        elif code in _LOST_TRACK:
-            part.trouble = f"target: {error_codes.name_of(code)}"
-            self._hooks.resolve(part)
-        elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
-            self._too_large(sent.append)
-        elif error_codes.refused(code):
-            part.fail(self._hooks.target_lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
-        else:
-            first = sent.append.first_source_offset
-            part.fail(
-                CopyError(
-                    f"{part.remote}: the target refuses source offsets {first} to "
-                    f"{sent.append.next_source_offset - 1} of {part.source}: {error_codes.explain(code)}"
-                )
-            )
 
-    def check(self, now: float) -> None:
-        """Fail when the target has not acknowledged anything that waits for `delivery.timeout.ms`.
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Look in the remote log for what arrived, and go on behind it; a transaction is aborted."""
 
-        `now` is in monotonic seconds.
-        """
-        part, limit_ms = self._part, self._producer.delivery_timeout_ms
-        if not part.failed and not part.left and part.queue.overdue(now, limit_ms / 1000):
-            part.fail(self._gave_up(part.queue.first, f"delivery.timeout.ms = {limit_ms}"))
+    reason: str
 
-    def _again(self, sent: Sent) -> None:
-        part = self._part
-        part.trouble = "target: no answer" if sent.code == NO_ANSWER else f"target: {error_codes.name_of(sent.code)}"
-        # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
-        if sent.failures - sent.unreached > self._producer.retries:
-            part.fail(self._gave_up(sent.append, f"retries = {self._producer.retries}"))
-            return
-        client = self._producer.client
-        pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
-        part.queue.retry(self._now() + pause)
-        self._hooks.leaderless()
-        self._hooks.offer(part.queue)
 
-    def _gave_up(self, append: Append, limit: str) -> CopyError:
-        part = self._part
-        return CopyError(
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """It is on the target already, at `base_offset`, where the next append belongs."""
+
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Send its records in batches of `into_bytes` at most; the target takes batches of `limit_bytes` at most."""
+
+    into_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Leave its one record out; the target takes batches of `limit_bytes` at most."""
+
+    limit_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The partition stops on `error`."""
+
+    error: TwinlogError
+
+
+Decision: TypeAlias = Retry | Resolve | Accept | Split | Skip | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class Appending:
+    """What counts of a partition: `next_target` is the offset that its next append gets, None when unknown.
+
+    While `doubting`, appends of whoever wrote to it before may still arrive.
+    """
+
+    source: TopicPartition
+    remote: TopicPartition
+    transactional: bool
+    next_target: int | None
+    doubting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRules:
+    """What the settings say; `lacks` makes the error for a missing permission (operation, what on, what for)."""
+
+    producer: ProducerSettings
+    oversized: OversizedRecordPolicy
+    lacks: Callable[[str, str, str], RefusedError]
+
+
+def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Decision:
+    """What becomes of the first append on its way; it was refused or got no answer, and nothing else is in flight.
+
+    `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
+    """
+    code = sent.code
+    if code == NO_ANSWER or code in error_codes.RETRIABLE:
+        return _again(sent, part, rules, chance)
+    if part.transactional and code in error_codes.TRANSACTION_LOST:
+        return Resolve(_reason(code))
+    if code == Code.DUPLICATE_SEQUENCE_NUMBER:
+        # It was appended long ago: the broker does not remember where. Kafka's producer completes the batch, too.
+        known = part.next_target is not None and not part.doubting
+        return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
+    if code == DOUBTED:
+        return Resolve("target: it had an append with these sequence numbers, which is looked at")
+    if code in _LOST_TRACK:
+        return Resolve(_reason(code))
+    if code in _TOO_LARGE:
+        return _too_large(sent.append, part, rules)
+    if error_codes.refused(code):
+        return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
+    append = sent.append
+    return Fail(
+        CopyError(
+            f"{part.remote}: the target refuses source offsets {append.first_source_offset} to "
+            f"{append.next_source_offset - 1} of {part.source}: {_explained(sent)}"
+        )
+    )
+
+
+def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> Fail:
+    """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is what it met last."""
+    limit = f"delivery.timeout.ms = {rules.producer.delivery_timeout_ms}"
+    return _gave_up(append, part, limit, trouble or "no answer yet")
+
+
+def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Retry | Fail:
+    producer, client = rules.producer, rules.producer.client
+    reason = _reason(sent.code)
+    # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
+    if sent.failures - sent.unreached > producer.retries:
+        return _gave_up(sent.append, part, f"retries = {producer.retries}", reason)
+    return Retry(pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, chance), reason)
+
+
+def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> Fail:
+    return Fail(
+        CopyError(
             f"{part.remote}: the target did not take source offsets {append.first_source_offset} to "
-            f"{append.next_source_offset - 1} of {part.source} within {limit} ({part.trouble or 'no answer yet'})"
+            f"{append.next_source_offset - 1} of {part.source} within {limit} ({reason})"
         )
+    )
 
-    def _too_large(self, append: Append) -> None:
-        # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
-        part = self._part
-        part.rules = replace(part.rules, max_batch_bytes=min(part.rules.max_batch_bytes, append.bytes - 1))
-        if append.count > 1:
-            part.queue.replace_first(split_append(append, replace(part.rules, max_batch_bytes=append.bytes // 2)))
-            self._hooks.offer(part.queue)
-        elif part.rules.oversized == "skip":
-            self._leave_out(append)
-        else:
-            part.fail(
-                RecordTooLargeError(
-                    f"{part.remote}: the target refuses the record at source offset {append.first_source_offset} of "
-                    f"{part.source} as too large ({append.bytes} bytes); raise max.message.bytes of "
-                    f"{part.remote.topic}, or set twinlog.oversized.record.policy = skip to leave such records out",
-                    source_offset=append.first_source_offset,
-                    size=append.bytes,
-                )
-            )
 
-    def _leave_out(self, append: Append) -> None:
-        part = self._part
-        self._hooks.event(
-            "oversized",
-            f"{part.source}: record at source offset {append.first_source_offset} left out: {append.bytes} bytes",
-        )
-        part.queue.replace_first([])
-        self._hooks.offer(part.queue)
-        if part.queue.idle:
-            part.catch_up()
+def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | Fail:
+    # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
+    if append.count > 1:
+        return Split(append.bytes // 2, append.bytes - 1)
+    if rules.oversized == "skip":
+        return Skip(append.bytes - 1, skipped(part.source, append.first_source_offset, append.bytes))
+    return Fail(refused_as_too_large(part.source, part.remote, append.first_source_offset, append.bytes))
+
+
+def _reason(code: int) -> str:
+    return "target: no answer" if code == NO_ANSWER else f"target: {error_codes.name_of(code)}"
+
+
+def _explained(sent: Sent) -> str:
+    """Why the target refuses an append for good: the code, and what the broker itself says (KIP-467)."""
+    text = error_codes.explain(sent.code)
+    refusal = sent.refusal
+    if refusal is None:
+        return text
+    if refusal.message:
+        text += f"; the broker: {refusal.message}"
+    for error in refusal.record_errors[:1]:
+        offset = _source_offset(sent.append, error.number)
+        where = f"record {error.number} of the batch" if offset is None else f"source offset {offset}"
+        text += f"; {where}: {error.message or 'no reason given'}"
+    more = len(refusal.record_errors) - 1
+    return text + (f", and {more} records more" if more > 0 else "")
+
+
+def _source_offset(append: Append, index: int) -> int | None:
+    """The source offset of the record with a number within the batch, counted from 0."""
+    for first, count in append.spans:
+        if 0 <= index < count:
+            return first + index
+        index -= count
+    return None

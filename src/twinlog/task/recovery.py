@@ -59,7 +59,7 @@ class Recovery:
         self._refresh_source()
         client = self._settings.consumer.client
         await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
-        part.go_on()
+        part.resume()
 
     async def check(self, part: PartitionCopy, end: int | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
@@ -72,13 +72,13 @@ class Recovery:
                 await self._moved.wait(0.05)
                 continue
             # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
-            part.paused = True
+            part.pause()
             before = part.acknowledged
             try:
                 diverging_end = -1 if end is None else end
                 position = await self._gap_check.look(part.acknowledged, part.source, part.grant, diverging_end)
             except ClusterError as error:
-                part.trouble = str(error)
+                part.hinder(str(error))
                 await self._loop.sleep(backoff.failed())
                 continue
             except TwinlogError as error:
@@ -89,7 +89,7 @@ class Recovery:
                 position = replace(position, leader_epoch=-1)
                 await self._loop.sleep(RETRY_MS / 1000)
             if part.acknowledged is before and part.at_rest:
-                part.restart(position)
+                part.seek(position)
                 return
             # The target lost track of it meanwhile, and it was moved for that.
 
@@ -112,7 +112,7 @@ class Recovery:
                 if moved:
                     await self._store(part)
             except ClusterError as error:
-                part.trouble = str(error)
+                part.hinder(str(error))
             except TwinlogError as error:
                 part.fail(error)
                 return
@@ -135,7 +135,7 @@ class Recovery:
             try:
                 found = await self._start_positions.behind_what_is_left(grant, part.astray.end, before.next_source)
             except ClusterError as error:
-                part.trouble = str(error)
+                part.hinder(str(error))
                 await self._loop.sleep(backoff.failed())
             except TwinlogError as error:
                 part.fail(error)
@@ -168,8 +168,7 @@ class Recovery:
             writer = Writer(identity.producer_id, identity.epoch, 0)
         if part.failed or (part.left and part.astray is None):
             return False
-        part.runs.extend(runs)
-        part.become(writer, found)
+        part.become(writer, found, runs)
         return True
 
 

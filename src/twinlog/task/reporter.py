@@ -218,10 +218,10 @@ class Reporter:
         self._age_s = 0.0
         for part in (*left, *copied.values()):
             state = self._state(part, now)
-            if state == self._states.get(part.source) and not part.counts.records:
+            if state == self._states.get(part.source) and not part.copied.counts.records:
                 continue
             self._states[part.source] = state
-            counts, part.counts = part.counts, CopyCounts()
+            counts = part.take_counts()
             self.records += counts.records
             self.bytes += counts.bytes
             progress = _progress(part, state, counts)
@@ -237,7 +237,7 @@ class Reporter:
         heard_at = self._copier.heard_at(part)
         end = -1
         if heard_at is not None and now - heard_at <= OLD_S:
-            end = part.end
+            end = part.read.end
             self._age_s = max(self._age_s, now - heard_at)
         return part.settled.next_source, end, self._copier.trouble(part)
 

@@ -115,7 +115,7 @@ class TransactionPartitions:
     def close(self) -> None:
         """Nobody begins to send any more; who still has something waits for the next transaction."""
         for queue in self._inside.values():
-            queue.gate = Gate.RETRIES
+            queue.close()
             if queue.pending:
                 self._wanted[queue] = None
 
@@ -141,5 +141,5 @@ class TransactionPartitions:
         self._inside.pop(queue.partition, None)
 
     def _open(self, queue: AppendQueue) -> None:
-        queue.gate = Gate.OPEN
+        queue.open()
         self._appender.offer(queue)

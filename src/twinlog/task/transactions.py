@@ -25,7 +25,7 @@ from twinlog.task.losses import look_at_losses
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.transaction_partitions import TransactionPartitions
 from twinlog.write.appender import TargetAppender
-from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
+from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 T = TypeVar("T")
 
@@ -225,7 +225,9 @@ class Transactions:
         await self._land()
         changed = self._changed()
         before = {part.source: part.committed for part in changed.values()}
-        positions = {part.source: part.in_transaction(marked=part.remote in self._members) for part in changed.values()}
+        positions = {
+            part.source: part.copied.transaction_end(marked=part.remote in self._members) for part in changed.values()
+        }
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
             positions |= await self._retry(lambda: self._mark(positions))
@@ -394,7 +396,7 @@ class Transactions:
         """Wait until nothing is in flight; nothing more is sent."""
         queues = [*(part.queue for part in self._partitions.values()), *self._log.queues]
         for queue in queues:
-            queue.gate = Gate.SHUT
+            queue.shut()
         while any(queue.flying for queue in queues) and not self.ended:
             await self._wake.wait(0.1)
 
@@ -415,5 +417,5 @@ class Transactions:
         self._sequences.clear()
         self._log.clear(self.identity)
         for part in self._partitions.values():
-            part.roll_back(self.identity)
+            part.abort(self.identity)
         self._ended_at = self._now()

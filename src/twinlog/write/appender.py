@@ -9,10 +9,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TopicName
-from twinlog.write.queue import AppendQueue, Sent
-
-NO_ANSWER = -2
-"""Code of an append whose request got no answer: it may or may not be on the target, so it is sent again unchanged."""
+from twinlog.write.queue import NO_ANSWER, AppendQueue, Sent
 
 _NOTHING = Appended(NO_ANSWER, -1, -1)
 
@@ -129,7 +126,7 @@ class _BrokerAppender:
             if queue.not_before:
                 there = leader(queue.partition)
                 if there is not None and there.node != self._node:
-                    queue.not_before = 0.0
+                    queue.send_now()
                     self.wake.set()
 
     async def run(self) -> None:
@@ -203,6 +200,8 @@ class _BrokerAppender:
             owner._arrived(size)
         for queue, sent in entries:
             answer = answers.get(queue.partition, _NOTHING)
+            if answer.code:
+                sent.refusal = answer
             queue.settle(sent, answer.code, answer.base_offset, there=answer.at_ms >= 0)
             self._ready[queue] = None
         self.wake.set()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TopicPartition
 from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append
@@ -27,6 +28,9 @@ batch refused, those in flight behind it would overtake it. So it flies alone.
 """
 
 SEQUENCE_MASK = 0x7FFFFFFF
+
+NO_ANSWER = -2
+"""Code of an append whose request got no answer: it may or may not be on the target, so it is sent again unchanged."""
 
 DOUBTED = -3
 """Code of an append of which the target has the sequence numbers, though perhaps not the records."""
@@ -60,7 +64,8 @@ class Sent:
     `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
     connection could be made. `reached` says of the last try that there was one, as far as is known, `behind` of its
     answer that an append before it was not acknowledged at that time. A `doubtful` one may have taken the place of
-    another with the same sequence numbers; `counted` says that it was taken from the bytes of doubt.
+    another with the same sequence numbers; `counted` says that it was taken from the bytes of doubt. `refusal` is the
+    broker's last answer that was an error.
     """
 
     append: Append
@@ -74,6 +79,7 @@ class Sent:
     behind: bool = False
     doubtful: bool = False
     counted: bool = False
+    refusal: Appended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +96,8 @@ class AppendQueue:
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
     replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
-    its owner then calls `retry`, `replace_first` or `clear`; after `end` it is not called any more. `sequence` is that
-    of the first append: 0, unless this producer epoch appended to the partition before.
+    its owner then calls `retry`, `accept_first`, `replace_first` or `clear`; after `end` it is not called any more.
+    `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
 
     Whoever appended as the same producer before may have left appends on their way (`doubt`). The sequence numbers
     decide which of two the target takes, and it answers the second as if it were the first sent again. Both hold the
@@ -313,6 +319,22 @@ class AppendQueue:
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
         self._next_sequence = first.sequence
         self.stopped = self._ended
+
+    def open(self) -> None:
+        """Everything may leave: the transaction has begun."""
+        self.gate = Gate.OPEN
+
+    def close(self) -> None:
+        """Only what is sent again may leave: the transaction is about to end."""
+        self.gate = Gate.RETRIES
+
+    def shut(self) -> None:
+        """Nothing leaves, until it is opened or cleared."""
+        self.gate = Gate.SHUT
+
+    def send_now(self) -> None:
+        """What waits to be sent again waits no longer."""
+        self.not_before = 0.0
 
     def end(self) -> None:
         """Send nothing any more, and nothing again, whatever is done or answered later.

@@ -40,7 +40,7 @@ def copy(*, far: bool) -> PartitionCopy:
 
 def answered(part: PartitionCopy, log: SourceLog, batches: int) -> list[int]:
     """Records in each batch that waits after an answer with some of 20 KB."""
-    begin = part.fetch_offset
+    begin = part.read.offset
     for _ in range(batches):
         log.batch([New(1, BIG)])
     records = log.fetch(begin)

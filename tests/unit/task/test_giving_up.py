@@ -18,9 +18,8 @@ from twinlog.record.own_records import record_body
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.hooks import Hooks
 from twinlog.task.partition import PartitionCopy
-from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.queue import ProducerIdentity
+from twinlog.write.queue import NO_ANSWER, ProducerIdentity
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)
@@ -102,11 +101,11 @@ def test_pauses_grow_up_to_the_most() -> None:
 def test_after_the_delivery_timeout_the_flow_stops() -> None:
     target = Target(delivery_timeout_ms=30_000)
     now = BEGIN
-    target.part.delivery.check(now + 29)
+    target.part.check_overdue(now + 29)
     assert target.failures == []
     target.answer(NO_ANSWER)
-    target.part.delivery.check(now + 31)
-    target.part.delivery.check(now + 32)
+    target.part.check_overdue(now + 31)
+    target.part.check_overdue(now + 32)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000 (target: no answer)" in str(error)
 
@@ -116,13 +115,13 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
     target = Target(delivery_timeout_ms=30_000)
     queue = target.part.queue
     sent = queue.take()
-    target.part.delivery.check(BEGIN + 31)
+    target.part.check_overdue(BEGIN + 31)
     queue.settle(sent, code, -1)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000" in str(error)
     assert not target.part.queue.next_bytes(BEGIN + 60)
     # Nor does anything else, as when a transaction is aborted.
-    target.part.roll_back(ProducerIdentity(1, 1))
+    target.part.abort(ProducerIdentity(1, 1))
     target.put()
     assert not queue.next_bytes(BEGIN + 60)
 
@@ -130,7 +129,7 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
 def test_what_was_delivered_after_all_counts() -> None:
     target = Target(delivery_timeout_ms=30_000)
     sent = target.part.queue.take()
-    target.part.delivery.check(BEGIN + 31)
+    target.part.check_overdue(BEGIN + 31)
     target.part.queue.settle(sent, Code.NONE, 0)
     assert target.part.acknowledged.next_target == 1
 
@@ -138,5 +137,5 @@ def test_what_was_delivered_after_all_counts() -> None:
 def test_what_was_delivered_is_not_late() -> None:
     target = Target(delivery_timeout_ms=30_000)
     target.answer(Code.NONE)
-    target.part.delivery.check(BEGIN + 100)
+    target.part.check_overdue(BEGIN + 100)
     assert target.failures == []

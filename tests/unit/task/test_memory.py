@@ -54,8 +54,8 @@ class World:
         at = 0
         for number, length in sizes.items():
             part = self.part(number)
-            first = part.fetch_offset
-            part._fetch_offset += 1
+            first = part.read.offset
+            part.read.offset += 1
             append = Append(frame[at : at + length], 1, SourceOffset(first), SourceOffset(first + 1), 0, ((first, 1),))
             at += length
             self.memory.keep([append])
@@ -171,7 +171,7 @@ def test_whoever_waits_longest_gives_way(world: World) -> None:
     gone = [at.partition for at, part in world.parts.items() if part.queue.idle]
     assert gone == list(range(16))
     first = world.part(0)
-    assert first.fetch_offset == 0
+    assert first.read.offset == 0
     # It is read again, but not at once.
     assert first.fetch_position(MB) is None
     assert first.held_back

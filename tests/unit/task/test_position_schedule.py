@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from twinlog.model.types import TopicName, TopicPartition
@@ -16,17 +16,22 @@ HOUR = 7200
 
 
 @dataclass
+class Copied:
+    bytes: int = 0
+
+
+@dataclass
 class Part:
     """As much of a partition as counts here."""
 
     source: TopicPartition
     acknowledged: Position
-    copied_bytes: int = 0
+    copied: Copied = field(default_factory=Copied)
 
     def copy(self, records: int, size: int = 100) -> None:
         moved = self.acknowledged.next_source + records
         self.acknowledged = replace(self.acknowledged, next_source=moved, next_target=moved)
-        self.copied_bytes += records * size
+        self.copied.bytes += records * size
 
 
 def parts(count: int) -> list[Part]:
@@ -38,7 +43,7 @@ def turn(due: DuePositions, some: list[Part], at: int) -> list[int]:
     now = at * INTERVAL_S
     chosen = due.choose(cast(list[PartitionCopy], some), now)
     for part in chosen:
-        due.stored(part.source, part.acknowledged, part.copied_bytes, now)
+        due.stored(part.source, part.acknowledged, part.copied.bytes, now)
     return [part.source.partition for part in chosen]
 
 

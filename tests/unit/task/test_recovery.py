@@ -25,7 +25,7 @@ from twinlog.task.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.task.recovery import Recovery
 from twinlog.task.start_position import StartPosition
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.queue import MAX_WINDOW, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import MAX_WINDOW, ProducerIdentity, Sent
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 
@@ -60,7 +60,7 @@ def checked_part(*, transactional: bool = False) -> PartitionCopy:
     )
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])
-    part.paused = True
+    part.pause()
     return part
 
 
@@ -82,7 +82,7 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
         assert gap_check.asked == []
         # The target lost track of the producer: it begins anew where it was, and the source refuses that again.
         part.queue.clear(ProducerIdentity(1, 1))
-        part.restart(part.acknowledged)
+        part.seek(part.acknowledged)
         second = loop.spawn(checks.check, part, -1)
         await loop.gather([first, second])
         assert not part.paused
@@ -187,7 +187,7 @@ def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> Non
     read: list[bool] = []
 
     def meanwhile() -> None:
-        part.go_on()
+        part.resume()
         part.take_limit(1000)
         read.append(not part.paused)
 
@@ -238,9 +238,9 @@ def astray_part(*, transactional: bool = False) -> PartitionCopy:
     """What it sent as record 5 the target has appended at offset 2, though it had acknowledged everything up to 5."""
     part = checked_part(transactional=transactional)
     part.queue.clear(ProducerIdentity(1, 0, transactional))
-    part.queue.gate = Gate.OPEN
+    part.queue.open()
     part.commit(Position(5, 5, remote_topic_id="one"))
-    part.restart(part.committed)
+    part.seek(part.committed)
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(5), SourceOffset(6), 0, ((SourceOffset(5), 1),))])
     part.queue.settle(part.queue.take(), 0, 2)
@@ -251,7 +251,7 @@ def astray_part(*, transactional: bool = False) -> PartitionCopy:
 @pytest.mark.parametrize("anew", [False, True])
 def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
     part = astray_part()
-    part.runs.take()
+    part.take_runs()
     assert (part.acknowledged.next_source, part.arrived, part.paused) == (5, False, True)
     if leaves:
         part.leave()
@@ -262,13 +262,13 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop,
     assert part.paused == leaves
     # Of a topic that was made anew it is known where the append is.
     jump = Run(part.acknowledged.next_source, 3, 0)
-    assert part.runs.take() == ([Run(5, 2, 1), jump] if anew else [jump])
+    assert part.take_runs() == ([Run(5, 2, 1), jump] if anew else [jump])
 
 
 def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> None:
     part = astray_part(transactional=True)
     assert (part.committed.next_source, part.paused) == (5, True)
-    part.roll_back(ProducerIdentity(1, 1, transactional=True))
+    part.abort(ProducerIdentity(1, 1, transactional=True))
     assert part.paused
     target: Any = Shortened()
     copies = recovery(loop, start_positions=target)

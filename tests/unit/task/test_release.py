@@ -115,7 +115,7 @@ def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
     part = one.partitions[SOURCE]
     transactions._stored[SOURCE] = part.acknowledged
     if lost:
-        part.lost_behind(3)
+        part.truncated(3)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
     assert one.unsettled == ({SOURCE} if lost else set())
     one.transactions = None

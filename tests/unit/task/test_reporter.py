@@ -35,6 +35,16 @@ class Part:
     end: int = 5
     counts: CopyCounts = field(default_factory=CopyCounts)
 
+    @property
+    def read(self) -> Part:
+        return self
+
+    copied = read
+
+    def take_counts(self) -> CopyCounts:
+        counts, self.counts = self.counts, CopyCounts()
+        return counts
+
     def copy(self, records: int) -> None:
         self.settled = Position(self.settled.next_source + records, next_target=self.settled.next_source + records)
         self.end = self.settled.next_source

@@ -7,10 +7,11 @@ import random
 _JITTER = 0.2
 
 
-def pause_s(failures: int, initial_ms: int, most_ms: int) -> float:
+def pause_s(failures: int, initial_ms: int, most_ms: int, chance: float | None = None) -> float:
     """Seconds to wait after the `failures`th failure in a row: twice as long each time, with a jitter of 20 %.
 
-    When the most is below the first pause, every pause is the most, as in Kafka.
+    When the most is below the first pause, every pause is the most, as in Kafka. `chance`, from 0 to 1, is where in
+    the jitter the pause lies; None draws it.
 
     >>> pause_s(1, 500, 100)
     0.1
@@ -19,7 +20,8 @@ def pause_s(failures: int, initial_ms: int, most_ms: int) -> float:
         return most_ms / 1000
     # More doublings than any pause has room for.
     grown = max(initial_ms, 1) << min(failures - 1, 63)
-    return min(min(grown, most_ms) * random.uniform(1 - _JITTER, 1 + _JITTER), most_ms) / 1000
+    jitter = 1 - _JITTER + 2 * _JITTER * (random.random() if chance is None else chance)
+    return min(min(grown, most_ms) * jitter, most_ms) / 1000
 
 
 class Backoff:

@@ -18,16 +18,26 @@ _ACKS_AND_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">ihqqq")
 
 
+class RecordError(NamedTuple):
+    """Why a broker refuses one record: its number within the batch, from 0 on, and the reason, if it gives one."""
+
+    number: int
+    message: str | None
+
+
 class Appended(NamedTuple):
     """What a broker says of one batch: error code, offset of its first record, and a time in ms.
 
     The time is that of the append where the topic stamps it, and the batch's own where the broker had it already (Kafka
-    class UnifiedLog); otherwise -1.
+    class UnifiedLog); otherwise -1. With an error come the broker's own words, and the records that it is about
+    (KIP-467).
     """
 
     code: int
     base_offset: int
     at_ms: int
+    message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,7 +93,7 @@ class RawProduce(RawRequest):
         return body
 
     def read(self, frame: memoryview, at: int) -> ProducedPartitions:
-        """The response; what it says of single records is skipped. Raises IndexError or struct.error on nonsense."""
+        """The response. Raises IndexError or struct.error on nonsense."""
         found: dict[tuple[str, int], Appended] = {}
         topics, at = read_unsigned(frame, at)
         for _ in range(topics - 1):
@@ -92,14 +102,39 @@ class RawProduce(RawRequest):
             partitions, at = read_unsigned(frame, at + size - 1)
             for _ in range(partitions - 1):
                 partition, error, base_offset, at_ms, _ = _PARTITION.unpack_from(frame, at)
-                found[topic, partition] = Appended(error, base_offset, at_ms)
-                at = _past_messages(frame, at + _PARTITION.size)
+                at += _PARTITION.size
+                if error:
+                    message, records, at = _messages(frame, at)
+                    found[topic, partition] = Appended(error, base_offset, at_ms, message, records)
+                else:
+                    found[topic, partition] = Appended(error, base_offset, at_ms)
+                    at = _past_messages(frame, at)
             at = skip_tags(frame, at)
         (throttle_time_ms,) = _INT.unpack_from(frame, at)
         return ProducedPartitions(throttle_time_ms, found)
 
     def __repr__(self) -> str:
         return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
+
+
+def _messages(frame: memoryview, at: int) -> tuple[str | None, tuple[RecordError, ...], int]:
+    """The partition's own message, the errors of single records (KIP-467), and where the next partition begins."""
+    records: list[RecordError] = []
+    errors, at = read_unsigned(frame, at)
+    for _ in range(errors - 1):
+        (index,) = _INT.unpack_from(frame, at)
+        message, at = _text(frame, at + _INT.size)
+        records.append(RecordError(index, message))
+        at = skip_tags(frame, at)
+    message, at = _text(frame, at)
+    return message, tuple(records), skip_tags(frame, at)
+
+
+def _text(frame: memoryview, at: int) -> tuple[str | None, int]:
+    size, at = read_unsigned(frame, at)
+    if not size:
+        return None, at
+    return str(frame[at : at + size - 1], "utf-8", "replace"), at + size - 1
 
 
 def _past_messages(frame: memoryview, at: int) -> int:

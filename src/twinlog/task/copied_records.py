@@ -1,0 +1,140 @@
+"""What of one partition is on the target: up to where, from which source offsets, and how much since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.runs import CopiedRuns
+from twinlog.task.counts import CopyCounts
+from twinlog.write.appends import Append
+from twinlog.write.queue import SEQUENCE_MASK
+
+
+class CopiedRecords:
+    """The records of one partition that the target acknowledged; within transactions, what is committed of them, too.
+
+    `acknowledged` is the position behind the last append that the target acknowledged. Up to `committed` no crash takes
+    anything back: it is behind `acknowledged` while a transaction is open, and counts for transactions only. `runs` are
+    the acknowledged ones since somebody took them. `counts` and `bytes` are of what is there for good: since the last
+    report, and since this copier took the partition. While `leeway`, markers and aborted records may lie before the
+    next append.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_transactional",
+        "_uncommitted",
+        "acknowledged",
+        "bytes",
+        "committed",
+        "counts",
+        "leeway",
+        "runs",
+    )
+
+    def __init__(self, position: Position, clock: Clock, *, transactional: bool) -> None:
+        self.acknowledged = position
+        self.committed = position
+        self.runs = CopiedRuns()
+        self.counts = CopyCounts()
+        self.bytes = 0
+        self.leeway = transactional
+        self._clock = clock
+        self._transactional = transactional
+        self._uncommitted: list[tuple[int, int, int]] = []
+        """Of each append in the open transaction: records, bytes, largest timestamp."""
+
+    @property
+    def settled(self) -> Position:
+        """How far the partition is copied for good."""
+        return self.committed if self._transactional else self.acknowledged
+
+    def transaction_end(self, *, marked: bool) -> Position:
+        """The position that the open transaction reaches; everything sent is acknowledged.
+
+        `marked` says that the partition takes part, so that behind the records comes the transaction's marker.
+        """
+        position = self.acknowledged
+        if not marked or position.next_target is None:
+            return position
+        return replace(position, next_target=position.next_target + 1)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Something was acknowledged that is not committed."""
+        return bool(self._uncommitted)
+
+    def add(self, append: Append, base_offset: int, leader_epoch: int) -> None:
+        """The target acknowledged an append, at `base_offset`."""
+        self.leeway = False
+        self.runs.add(append.spans, base_offset)
+        before, count = self.acknowledged, append.count
+        writer = before.writer
+        if writer is not None:
+            writer = Writer(writer.producer_id, writer.epoch, (writer.sequence + count) & SEQUENCE_MASK)
+        self.acknowledged = replace(
+            before,
+            next_source=append.next_source_offset,
+            next_target=base_offset + count,
+            leader_epoch=leader_epoch,
+            writer=writer,
+        )
+        if self._transactional:
+            self._uncommitted.append((count, append.bytes, append.max_timestamp))
+        else:
+            self._count(count, append.bytes, append.max_timestamp)
+
+    def pass_over(self, next_source: int, leader_epoch: int) -> bool:
+        """There is nothing to copy before a source offset any more; whether that is news."""
+        if self.acknowledged.next_source == next_source:
+            return False
+        self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
+        return True
+
+    def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+        """Copying goes on at `position`; `runs` had arrived before it."""
+        self.runs.extend(runs)
+        if position.next_target is not None and position.next_target != self.acknowledged.next_target:
+            self.runs.jumped(position.next_source, position.next_target)
+        self.acknowledged = position
+
+    def mark(self, generation: int) -> None:
+        """The exact map of this partition is in another generation."""
+        if self.acknowledged.generation != generation:
+            self.acknowledged = replace(self.acknowledged, generation=generation)
+
+    def commit(self, position: Position) -> None:
+        """The transaction with this position was committed."""
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for records, size, max_timestamp in uncommitted:
+            self._count(records, size, max_timestamp)
+        self.committed = position
+        self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
+
+    def abort(self) -> None:
+        """The open transaction was aborted; `move` to `committed` follows where anything was copied since."""
+        self._uncommitted.clear()
+        self.leeway = True
+
+    def recommit(self, position: Position) -> None:
+        """What the target lost of committed transactions lies behind `position`."""
+        self.committed = position
+
+    def left_out(self, aborted: int, control: int) -> None:
+        """So many records of aborted transactions and markers were read, which are not copied."""
+        self.counts.aborted += aborted
+        self.counts.control += control
+
+    def take_counts(self) -> CopyCounts:
+        """What is there for good since the last call, and was left out."""
+        counts, self.counts = self.counts, CopyCounts()
+        return counts
+
+    def _count(self, records: int, size: int, max_timestamp: int) -> None:
+        self.bytes += size
+        age_ms = -1 if max_timestamp < 0 else wall_ms(self._clock) - max_timestamp
+        self.counts.copied(records, size, age_ms)
