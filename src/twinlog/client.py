@@ -16,11 +16,11 @@ instead of an incomplete or empty answer, on which a group would start from the 
 from __future__ import annotations
 
 import re
-import time
 from types import TracebackType
 from typing import overload
 
 from twinlog.checkpoint.checkpoints import decode_checkpoint
+from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
 from twinlog.flows.naming import ReplicationPolicy
@@ -128,7 +128,7 @@ class MirrorClient:
     def _checkpoints(
         self, remote_alias: str, groups: re.Pattern[str], timeout_s: float
     ) -> dict[GroupId, dict[TopicPartition, CommittedOffset]]:
-        deadline = time.monotonic() + timeout_s
+        deadline = SYSTEM.monotonic() + timeout_s
         topic = self.policy.checkpoints_topic(Alias(remote_alias))
         here = self._topics(timeout_s)
         if topic not in here:
@@ -139,7 +139,7 @@ class MirrorClient:
             )
         last: LastRecords = {}
         # A checkpoint without a value deletes none, as in RemoteClusterUtils.
-        left_s = max(0.0, deadline - time.monotonic())
+        left_s = max(0.0, deadline - SYSTEM.monotonic())
         TopicReader(self._admin(timeout_s), topic).read_last(last, timeout_s=left_s, deletions=False)
         found: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
         for record in map(KeptRecord.decode, last.values()):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from twinlog.clock import SYSTEM
 from twinlog.driver.flow_status import Summary
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LogLines:
 
     def _run(self) -> None:
         said_url = False
-        while not self._ended.wait(LINE_EVERY_S):
+        while not SYSTEM.wait(self._ended, LINE_EVERY_S):
             if self._runner.web_url and not said_url:
                 log.info("Spark's pages: %s", self._runner.web_url)
                 said_url = True
@@ -64,7 +64,7 @@ class LogLines:
         # While nothing is copied only the lag grows.
         state = word if word == "waiting" else (word, detail, *figures)
         before, at = self._said.get(flow.settings.name, (None, 0.0))
-        now = time.monotonic()
+        now = SYSTEM.monotonic()
         if state == before and now - at < SAME_EVERY_S:
             return False
         self._said[flow.settings.name] = state, now
@@ -91,7 +91,7 @@ class LiveTable:
             self._live.stop()
 
     def _run(self) -> None:
-        while not self._ended.wait(TABLE_EVERY_S):
+        while not SYSTEM.wait(self._ended, TABLE_EVERY_S):
             self._live.update(self._table(), refresh=True)
 
     def _table(self) -> Table:

@@ -13,10 +13,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.spark.archive import archive_file
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,10 @@ COMMAND = (sys.executable, "-m", "twinlog.driver.class_archive")
 class ArchiveJob:
     """`attend` is called every moment while the process runs, `stop` at its end."""
 
-    def __init__(self, *, wanted: bool, after_s: float = AFTER_S, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, *, wanted: bool, after_s: float = AFTER_S, command: Sequence[str] = COMMAND, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
         self._wanted = wanted
         self._after_s = after_s
         self._command = command
@@ -51,7 +54,7 @@ class ArchiveJob:
             return
         if not self._wanted:
             return
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if not spark_runs:
             self._since = None
         elif self._since is None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.leases import Leases
 from twinlog.lease.grant import Share
 
@@ -17,7 +17,8 @@ class Bundle:
     no more tasks at once than it has slots, and a task keeps its slot for a whole lease.
     """
 
-    def __init__(self, name: str, flows: Iterable[Leases] = ()) -> None:
+    def __init__(self, name: str, flows: Iterable[Leases] = (), clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self.name = name
         self._flows: dict[str, Leases] = {}
         self._changed = threading.Event()
@@ -39,12 +40,12 @@ class Bundle:
 
         Asked between two micro-batches, so no task of this query runs: one is due when a slot waits for a copier.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = self._clock.monotonic() + timeout_s
         while True:
             self._changed.clear()
             if any(leases.unclaimed for leases in self._flows.values()):
                 return after + 1
-            if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+            if not self._clock.wait(self._changed, max(0.0, deadline - self._clock.monotonic())):
                 return after
 
     def shares(self) -> list[list[Share]]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from twinlog.clock import SYSTEM
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import TwinlogError
@@ -51,12 +52,12 @@ def warm_up(ending: threading.Event | None = None) -> Path:
 
 
 def _record(fresh: Path, ending: threading.Event) -> bool:
-    lease_server = LeaseServer("127.0.0.1")
+    lease_server = LeaseServer("127.0.0.1", clock=SYSTEM)
     engine = SparkEngine(local_master(1), {}, java_options=record_options(fresh))
     done = threading.Event()
 
     def interrupt() -> None:
-        while not done.wait(LOOK_S):
+        while not SYSTEM.wait(done, LOOK_S):
             if ending.is_set():
                 engine.interrupt()
                 return
@@ -65,7 +66,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
     ran = False
     try:
         engine.start()
-        ran = run_warm_up(engine, lease_server, patience_s=PATIENCE_S, ending=ending)
+        ran = run_warm_up(engine, lease_server, patience_s=PATIENCE_S, ending=ending, clock=SYSTEM)
     finally:
         lease_server.close()
         # It writes the archive at its end.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.lease.channel import Channel
 from twinlog.model.types import TopicPartition
 
@@ -18,11 +18,11 @@ class CopierSession:
     `order` is taken before the lock of the leases, never after it.
     """
 
-    def __init__(self, line: Channel, name: str) -> None:
+    def __init__(self, line: Channel, name: str, clock: Clock = SYSTEM) -> None:
         self.name = name
         self.held: set[TopicPartition] = set()
         self.leaving: set[TopicPartition] = set()
-        self.last_beat = time.monotonic()
+        self.last_beat = clock.monotonic()
         self.closed = False
         self.order = threading.RLock()
         self._line = line

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.member import Leadership, Term
 from twinlog.driver.election.roster import Roster
@@ -17,6 +17,7 @@ from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 from twinlog.driver.put_off import PutOff
 from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.plan.spread import ProcessName, choose
 from twinlog.settings.flow import FlowSettings
@@ -66,11 +67,15 @@ class ElectedFlow:
         until_caught_up: bool,
         wake: Callable[[], None],
         roster: Roster | None = None,
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
     ) -> None:
+        self._connect = connect
+        self._clock = clock
         self.settings = settings
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
-        self._election = Election(settings, wake, roster, until=until_caught_up)
+        self._election = Election(settings, wake, roster, until=until_caught_up, connect=connect)
         self._build = build
         self._take_out = take_out
         self._until = until_caught_up
@@ -81,15 +86,15 @@ class ElectedFlow:
         self._failure: str | None = None
         self.over = False
         """Whether the flow never runs here again: it failed, or has caught up."""
-        self._view = FlowStatus()
+        self._view = FlowStatus(clock.monotonic)
         self._lease_server: LeaseServer | None = None
         self._runs = False
         self._clearing: Callable[[], None] | None = None
         """What is being done, or is to be, so that nothing is left here."""
         self._clearer: threading.Thread | None = None
         self._emptying = False
-        self._news = LogOnce()
-        self._put_off = PutOff(settings.name)
+        self._news = LogOnce(clock)
+        self._put_off = PutOff(settings.name, clock)
         self._stored: StoredOffsets | None = None
         """What is read while another process runs the flow."""
         self._read_from = 0.0
@@ -139,7 +144,7 @@ class ElectedFlow:
         if flow.ended or not flow.source_away:
             self._away_since = None
             return None
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._away_since = now if self._away_since is None else self._away_since
         roster, election = self._roster, self._election
         # Who is to end when all is copied must see that itself.
@@ -169,16 +174,16 @@ class ElectedFlow:
 
     def _read_ahead(self) -> None:
         """A take-over is not to wait until all that months have left is read."""
-        if self.over or self._stored is not None or (self._read_from and time.monotonic() < self._read_from):
+        if self.over or self._stored is not None or (self._read_from and self._clock.monotonic() < self._read_from):
             return
         stored = None
         try:
-            stored = StoredOffsets(self.settings)
+            stored = StoredOffsets(self.settings, self._connect)
             stored.follow()
             self._stored = stored
         except (RuntimeError, OSError) as error:
             log.debug("%s: nothing is read ahead yet: %s", self.settings.name, error)
-            self._read_from = time.monotonic() + READ_AGAIN_S
+            self._read_from = self._clock.monotonic() + READ_AGAIN_S
             if stored is not None:
                 stored.close()
 
@@ -264,7 +269,7 @@ class ElectedFlow:
                     if not flow.stop(COPIERS_STOP_S):
                         flow.abandon()
                         # Who does not even hear that may append as long as it was told that it may.
-                        time.sleep(VALID_S)
+                        self._clock.sleep(VALID_S)
                     then()
             except Exception as error:
                 log.exception("flow %s", self.settings.name)

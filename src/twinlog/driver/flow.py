@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.driver.flow_jobs import (
     begin_bounding,
@@ -26,7 +26,7 @@ from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.retrying import Retrying
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import TwinlogError
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import Report
@@ -75,9 +75,12 @@ class FlowRunner:
         flows: Sequence[FlowSettings] = (),
         leads_for_s: Callable[[], float] = lambda: VALID_S,
         stored: StoredOffsets | None = None,
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
     ) -> None:
+        self._clock = clock
         self.settings = settings
-        self.view = FlowStatus()
+        self.view = FlowStatus(clock.monotonic)
         self.state = State.STARTING
         self.reason: str | None = None
         self.ready = threading.Event()
@@ -85,9 +88,9 @@ class FlowRunner:
         self._wake = wake
         self._until = until_caught_up
         self._catching_up = False
-        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
+        self._source = connect(settings.source, settings.source_admin.client)
         try:
-            self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+            self._target = connect(settings.target, settings.target_admin.client)
         except RuntimeError:
             self._source.close()
             raise
@@ -97,7 +100,7 @@ class FlowRunner:
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
-        self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None)
+        self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None, clock)
         self._waiting = Waiting(
             settings,
             self.view,
@@ -105,8 +108,9 @@ class FlowRunner:
             target=self._target.reach,
             proven=lambda: leads_for_s() > 0,
             over=self._jobs.hurry,
+            clock=clock,
         )
-        self._retry = Retrying(settings.name, self.view, self._waiting, self._stopping)
+        self._retry = Retrying(settings.name, self.view, self._waiting, self._stopping, clock)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
@@ -119,9 +123,12 @@ class FlowRunner:
             leads_for_s=leads_for_s,
             reported=self._reported,
             gone=self.view.gone,
+            clock=clock,
         )
-        self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks)
-        self._topics = TopicRefresh(settings, flows or (settings,), self._source, self._target, self._positions)
+        self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks, clock=clock)
+        self._topics = TopicRefresh(
+            settings, flows or (settings,), self._source, self._target, self._positions, connect
+        )
         self.translator = Translator(settings, self._source, self._target, self._maps)
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
@@ -277,15 +284,15 @@ class FlowRunner:
 
     def _keep_going(self) -> None:
         interval = self.settings.refresh_topics_interval_s
-        refresh_at = time.monotonic() + interval if interval else float("inf")
-        while not self._stopping.wait(TICK_S):
+        refresh_at = self._clock.monotonic() + interval if interval else float("inf")
+        while not self._clock.wait(self._stopping, TICK_S):
             if self._catching_up and self.view.reached:
                 log.info("%s: caught up", self.settings.name)
                 self._end(State.DONE)
                 return
-            if time.monotonic() >= refresh_at:
+            if self._clock.monotonic() >= refresh_at:
                 self._retry(self._refresh, "look for new topics")
-                refresh_at = time.monotonic() + (interval or 0)
+                refresh_at = self._clock.monotonic() + (interval or 0)
             self._tasks.attend()
             self._jobs.attend()
 

@@ -6,11 +6,11 @@ Sums are kept as reports come: with ten thousand partitions and a hundred copier
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
+from twinlog.clock import SYSTEM
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
 from twinlog.model.types import TopicName, TopicPartition
@@ -66,7 +66,7 @@ class Holder:
 class FlowStatus:
     """Collects reports; read from other threads."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._parts: dict[TopicPartition, tuple[PartitionProgress, Holder]] = {}

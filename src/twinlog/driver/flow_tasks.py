@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Set
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.leases import Leases
 from twinlog.driver.load import Load
@@ -30,20 +30,28 @@ class Tasks:
     """
 
     def __init__(
-        self, settings: FlowSettings, view: FlowStatus, leases: Leases, *, slots: int, tasks: int | None
+        self,
+        settings: FlowSettings,
+        view: FlowStatus,
+        leases: Leases,
+        *,
+        slots: int,
+        tasks: int | None,
+        clock: Clock = SYSTEM,
     ) -> None:
         self.slots = max(1, min(slots, settings.tasks_max))
+        self._clock = clock
         self._settings = settings
         self._view = view
         self._leases = leases
         self._grows = tasks is not None
         self.count = self.slots if tasks is None else max(1, min(tasks, self.slots))
-        self._load = Load()
+        self._load = Load(clock.monotonic)
         self._hungry = False
         self._replan = threading.Event()
         self._partitions: Set[TopicPartition] = frozenset()
         self._lease = 0
-        self._calm_since = self._look_at = self._renew_at = time.monotonic()
+        self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
 
     # For other threads.
 
@@ -75,7 +83,7 @@ class Tasks:
 
     def attend(self) -> None:
         """Follow the slots and the load, and renew the lease when it is over."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._replan.is_set():
             self._replan.clear()
             self._deal()

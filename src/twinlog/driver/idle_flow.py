@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.flow_jobs import begin_heartbeats
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.driver.put_off import PutOff
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -25,13 +26,15 @@ LEAVE_S = 0.5
 class IdleFlow:
     """Needs no Spark, and nobody waits for it to catch up; it writes as long as `allowed()` says so."""
 
-    def __init__(self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin
+    ) -> None:
         self.settings = settings
         self.trouble: str | None = None
         """Why the last heartbeat was not written; None when it was."""
-        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._target = connect(settings.target, settings.target_admin.client)
         self._target.client.append_only_while(allowed)
-        self._jobs = PeriodicJobs(settings.name, self._note)
+        self._jobs = PeriodicJobs(settings.name, self._note, clock=self._target.clock)
 
     def start(self) -> None:
         log.info("%s: not enabled, only heartbeats are written to %s", self.settings.name, self.settings.target)
@@ -54,12 +57,15 @@ class IdleFlow:
 class ElectedIdleFlow:
     """The place of a flow that is not enabled: one process writes its heartbeats."""
 
-    def __init__(self, settings: FlowSettings, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin
+    ) -> None:
+        self._connect = connect
         self.settings = settings
-        self._election = Election(settings, wake)
+        self._election = Election(settings, wake, connect=connect)
         self._term = 0
         self._flow: IdleFlow | None = None
-        self._put_off = PutOff(settings.name)
+        self._put_off = PutOff(settings.name, clock)
 
     def start(self) -> None:
         """Begin to find out who writes the heartbeats."""
@@ -81,7 +87,7 @@ class ElectedIdleFlow:
     def _take(self, term: int) -> None:
         election = self._election
         try:
-            flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0)
+            flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0, self._connect)
         except RuntimeError as error:
             self._put_off.because(error)
             return

@@ -7,12 +7,12 @@ import logging
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Mapping
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
 from typing import Any
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
 from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
@@ -33,7 +33,8 @@ PAUSE_S = 1.0
 class LeaseServer:
     """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`."""
 
-    def __init__(self, host: str, flows: Mapping[str, Leases] | None = None) -> None:
+    def __init__(self, host: str, flows: Mapping[str, Leases] | None = None, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
         """The leases of each flow that this process runs, by the flow's name; they come and go."""
@@ -43,7 +44,7 @@ class LeaseServer:
         port = self._listener.address[1]
         self.address = DriverAddress(host, int(port), secret)
         self._closed = False
-        self._news = LogOnce()
+        self._news = LogOnce(clock)
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, name="lease server", daemon=True)
         self._thread.start()
@@ -56,7 +57,7 @@ class LeaseServer:
                 if not self._closed:
                     self._say("a line was not accepted", error)
                     # As when this process has too many open files: that lasts.
-                    time.sleep(PAUSE_S)
+                    self._clock.sleep(PAUSE_S)
                 continue
             line = Channel(connection)
             try:
@@ -65,7 +66,7 @@ class LeaseServer:
                 # As when this user may have no more threads. Its caller tries again.
                 self._say("a line was not accepted", error)
                 line.close()
-                time.sleep(PAUSE_S)
+                self._clock.sleep(PAUSE_S)
 
     def _say(self, what: str, error: Exception) -> None:
         """Callers try again each second, for as long as it takes."""

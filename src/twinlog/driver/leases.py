@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.copier_session import CopierSession
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.errors import TwinlogError
@@ -55,7 +55,9 @@ class Leases:
         leads_for_s: Callable[[], float] = lambda: VALID_S,
         reported: Callable[[Report], None] = lambda report: None,
         gone: Callable[[str], None] = lambda copier: None,
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self.flow = flow
         self._reported = reported
         self._gone = gone
@@ -144,7 +146,7 @@ class Leases:
 
     def serve(self, line: Channel, name: str) -> None:
         """Talk to one copier until its line ends; called on a thread of its own."""
-        session = CopierSession(line, name)
+        session = CopierSession(line, name, self._clock)
         line.break_after(DEAD_S)
         in_order = False
         with self._changed:
@@ -154,7 +156,7 @@ class Leases:
                 while not line.poll(0.5):
                     if session.closed:
                         return
-                    if time.monotonic() - session.last_beat > DEAD_S:
+                    if self._clock.monotonic() - session.last_beat > DEAD_S:
                         log.warning("%s: copier %s is silent, its partitions are given to another", self.flow, name)
                         return
                 if not self._take(session, line.receive()):
@@ -179,7 +181,7 @@ class Leases:
 
     def _take(self, session: CopierSession, message: dict[str, Any]) -> bool:
         kind = message["type"]
-        session.last_beat = time.monotonic()
+        session.last_beat = self._clock.monotonic()
         if kind == "beat":
             session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._leads_for_s())})
         elif kind == "claim":
@@ -318,7 +320,7 @@ class Leases:
             return others | {session} if session.leaving & wanted else others
 
         with self._changed:
-            if self._changed.wait_for(lambda: not holders(), RELEASE_S):
+            if self._clock.wait_for(self._changed, lambda: not holders(), RELEASE_S):
                 return
             slow = holders()
             for other in slow:
@@ -328,7 +330,7 @@ class Leases:
                     self._ids.lose(other.name)
             # A copier ends with its line. One that does not hear of that stops when its last beat is too old.
             until = max(other.last_beat for other in slow) + VALID_S
-            self._changed.wait_for(lambda: session.closed, max(0.0, until - time.monotonic()))
+            self._clock.wait_for(self._changed, lambda: session.closed, max(0.0, until - self._clock.monotonic()))
 
     def _ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
         """Have a copier let go, unless another plan stands by now: that one asks for itself."""
@@ -350,7 +352,7 @@ class Leases:
         for session in sessions:
             session.send({"type": "stop"})
         with self._changed:
-            done = self._changed.wait_for(lambda: not self._sessions, timeout_s)
+            done = self._clock.wait_for(self._changed, lambda: not self._sessions, timeout_s)
         self._claims.shutdown(wait=False)
         return done
 
@@ -363,7 +365,7 @@ class Leases:
         for session in sessions:
             session.send({"type": "drop"})
         with self._changed:
-            self._changed.wait_for(lambda: not self._sessions, DROP_S)
+            self._clock.wait_for(self._changed, lambda: not self._sessions, DROP_S)
             sessions = list(self._sessions)
         for session in sessions:
             session.close()
@@ -382,7 +384,7 @@ class Leases:
         for session in sessions:
             session.send({"type": "stop"})
         with self._changed:
-            self._changed.wait_for(lambda: not self._sessions, RELEASE_S)
+            self._clock.wait_for(self._changed, lambda: not self._sessions, RELEASE_S)
 
     @property
     def copiers(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Set
 
+from twinlog.clock import SYSTEM
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
@@ -37,7 +37,7 @@ class Load:
     been uneven for half a minute. `quiet` says that the flow could do with fewer tasks.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
         self.quiet = False
         self._clock = clock
         self._lock = threading.Lock()

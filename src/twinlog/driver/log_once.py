@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from twinlog.clock import SYSTEM, Clock
 
 SAY_AGAIN_S = 60.0
 """What lasts is said again after so long."""
@@ -14,12 +14,13 @@ MOST = 200
 class LogOnce:
     """Not safe for several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._said: dict[object, float] = {}
 
     def is_new(self, what: object, again_s: float = float("inf")) -> bool:
         """Whether something was not said before, or not for `again_s` seconds."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now - self._said.get(what, float("-inf")) < again_s:
             return False
         self._said.pop(what, None)

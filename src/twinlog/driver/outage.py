@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.model.reach import Reach
 from twinlog.settings.flow import FlowSettings
@@ -60,10 +61,11 @@ def clock_time(at: float, now: float | None = None) -> str:
 class OutageWatch:
     """Looks again and again; the beginning of an outage stays what was said of it first."""
 
-    def __init__(self, view: FlowStatus) -> None:
+    def __init__(self, view: FlowStatus, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._view = view
         self._last: Outage | None = None
-        self._looked_at = time.monotonic()
+        self._looked_at = self._clock.monotonic()
         self._awake_at = float("-inf")
 
     def look(self, source: Reach, target: Reach, *, proven: bool = True) -> Outage | None:
@@ -71,7 +73,7 @@ class OutageWatch:
 
         `proven` says whether it is certain that no other process runs the flow.
         """
-        now, wall = time.monotonic(), time.time()
+        now, wall = self._clock.monotonic(), self._clock.wall()
         if now - self._looked_at > SUSPENDED_S:
             # Whoever was suspended has heard of nobody, and it is not that the others were away.
             self._awake_at = now
@@ -136,11 +138,13 @@ class Waiting:
         target: Callable[[], Reach],
         proven: Callable[[], bool],
         over: Callable[[], None],
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self.outage: Outage | None = None
         """Why nothing is copied at the moment."""
         self._settings = settings
-        self._outages = OutageWatch(view)
+        self._outages = OutageWatch(view, clock)
         self._source = source
         self._target = target
         self._proven = proven
@@ -151,7 +155,7 @@ class Waiting:
         """Watch on a thread of its own, until `stopping` is set."""
 
         def watch() -> None:
-            while not stopping.wait(WATCH_S):
+            while not self._clock.wait(stopping, WATCH_S):
                 self.look()
 
         threading.Thread(target=watch, name=f"outages {self._settings.name}", daemon=True).start()
@@ -166,7 +170,7 @@ class Waiting:
         if said is not None and (outage is None or outage.what != said.what):
             log.info("%s: %s", self._settings.name, self._ended(said))
             self._said = said = None
-        if outage is not None and said is None and time.time() - outage.since >= SAY_AFTER_S:
+        if outage is not None and said is None and self._clock.wall() - outage.since >= SAY_AFTER_S:
             self._said = outage
             log.warning("%s: waiting: %s", self._settings.name, self._named(outage).news)
 
@@ -177,7 +181,7 @@ class Waiting:
         return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))
 
     def _ended(self, outage: Outage) -> str:
-        lasted_s = time.time() - outage.since
+        lasted_s = self._clock.wall() - outage.since
         if outage.cluster is None:
             return f"goes on after {lasted_s:.0f} s: {outage.what}"
         return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.log_once import LogOnce
 from twinlog.errors import RefusedError, TwinlogError
 
@@ -53,7 +53,9 @@ class PeriodicJob:
         once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self.what = what
         self.trouble: str | None = None
         """Why the last turn failed; None when it did not."""
@@ -98,11 +100,11 @@ class PeriodicJob:
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
-            begun = time.monotonic()
+            begun = self._clock.monotonic()
             rest_s = self._turn()
-            took_s = time.monotonic() - begun
+            took_s = self._clock.monotonic() - begun
             if not self._stopping:
-                self._wake.wait(max(rest_s - took_s, min(took_s, rest_s)))
+                self._clock.wait(self._wake, max(rest_s - took_s, min(took_s, rest_s)))
         if self.once_more:
             try:
                 self._step()
@@ -154,7 +156,7 @@ class PeriodicJob:
 
     def _faulty(self, text: str) -> None:
         """Say what lasts, and more and more seldom when it goes on."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._failing_since = self._failing_since or now
         if self._excused() or now - self._failing_since < SAY_AFTER_S or (self._said_fault and now < self._say_at):
             return
@@ -178,14 +180,16 @@ class PeriodicJobs:
         flow: str,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self._flow = flow
         self._excused = excused
         self._note = note
         self._jobs: list[PeriodicJob] = []
         self._waiting: list[PeriodicJob] = []
         """Those for which there was no thread yet."""
-        self._news = LogOnce()
+        self._news = LogOnce(clock)
         self._stopped = False
         self._lock = threading.Lock()
 
@@ -205,6 +209,7 @@ class PeriodicJobs:
                 once_more=once_more,
                 note=self._note,
                 excused=self._excused,
+                clock=self._clock,
             )
             self._jobs.append(job)
             self._waiting.append(job)
@@ -243,12 +248,12 @@ class PeriodicJobs:
             self._stopped = True
         for job in self._jobs if cut_off else ():
             job.once_more = False
-        deadline = time.monotonic() + timeout_s
+        deadline = self._clock.monotonic() + timeout_s
         ending = [job for job in self._jobs if not job.once_more]
         for job in ending:
             job.ask_to_stop()
         for job in [job for job in self._jobs if job.once_more] + ending:
             job.ask_to_stop()
-            if not job.join(max(0.0, deadline - time.monotonic())):
+            if not job.join(max(0.0, deadline - self._clock.monotonic())):
                 level = logging.DEBUG if cut_off else logging.WARNING
                 log.log(level, "%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
@@ -15,22 +15,23 @@ PUT_OFF_S = 2.0
 class PutOff:
     """Of the flow with this name; a limit of the host or of the container passes, and the process has other flows."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self.why: str | None = None
         """What keeps the flow from being run here; None when nothing does."""
         self._name = name
         self._until = 0.0
-        self._news = LogOnce()
+        self._news = LogOnce(clock)
 
     @property
     def is_due(self) -> bool:
         """Whether to try now."""
-        return self.why is None or time.monotonic() >= self._until
+        return self.why is None or self._clock.monotonic() >= self._until
 
     def because(self, error: RuntimeError) -> None:
         """It was tried, and Python said this of a thread."""
         self.why = f"cannot be run here yet, trying again: {error}"
-        self._until = time.monotonic() + PUT_OFF_S
+        self._until = self._clock.monotonic() + PUT_OFF_S
         if self._news.is_new("threads", SAY_AGAIN_S):
             log.warning("%s: %s", self._name, self.why)
 

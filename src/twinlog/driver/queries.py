@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections.abc import Callable, Sequence
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.query import SupervisedQuery
@@ -26,7 +26,8 @@ WATCHED_AT_ONCE = 10
 class Queries:
     """Which query copies which flows; used by one thread. `known` are the settings of all flows that may come."""
 
-    def __init__(self, known: Sequence[FlowSettings]) -> None:
+    def __init__(self, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._known = known
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
@@ -71,13 +72,13 @@ class Queries:
             for flow in [flow for flow in query.flows if flow.settings.name not in names]:
                 query.remove(flow)
         for names in groups[len(before) :]:
-            self._queries.append(SupervisedQuery(self._name(names), self._known))
+            self._queries.append(SupervisedQuery(self._name(names), self._known, self._clock))
         for query, names in zip(self._queries, groups, strict=True):
             for flow in (named[name] for name in names):
                 if flow not in query.flows:
                     query.add(flow)
         self._queries = [query for query in self._queries if query.flows]
-        self._to_say, self._say_at = None, time.monotonic() + SAY_AFTER_S
+        self._to_say, self._say_at = None, self._clock.monotonic() + SAY_AFTER_S
         shared = [names for names in groups if len(names) > 1]
         if shared:
             tasks = f"{slots} task{'' if slots == 1 else 's'}"
@@ -86,7 +87,7 @@ class Queries:
 
     def _say(self) -> None:
         """Say which flows share a task once that has lasted: a cluster's executors come one after the other."""
-        if self._to_say is not None and time.monotonic() >= self._say_at:
+        if self._to_say is not None and self._clock.monotonic() >= self._say_at:
             log.warning(self._to_say)
             self._to_say = None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
@@ -33,18 +33,19 @@ WAITS_S = 3.0
 class SupervisedQuery:
     """The query of some flows, as long as there are any; `known` are the settings of all that may become its flows."""
 
-    def __init__(self, name: str, known: Sequence[FlowSettings]) -> None:
+    def __init__(self, name: str, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self.name = name
         self.flows: list[FlowRunner] = []
         self._known = known
-        self._bundle = Bundle(name)
+        self._bundle = Bundle(name, clock=clock)
         self._engine: SparkEngine | None = None
         self._lease_server: LeaseServer | None = None
         self._query: LeaseQuery | None = None
         self._not_before = 0.0
         self._wait_s = RESTART_S[0]
         self._patience_s = FIRST_LEASE_S
-        self._idle_since = self._shared_since = time.monotonic()
+        self._idle_since = self._shared_since = self._clock.monotonic()
 
     def add(self, flow: FlowRunner) -> None:
         """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
@@ -62,7 +63,7 @@ class SupervisedQuery:
 
         With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
         """
-        now = time.monotonic()
+        now = self._clock.monotonic()
         flows = [flow for flow in self.flows if flow.ready.is_set()]
         if not flows:
             return
@@ -110,7 +111,7 @@ class SupervisedQuery:
         except EngineError as error:
             self._begin_later(str(error))
         else:
-            self._idle_since, self._patience_s = time.monotonic(), FIRST_LEASE_S
+            self._idle_since, self._patience_s = self._clock.monotonic(), FIRST_LEASE_S
 
     def _fault(self, query: LeaseQuery, now: float) -> str | None:
         """Why the query must be started again, None as long as it does its work."""
@@ -126,7 +127,7 @@ class SupervisedQuery:
     def _begin_later(self, fault: str) -> None:
         log.warning("%s: the query is started again in %.0f s: %s", self.name, self._wait_s, _brief(fault))
         self.end()
-        self._not_before = time.monotonic() + self._wait_s
+        self._not_before = self._clock.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
 
     def end(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.settings.flow import FlowSettings
@@ -23,9 +23,9 @@ class StoredOffsets:
     Raises RuntimeError or OSError where there can be no more threads or connections; so does `follow`.
     """
 
-    def __init__(self, settings: FlowSettings) -> None:
+    def __init__(self, settings: FlowSettings, connect: Connect = ClusterAdmin) -> None:
         # A connection of its own, which may hang with the broker that the other process has died with.
-        self._admin = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._admin = connect(settings.target, settings.target_admin.client)
         self.positions = PositionStore(settings, self._admin)
         self.maps = MapStore(settings, self._admin, self.positions)
         self.looked = False
@@ -63,4 +63,4 @@ class StoredOffsets:
             except Exception as error:
                 # Whoever runs the flow needs them, and reports what is wrong.
                 log.debug("%s: not read while standing by: %r", self._flow, error)
-            self._ended.wait(EVERY_S)
+            self._admin.clock.wait(self._ended, EVERY_S)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.log_once import SAY_AGAIN_S
 from twinlog.driver.outage import Waiting
@@ -24,7 +24,10 @@ class Retrying:
     The view shows what does not work; the log does, too, where no outage explains it.
     """
 
-    def __init__(self, name: str, view: FlowStatus, waiting: Waiting, stopping: threading.Event) -> None:
+    def __init__(
+        self, name: str, view: FlowStatus, waiting: Waiting, stopping: threading.Event, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
         self._name = name
         self._view = view
         self._waiting = waiting
@@ -32,18 +35,18 @@ class Retrying:
 
     def __call__(self, step: Callable[[], None], what: str) -> bool:
         """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
-        say_at = time.monotonic() + SAY_AFTER_S
+        say_at = self._clock.monotonic() + SAY_AFTER_S
         while not self._stopping.is_set():
             try:
                 step()
             except RefusedError:
                 raise
             except ClusterError as error:
-                if self._waiting.outage is None and time.monotonic() > say_at:
+                if self._waiting.outage is None and self._clock.monotonic() > say_at:
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
-                    say_at = time.monotonic() + SAY_AGAIN_S
+                    say_at = self._clock.monotonic() + SAY_AGAIN_S
                 self._view.note(what, str(error))
-                self._stopping.wait(RETRY_S)
+                self._clock.wait(self._stopping, RETRY_S)
             else:
                 self._view.note(what, None)
                 return True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.archive_job import ArchiveJob
 from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.roster import Roster
@@ -21,6 +21,7 @@ from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_supervisor import SupervisedEngine
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.plan.sharing import Sharing
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.places import sweep_leftovers
@@ -66,19 +67,26 @@ class Runner:
     """
 
     def __init__(
-        self, flows: Sequence[FlowSettings], options: RunOptions, all_enabled: Sequence[FlowSettings] = ()
+        self,
+        flows: Sequence[FlowSettings],
+        options: RunOptions,
+        all_enabled: Sequence[FlowSettings] = (),
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
     ) -> None:
+        self._connect = connect
+        self._clock = clock
         self._options = options
         self._all_enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._settings = [flow for flow in flows if flow.enabled]
         self._wake = threading.Event()
-        self.idle = [ElectedIdleFlow(flow, self._wake.set) for flow in flows if not flow.enabled]
+        self.idle = [ElectedIdleFlow(flow, self._wake.set, clock, connect) for flow in flows if not flow.enabled]
         self.flows: list[ElectedFlow] = []
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
         # What a cluster gives it gives to one process: spread flows would want each of its slots twice.
-        self._roster = Roster(packs=not self._local)
-        self._spark = SupervisedEngine(self._build_engine, self._wake.set)
+        self._roster = Roster(packs=not self._local, clock=clock)
+        self._spark = SupervisedEngine(self._build_engine, self._wake.set, clock=clock)
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
         self._met_at = self._held_at = 0.0
@@ -90,11 +98,11 @@ class Runner:
         self._ready: SparkEngine | None = None
         self._warmed_up: SparkEngine | None = None
         self._warm_up_thread: threading.Thread | None = None
-        self._queries = Queries(self._settings)
+        self._queries = Queries(self._settings, clock)
         self._sharing = Sharing()
         self._slots = 0
         self._slots_at = 0.0
-        self._warming = ArchiveJob(wanted=options.warm_up and self._local)
+        self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
         self._said_at = float("-inf")
 
     def stop(self) -> None:
@@ -150,7 +158,9 @@ class Runner:
                         self._meet(engine)
                     if lease_server is None and (self._local or engine is not None):
                         # Tasks on other machines reach this process as Spark does.
-                        lease_server = LeaseServer("127.0.0.1" if self._local or engine is None else engine.host)
+                        lease_server = LeaseServer(
+                            "127.0.0.1" if self._local or engine is None else engine.host, clock=self._clock
+                        )
                     if lease_server is not None:
                         self._attend(engine, lease_server)
                 except EngineLostError as error:
@@ -185,15 +195,15 @@ class Runner:
             engine is self._warm
             or not engine.local
             or any(elected.copies for elected in self.flows)
-            or time.monotonic() - self._met_at > WARM_AFTER_S
+            or self._clock.monotonic() - self._met_at > WARM_AFTER_S
         )
         if warm and engine is not self._seen_warm:
             self._warm = self._seen_warm = engine
-            self._warm_at = time.monotonic()
+            self._warm_at = self._clock.monotonic()
         ready = warm and (
             engine is self._ready
             or all(elected.has_read for elected in self.flows)
-            or time.monotonic() - self._warm_at > READ_AFTER_S
+            or self._clock.monotonic() - self._warm_at > READ_AFTER_S
         )
         if ready:
             self._ready = engine
@@ -203,7 +213,7 @@ class Runner:
     def _meet(self, engine: SparkEngine) -> None:
         """Look at an engine that has just started."""
         self.web_url = engine.web_url
-        self._met_at = time.monotonic()
+        self._met_at = self._clock.monotonic()
         self._holds = None
         self._slots = engine.slots
         if self._wanted > self._slots:
@@ -236,7 +246,7 @@ class Runner:
 
     def _warm_up_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
         try:
-            run_warm_up(engine, lease_server)
+            run_warm_up(engine, lease_server, clock=self._clock)
         except Exception as error:
             # As when Spark ends meanwhile; taking over then only takes longer.
             log.debug("the warm-up came to nothing: %r", error)
@@ -253,6 +263,8 @@ class Runner:
                 flows=self._all_enabled,
                 leads_for_s=leads_for_s,
                 stored=stored,
+                clock=self._clock,
+                connect=self._connect,
             )
 
         return ElectedFlow(
@@ -262,19 +274,21 @@ class Runner:
             until_caught_up=self._options.until_caught_up,
             wake=self._wake.set,
             roster=self._roster,
+            clock=self._clock,
+            connect=self._connect,
         )
 
     def _attend_idle(self) -> None:
         """Look after the flows that are not enabled, and wait for the next moment."""
         for idle in self.idle:
             idle.attend()
-        self._wake.wait(TICK_S)
+        self._clock.wait(self._wake, TICK_S)
         self._wake.clear()
 
     def _hold_executors(self, engine: SparkEngine) -> None:
         """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
         holds = any(elected.occupied for elected in self.flows)
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if holds:
             self._held_at = now
         if engine.local or holds is self._holds:
@@ -303,9 +317,9 @@ class Runner:
 
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
-        if engine.local or self._holds is False or time.monotonic() < self._slots_at:
+        if engine.local or self._holds is False or self._clock.monotonic() < self._slots_at:
             return
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._slots_at = now + SLOTS_EVERY_S
         self._slots = engine.slots
         if not self._slots and now - self._said_at > SAY_AGAIN_S:
@@ -345,13 +359,13 @@ class Runner:
 
     def _shut_down(self, lease_server: LeaseServer | None) -> None:
         self._stop_begun.set()
-        deadline = time.monotonic() + STOP_S
+        deadline = self._clock.monotonic() + STOP_S
         self._spark.close()
         _all_at_once([elected.stop for elected in self.flows])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
         if lease_server is not None:
             lease_server.close()
-        self._spark.stop(max(0.5, deadline - time.monotonic()))
+        self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
         for elected in self.flows:
             elected.close()
 

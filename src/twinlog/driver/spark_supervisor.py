@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.restarts import Restarts
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.spark.session import SparkEngine
@@ -31,8 +31,13 @@ class SupervisedEngine:
     """
 
     def __init__(
-        self, build: Callable[[], SparkEngine], wake: Callable[[], None], restarts: Restarts | None = None
+        self,
+        build: Callable[[], SparkEngine],
+        wake: Callable[[], None],
+        restarts: Restarts | None = None,
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self._build = build
         self._wake = wake
         self._restarts = restarts or Restarts()
@@ -88,7 +93,7 @@ class SupervisedEngine:
     def stop(self, timeout_s: float) -> None:
         """Stop what runs within `timeout_s`."""
         self.close()
-        self._stop_by = time.monotonic() + timeout_s
+        self._stop_by = self._clock.monotonic() + timeout_s
         self._ending.set()
         self._thread.join(timeout_s + JOIN_S)
 
@@ -100,7 +105,7 @@ class SupervisedEngine:
                 loss = self._one_life()
                 if loss is None or self._closing.is_set():
                     return
-                wait_s = self._restarts.lost(time.monotonic())
+                wait_s = self._restarts.lost(self._clock.monotonic())
                 if wait_s is None:
                     raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
                 log.warning(
@@ -110,7 +115,7 @@ class SupervisedEngine:
                     self._restarts.count,
                     self._restarts.rule,
                 )
-                self._closing.wait(wait_s)
+                self._clock.wait(self._closing, wait_s)
         except Exception as error:
             self._error = error
         finally:
@@ -122,7 +127,7 @@ class SupervisedEngine:
         Raises EngineError when it cannot start, and never could.
         """
         engine = self._build()
-        began = time.monotonic()
+        began = self._clock.monotonic()
         with self._lock:
             if self._closing.is_set():
                 return None
@@ -134,10 +139,10 @@ class SupervisedEngine:
             with self._lock:
                 self._starting, self._engine = None, engine
             if self._been_up or self._restarts.count:
-                log.info("Spark runs again after %.1f s", time.monotonic() - began)
+                log.info("Spark runs again after %.1f s", self._clock.monotonic() - began)
             self._been_up = True
             self._wake()
-            while not self._ending.wait(LOOK_S):
+            while not self._clock.wait(self._ending, LOOK_S):
                 self._look_after(engine)
             return None
         except EngineError as error:
@@ -148,7 +153,7 @@ class SupervisedEngine:
         finally:
             with self._lock:
                 self._starting = self._engine = None
-            engine.stop(max(0.5, self._stop_by - time.monotonic()) if self._ending.is_set() else CLEAR_S)
+            engine.stop(max(0.5, self._stop_by - self._clock.monotonic()) if self._ending.is_set() else CLEAR_S)
 
     def _look_after(self, engine: SparkEngine) -> None:
         engine.require_alive()

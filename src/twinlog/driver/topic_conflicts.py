@@ -15,7 +15,7 @@ from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
 from twinlog.flows.topology import Topology, topology_of
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Pair
@@ -57,6 +57,7 @@ class TopicConflicts:
         flows: Sequence[FlowSettings],
         target: ClusterAdmin,
         positions: PositionStore,
+        connect: Connect = ClusterAdmin,
     ) -> None:
         self._flow = flow
         self._topology = topology_of(flow)
@@ -65,7 +66,7 @@ class TopicConflicts:
         self._target = target
         self._positions = positions
         self._conflicts = [
-            _Conflict(place, other, target) for place, other in enumerate(flows) if may_meet(flow, other)
+            _Conflict(place, other, target, connect) for place, other in enumerate(flows) if may_meet(flow, other)
         ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
@@ -177,7 +178,8 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topol
 class _Conflict:
     """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
 
-    def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin) -> None:
+    def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin, connect: Connect) -> None:
+        self._connect = connect
         self.place = place
         self.name = settings.name
         self.source = settings.source
@@ -199,14 +201,14 @@ class _Conflict:
         """
         if self._admin is None:
             self._begin()
-        self._looked.wait(FIRST_LOOK_S)
+        self._target.clock.wait(self._looked, FIRST_LOOK_S)
         topics = self.copied() if self._topics is None else self._topics
         found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
         return {remote: topic for remote, topic in found.items() if remote in remotes}
 
     def _begin(self) -> None:
         try:
-            self._admin = ClusterAdmin(self._settings.source, self._settings.source_admin.client)
+            self._admin = self._connect(self._settings.source, self._settings.source_admin.client)
             self._thread.start()
         except RuntimeError as error:
             admin, self._admin = self._admin, None
@@ -242,4 +244,4 @@ class _Conflict:
                     self._said = True
                     log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
             self._looked.set()
-            self._stopping.wait(self._settings.refresh_topics_interval_s or LOOK_S)
+            self._target.clock.wait(self._stopping, self._settings.refresh_topics_interval_s or LOOK_S)

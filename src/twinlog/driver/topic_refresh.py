@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +11,7 @@ from twinlog.driver.topic_conflicts import TopicConflicts
 from twinlog.errors import RefusedError
 from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.checks import misread_topics, say_misread_topics
@@ -45,6 +44,7 @@ class TopicRefresh:
         source: ClusterAdmin,
         target: ClusterAdmin,
         positions: PositionStore,
+        connect: Connect = ClusterAdmin,
     ) -> None:
         self.partitions: dict[TopicPartition, TopicPartition] = {}
         self.pairs: tuple[Pair, ...] = ()
@@ -54,7 +54,7 @@ class TopicRefresh:
         self._target = target
         self._topology = topology_of(settings)
         self._mirror = TopicMirror(settings, source, target)
-        self._conflicts = TopicConflicts(settings, flows, target, positions)
+        self._conflicts = TopicConflicts(settings, flows, target, positions, connect)
         self._renamed = RenamedTopics(settings, positions, target)
         self._aliases = {alias for flow in flows for alias in (flow.source, flow.target)}
         self._topic_ids: dict[TopicName, str | None] = {}
@@ -176,7 +176,7 @@ class TopicRefresh:
 
     def _due(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
-        now = time.monotonic()
+        now = self._target.clock.monotonic()
         return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
 
     def _note(self, tried: Sequence[Pair], refused: Mapping[TopicName, Refusal]) -> None:
@@ -188,7 +188,7 @@ class TopicRefresh:
             if self._refused.get(pair.remote) != refusal.text:
                 log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
             self._refused[pair.remote] = refusal.text
-            self._retry_at[pair.remote] = time.monotonic() + RETRY_S
+            self._retry_at[pair.remote] = self._target.clock.monotonic() + RETRY_S
 
     def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
         brought_back = self._conflicts.brought_back(changes.pairs)

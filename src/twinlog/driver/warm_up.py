@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.leases import Leases
@@ -36,6 +36,7 @@ def run_warm_up(
     *,
     patience_s: float = LEASE_S,
     ending: threading.Event | None = None,
+    clock: Clock = SYSTEM,
 ) -> bool:
     """Let Spark run a task that takes up a lease without partitions; False when none did in time, or at the end."""
     claimed = threading.Event()
@@ -44,15 +45,15 @@ def run_warm_up(
         claimed.set()
         return []
 
-    leases = Leases(SETTINGS.name, grants, lambda *_: None, lambda *_: None)
+    leases = Leases(SETTINGS.name, grants, lambda *_: None, lambda *_: None, clock=clock)
     lease_server.flows[SETTINGS.name] = leases
-    lease_server.bundles[SETTINGS.name] = Bundle(SETTINGS.name, [leases])
+    lease_server.bundles[SETTINGS.name] = Bundle(SETTINGS.name, [leases], clock)
     query = engine.query(SETTINGS.name, [SETTINGS], lease_server.address)
     try:
         leases.renew((frozenset({TopicPartition(TopicName("none"), 0)}),))
-        give_up_at = time.monotonic() + patience_s
-        while not claimed.wait(LOOK_S):
-            if time.monotonic() > give_up_at or (ending is not None and ending.is_set()):
+        give_up_at = clock.monotonic() + patience_s
+        while not clock.wait(claimed, LOOK_S):
+            if clock.monotonic() > give_up_at or (ending is not None and ending.is_set()):
                 return False
         return True
     finally:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver import elected_flow as module
 from twinlog.driver import put_off
 from twinlog.driver.elected_flow import ElectedFlow
@@ -63,7 +65,7 @@ class Stored:
 
     looked = False
 
-    def __init__(self, settings: FlowSettings) -> None:
+    def __init__(self, settings: FlowSettings, _connect: object) -> None:
         self.done = [f"read {settings.name}"]
         ALL_STORED.append(self)
 
@@ -115,7 +117,9 @@ class Flow:
         self._done.append("close")
 
 
-def elected_flow_of(done: list[str], *, lets_go: bool = True, until: bool = False) -> tuple[ElectedFlow, Any]:
+def elected_flow_of(
+    done: list[str], *, lets_go: bool = True, until: bool = False, clock: Clock = SYSTEM
+) -> tuple[ElectedFlow, Any]:
     """A seat that is about to be taken, and its lease server."""
 
     def build(leads_for_s: Any, stored: Any) -> Any:
@@ -126,7 +130,7 @@ def elected_flow_of(done: list[str], *, lets_go: bool = True, until: bool = Fals
     def take_out(flow: Any) -> Any:
         return lambda: done.append("end the query")
 
-    elected = ElectedFlow(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None)
+    elected = ElectedFlow(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None, clock=clock)
     elected._election = Election(done)  # type: ignore[assignment]
     return elected, type("Desk", (), {"flows": {}})()
 
@@ -142,9 +146,9 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     monkeypatch: pytest.MonkeyPatch, lets_go: bool, between: list[str]
 ) -> None:
     done: list[str] = []
-    clock = SimpleNamespace(sleep=lambda seconds: done.append(f"wait {seconds:g}"))
-    monkeypatch.setattr(module, "time", clock)
-    elected, lease_server = elected_flow_of(done, lets_go=lets_go)
+    clock = VirtualClock()
+    monkeypatch.setattr(clock, "sleep", lambda seconds: done.append(f"wait {seconds:g}"))
+    elected, lease_server = elected_flow_of(done, lets_go=lets_go, clock=clock)
     elected.attend(lease_server)
     assert elected.can_hand_over
     elected.hand_over("b")
@@ -251,9 +255,8 @@ def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
 def test_what_was_read_ahead_is_closed_with_its_process(
     monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored]
 ) -> None:
-    now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    elected, lease_server = elected_flow_of([])
+    clock = VirtualClock()
+    elected, lease_server = elected_flow_of([], clock=clock)
     election: Any = elected._election
     election.standing = Standing.STANDBY
     for broken in ("__init__", "follow"):
@@ -262,7 +265,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
             for _ in range(3):
                 elected.attend(lease_server)
         assert not elected.has_read
-        now += module.READ_AGAIN_S
+        clock.now += module.READ_AGAIN_S
     assert [stored.done for stored in all_stored] == [["read a->z", "close"]]
     elected.attend(lease_server)
     elected.close()
@@ -337,17 +340,15 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A firewall may stand between this process alone and the source."""
-    now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = VirtualClock()
     done: list[str] = []
-    elected, lease_server = elected_flow_of(done)
+    elected, lease_server = elected_flow_of(done, clock=clock)
     elected._roster = Roster(name="me")
     elected._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": False}))
     elected.attend(lease_server)
 
     def after(seconds: float) -> list[str]:
-        nonlocal now
-        now += seconds
+        clock.now += seconds
         elected.attend(lease_server)
         return done
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.driver.election import announcements
 from twinlog.driver.election import election as module
@@ -15,7 +15,9 @@ from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.member import Leadership, Member, Term
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -68,16 +70,17 @@ def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, cap
 def test_who_stands_by_says_when_it_hears_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    member = Election(SETTINGS, lambda: None)
+    clock = VirtualClock()
+    member = Election(
+        SETTINGS, lambda: None, connect=lambda alias, settings: ClusterAdmin(alias, settings, Loop(clock))
+    )
     try:
         member.standing = Standing.STANDBY
         member.leadership = Leadership(Member("other"), Term(3, "id", 1.0))
         gone = ClusterError("cluster z: connection refused")
         member._doubt(gone)
         assert "has not answered" not in member.text
-        now += module.SILENT_S + 1
+        clock.now += module.SILENT_S + 1
         for _ in range(3):
             member._doubt(gone)
         assert member.text.endswith(", but z has not answered for 6 s")

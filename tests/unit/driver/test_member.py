@@ -19,16 +19,16 @@ def members(*names: str, **changes: object) -> dict[str, Member]:
 
 
 def runner(told: dict[str, Member], **counts: int) -> str:
-    return appoint(FLOW, 9, told, counts).term.runner
+    return appoint(FLOW, 9, told, counts, now=0.0).term.runner
 
 
 def test_who_runs_it_goes_on_whatever_else_there_is() -> None:
-    assert appoint(FLOW, 9, members("a", "b", "c"), {"a": 10}).term == TERM
-    assert appoint(FLOW, 9, members("a", "b", ready=False), {}).term == TERM
+    assert appoint(FLOW, 9, members("a", "b", "c"), {"a": 10}, now=0.0).term == TERM
+    assert appoint(FLOW, 9, members("a", "b", ready=False), {}, now=0.0).term == TERM
     # One that came newly knows nothing, one that slept knows something older.
     told = members("a", "b", "c")
     told["id-b"], told["id-c"] = replace(told["id-b"], term=OLD), replace(told["id-c"], term=None)
-    assert appoint(FLOW, 9, told, {}).term == TERM
+    assert appoint(FLOW, 9, told, {}, now=0.0).term == TERM
 
 
 def test_only_the_runner_itself_can_end_its_term_and_no_other_than_that() -> None:
@@ -41,14 +41,14 @@ def test_only_the_runner_itself_can_end_its_term_and_no_other_than_that() -> Non
 
 def test_a_new_term_has_the_number_of_its_generation() -> None:
     told = members("b", "c")
-    one = appoint(FLOW, 9, told, {"b": 1})
+    one = appoint(FLOW, 9, told, {"b": 1}, now=0.0)
     assert (one.term.number, one.term.runner, one.leader.name) == (9, "id-c", "c")
     assert one.mates == {"id-b": Mate("b", True), "id-c": Mate("c", True)}
 
 
 def test_all_hear_whether_the_runner_ends_by_itself() -> None:
-    assert appoint(FLOW, 9, members("a", "b", until=True), {}).leader.until
-    assert not appoint(FLOW, 9, members("b", "a", until=True), {}).leader.until
+    assert appoint(FLOW, 9, members("a", "b", until=True), {}, now=0.0).leader.until
+    assert not appoint(FLOW, 9, members("b", "a", until=True), {}, now=0.0).leader.until
 
 
 def test_who_ends_by_itself_comes_before_those_that_run_for_ever() -> None:

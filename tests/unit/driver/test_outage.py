@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.driver import outage as outage_module
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.outage import Outage, OutageWatch, Waiting, clock_time
@@ -147,22 +148,19 @@ def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
     ]
 
 
-def test_who_was_suspended_does_not_say_that_others_were_away(
-    view: FlowStatus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(outage_module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
-    watch = OutageWatch(view)
+def test_who_was_suspended_does_not_say_that_others_were_away(view: FlowStatus) -> None:
+    clock = VirtualClock()
+    watch = OutageWatch(view, clock)
     asked = Reach(heard_s=21.0, out_s=20.0)
-    now += 20.0
+    clock.now += 20.0
     assert (
         what(watch.look(FINE, asked, proven=False)) == "this process waits for a proof that no other one runs the flow"
     )
-    now += 1.0
+    clock.now += 1.0
     assert what(watch.look(FINE, asked)) is None
     # What begins afterwards counts, and what lasts.
     assert what(watch.look(FINE, Reach(heard_s=1.0, out_s=0.5))) == "target cluster unreachable"
     for _ in range(5):
-        now += 1.0
+        clock.now += 1.0
         last = watch.look(FINE, asked)
     assert what(last) == "target cluster unreachable"

@@ -180,7 +180,7 @@ def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, mon
     engine.slots = 2
     elected_flows: list[Any] = [Place(over=True), Place(stands_by=True)]
     runner.flows = elected_flows
-    monkeypatch.setattr(module, "run_warm_up", lambda *_: warmed_up.set())
+    monkeypatch.setattr(module, "run_warm_up", lambda *_, **__: warmed_up.set())
     runner._meet(engine)  # type: ignore[arg-type]
     runner._warm_up(engine, None)  # type: ignore[arg-type]
     assert warmed_up.wait(60)

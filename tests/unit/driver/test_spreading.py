@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
-from twinlog.driver.election import roster as roster_module
 from twinlog.driver.election import spreading
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.election.spreading import spread
@@ -87,21 +87,18 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
             roster.note(place.settings.name, Crew("me", BOTH))
 
 
-def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(
-    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(roster: Roster, places: list[Place]) -> None:
+    roster._clock = clock = VirtualClock(0.0)
     roster.stir()
-    now = spreading.CALM_S
+    clock.now = spreading.CALM_S
     spread(roster, places)
     (moved,) = [place for place in places if place.heirs]
     # It is being ended, and then nobody has heard yet of who runs it.
     moved.can_hand_over, moved.clearing = False, True
-    now += 10
+    clock.now += 10
     spread(roster, places)
     moved.clearing = False
-    now += spreading.CALM_S - 0.1
+    clock.now += spreading.CALM_S - 0.1
     spread(roster, places)
     assert handed_over(places) == 1
 
@@ -120,12 +117,9 @@ def test_no_more_is_given_than_its_share_though_the_group_says_nothing_yet(monke
     assert handed_over(places) == 2
 
 
-def test_patience_begins_once_this_process_could_give_one_itself(
-    roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patience_begins_once_this_process_could_give_one_itself(roster: Roster, places: list[Place]) -> None:
     """Else two that could give nothing for long would give one in the same moment once they can."""
-    now = 0.0
-    monkeypatch.setattr(roster_module, "time", SimpleNamespace(monotonic=lambda: now))
+    roster._clock = clock = VirtualClock(0.0)
     everybody = {**BOTH, "busier": True}
     for place in places:
         roster.note(place.settings.name, Crew("me", everybody))
@@ -133,13 +127,13 @@ def test_patience_begins_once_this_process_could_give_one_itself(
     for number in range(4):
         roster.note(f"theirs {number}", Crew("busier", everybody))
     for _ in range(10):
-        now += spreading.PATIENCE_S
+        clock.now += spreading.PATIENCE_S
         spread(roster, places)
     places[0].can_hand_over = True
-    now += spreading.LOOK_S
+    clock.now += spreading.LOOK_S
     spread(roster, places)
     assert handed_over(places) == 0
-    now += spreading.PATIENCE_S
+    clock.now += spreading.PATIENCE_S
     spread(roster, places)
     assert handed_over(places) == 1
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import RefusedError
@@ -20,6 +21,7 @@ class Cluster:
     """Has topics of one partition."""
 
     client = None
+    clock = VirtualClock()
 
     def __init__(self, *names: str) -> None:
         self.names = names

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.member import Leadership
 from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 from twinlog.errors import ClusterError, TwinlogError
@@ -20,12 +20,13 @@ SAY_AFTER_S = 5.0
 class Announcements:
     """The log of one flow's election; `name` is how this process calls itself."""
 
-    def __init__(self, settings: FlowSettings, name: str, group: str) -> None:
+    def __init__(self, settings: FlowSettings, name: str, group: str, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._flow = settings.name
         self._target = settings.target
         self._name = name
         self._group = group
-        self._news = LogOnce()
+        self._news = LogOnce(clock)
         self._troubled_since: float | None = None
         self._unanswered = False
 
@@ -41,7 +42,7 @@ class Announcements:
 
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
         """Who runs the flow cannot be asked; of a target that cannot be connected to it was spoken already."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._troubled_since = self._troubled_since or now
         if connected and now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from enum import Enum
@@ -22,7 +21,7 @@ from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.election.member import Leadership, Member, Term, appoint
 from twinlog.driver.election.roster import Roster
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.model.groups import TWINLOG_PROTOCOL
@@ -74,6 +73,7 @@ class Election:
         roster: Roster | None = None,
         *,
         until: bool = False,
+        connect: Connect = ClusterAdmin,
     ) -> None:
         self.settings = settings
         self.standing = Standing.JOINING
@@ -91,7 +91,7 @@ class Election:
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
         client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
-        self._admin = ClusterAdmin(settings.target, client)
+        self._admin = connect(settings.target, client)
         self._loop = self._admin.client.loop
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
         self._lease = LeadershipLease()
@@ -99,7 +99,7 @@ class Election:
         self._heard: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term of this process that it ended itself, and whom it left the flow to."""
-        self._answered_at = time.monotonic()
+        self._answered_at = self._admin.clock.monotonic()
         """When the group has answered last."""
         self._told_ready = False
         self._synced = -1
@@ -107,7 +107,7 @@ class Election:
         self._rejoin = False
         self._stopping = self._closed = False
         self._leaves = True
-        self._says = Announcements(settings, self._member.name, settings.group_id)
+        self._says = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
         self._ended = threading.Event()
 
     # For other threads.
@@ -120,7 +120,7 @@ class Election:
         """How many seconds this process is still the leader for certain; 0 when it may not be."""
         if self.standing is not Standing.LEADING:
             return 0.0
-        return max(0.0, self._lease.until - time.monotonic())
+        return max(0.0, self._lease.until - self._admin.clock.monotonic())
 
     @property
     def text(self) -> str:
@@ -130,7 +130,7 @@ class Election:
             ready = "ready" if self._ready else "not ready yet"
             if self.unfit:
                 ready = f"not ready, as {self.settings.source} was not reached from here"
-            silent_s = time.monotonic() - self._answered_at
+            silent_s = self._admin.clock.monotonic() - self._answered_at
             if silent_s > SILENT_S:
                 ready = f"but {self.settings.target} has not answered for {silent_s:.0f} s"
             return f"standing by for {self.leadership}, {ready}{differences}"
@@ -163,7 +163,7 @@ class Election:
 
         self._loop.call_threadsafe(end)
         # Nothing may run again for this term, however long that takes.
-        while not (ended.wait(GIVE_UP_S) or self._ended.is_set()):
+        while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
             log.debug("%s: the end of the term waits", self.settings.name)
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
@@ -175,7 +175,7 @@ class Election:
             return
         self._closed, self._leaves = True, leave
         self._loop.call_threadsafe(self._ask_to_stop)
-        self._ended.wait(timeout_s)
+        self._admin.clock.wait(self._ended, timeout_s)
         self._admin.close()
 
     def _look_again(self) -> None:
@@ -254,7 +254,7 @@ class Election:
 
     async def _join(self) -> bool:
         """Join the next generation; False when that came to nothing."""
-        sent_at = time.monotonic()
+        sent_at = self._admin.clock.monotonic()
         self._joining, self._void = True, False
         known = self._membership.generation
         try:
@@ -289,11 +289,11 @@ class Election:
         if generation.leads:
             members = {member: Member.decode(told) for member, told in generation.members.items()}
             flow = self.settings.name
-            appointed = appoint(flow, generation.number, members, self._roster.loads(flow))
+            appointed = appoint(flow, generation.number, members, self._roster.loads(flow), self._admin.clock.wall())
             # Another election of this process may appoint somebody in the same moment.
             self._note(appointed)
             assignments = dict.fromkeys(members, appointed.encode())
-        sent_at = time.monotonic()
+        sent_at = self._admin.clock.monotonic()
         given = await self._patiently(self._membership.sync, assignments)
         if given is None:
             return False
@@ -338,7 +338,7 @@ class Election:
             generation = self._membership.generation
             if generation is None:
                 continue
-            sent_at = time.monotonic()
+            sent_at = self._admin.clock.monotonic()
             try:
                 result = await self._membership.beat()
             except TwinlogError as error:
@@ -400,7 +400,7 @@ class Election:
         self._become(Standing.STANDBY)
 
     def _was_answered(self) -> None:
-        self._answered_at = time.monotonic()
+        self._answered_at = self._admin.clock.monotonic()
         self._says.answered()
 
     def _lost(self) -> None:
@@ -411,7 +411,7 @@ class Election:
             self._become(Standing.JOINING)
 
     def _doubt(self, error: TwinlogError) -> None:
-        now = time.monotonic()
+        now = self._admin.clock.monotonic()
         if self.standing is Standing.LEADING and self._lease.until < now:
             self._says.doubt(error)
         elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:

@@ -32,5 +32,5 @@ class LeadershipLease:
 
     @property
     def until(self) -> float:
-        """On the clock of `time.monotonic`."""
+        """In monotonic seconds."""
         return min(self._member_until, self._settled_until) - MARGIN_S

@@ -127,13 +127,13 @@ class Leadership:
         return f"{self.leader.name} (since {since})"
 
 
-def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int]) -> Leadership:
-    """Who runs a flow from the group's generation `number` on: who runs it already, as long as it is a member.
+def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int], now: float) -> Leadership:
+    """Who runs a flow from the group's generation `number` on, which begins `now` (seconds since 1970).
 
-    Another one is appointed only when the runner has gone, or has said itself that its term is over. What it said
-    before it was appointed says nothing about that: a request may come late. `counts` are flows by process. Of those
-    that are ready, processes that end when the flow has caught up come first: beside one that never ends they would
-    have to fail, for they could not see when it has.
+    That is who runs it already, as long as it is a member. Another one is appointed only when the runner has gone, or
+    has said itself that its term is over. What it said before it was appointed says nothing about that: a request may
+    come late. `counts` are flows by process. Of those that are ready, processes that end when the flow has caught up
+    come first: beside one that never ends they would have to fail, for they could not see when it has.
     """
     known = (member.term for member in members.values() if member.term is not None)
     term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)
@@ -145,7 +145,7 @@ def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mappi
         pack = any(told.packs for told in members.values())
         name = choose(flow, {told.name for told in wanted.values()}, counts, pack=pack)
         runner = min(member for member, told in wanted.items() if told.name == name)
-        term = Term(number, runner, time.time())
+        term = Term(number, runner, now)
     leader = members[term.runner]
     mates = {
         member: Mate(told.name, told.ready, differing(leader.settings, told.settings) if told.settings else ())

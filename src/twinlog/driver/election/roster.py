@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.plan.spread import Crew, FlowName, ProcessName, loads
 
 
@@ -18,14 +18,17 @@ class Roster:
     that it is better to have all flows in one process than to spread them.
     """
 
-    def __init__(self, *, ready: bool = False, packs: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, *, ready: bool = False, packs: bool = False, name: str | None = None, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
         self.packs = packs
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._ready = ready
         self._lock = threading.Lock()
         self._crews: dict[FlowName, Crew] = {}
         self._hear: list[Callable[[], None]] = []
-        self._since = time.monotonic()
+        self._since = self._clock.monotonic()
         self._rest_until = 0.0
         self._waits_since: float | None = None
 
@@ -52,7 +55,7 @@ class Roster:
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
-            self._since, self._rest_until, self._waits_since = time.monotonic(), 0.0, None
+            self._since, self._rest_until, self._waits_since = self._clock.monotonic(), 0.0, None
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew
@@ -81,7 +84,7 @@ class Roster:
     def stir(self) -> None:
         """Something is just changing, of which is heard later."""
         with self._lock:
-            self._since, self._waits_since = time.monotonic(), None
+            self._since, self._waits_since = self._clock.monotonic(), None
 
     def wait(self, waits: bool) -> float:
         """Say whether this process could give a flow and only waits for another one to give first.
@@ -92,23 +95,23 @@ class Roster:
             if not waits:
                 self._waits_since = None
                 return 0.0
-            now = time.monotonic()
+            now = self._clock.monotonic()
             self._waits_since = now if self._waits_since is None else self._waits_since
             return now - self._waits_since
 
     def rest(self, seconds: float) -> None:
         """Nothing is to move for so long, unless something changes."""
         with self._lock:
-            self._rest_until = max(self._rest_until, time.monotonic() + seconds)
+            self._rest_until = max(self._rest_until, self._clock.monotonic() + seconds)
 
     @property
     def unsettled(self) -> bool:
         """Whether it is worth to look for what is to move."""
         with self._lock:
-            return time.monotonic() >= self._rest_until
+            return self._clock.monotonic() >= self._rest_until
 
     @property
     def calm_s(self) -> float:
         """For how many seconds nothing has changed."""
         with self._lock:
-            return time.monotonic() - self._since
+            return self._clock.monotonic() - self._since

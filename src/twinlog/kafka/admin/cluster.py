@@ -39,6 +39,10 @@ class ClusterIdentity:
     brokers: frozenset[str]
 
 
+Connect = Callable[[str, ClientSettings], "ClusterAdmin"]
+"""Makes the connections to one cluster, by its alias; `ClusterAdmin` itself makes those of this machine."""
+
+
 class ClusterAdmin:
     """One cluster, seen from the driver; may be used from several threads.
 

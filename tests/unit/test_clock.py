@@ -1,0 +1,128 @@
+"""Nothing in the package asks the system for the time by itself: it gets a clock from outside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
+
+BY_THEMSELVES = {
+    "clock.py": "is the clock",
+    "kafka/auth/": "asks token servers over the system's own sockets, for all clients of the process at once",
+    "spark/": "waits for a JVM and for workers, which are processes of this machine",
+}
+"""Who may ask the system, and why."""
+
+OUTERMOST = {
+    "clock.py": "is the clock",
+    "kafka/net/loop.py": "a loop that nobody gives a clock",
+    "client.py": "is called by programs of others",
+    "cli/live.py": "draws for a person",
+    "driver/class_archive.py": "is a program of its own",
+}
+"""Where the system's clock is named, beside defaults."""
+
+ASKS = {"monotonic", "monotonic_ns", "time", "time_ns", "sleep", "perf_counter"}
+
+
+def files(excluded: dict[str, str]) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(tuple(excluded)):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def own_time(tree: ast.AST) -> Iterator[int]:
+    """Lines on which a module asks the system for the time."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "time" and node.attr in ASKS:
+                yield node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield node.lineno
+
+
+def defaults(tree: ast.AST) -> set[int]:
+    """The nodes that are defaults of parameters."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for default in filter(None, (*node.args.defaults, *node.args.kw_defaults)):
+                found.update(id(part) for part in ast.walk(default))
+    return found
+
+
+def clocked() -> dict[str, int]:
+    """Classes and functions that may be given a clock, and how many arguments stand before it."""
+    found = {}
+    for _, tree in files({}):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                made = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+                takers = [(node.name, part, 1) for part in made]
+            elif isinstance(node, ast.FunctionDef) and node.name != "__init__":
+                takers = [(node.name, node, 0)]
+            else:
+                continue
+            for name, function, own in takers:
+                names = [argument.arg for argument in function.args.args]
+                if "clock" in names:
+                    found[name] = names.index("clock") - own
+                elif "clock" in [argument.arg for argument in function.args.kwonlyargs]:
+                    found[name] = 1000
+    return found
+
+
+def forgotten(tree: ast.AST, takers: dict[str, int]) -> Iterator[tuple[int, str]]:
+    """Where something that may be given a clock is given none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in takers:
+            given = any(keyword.arg == "clock" for keyword in node.keywords)
+            if not given and len(node.args) <= takers[node.func.id]:
+                yield node.lineno, node.func.id
+
+
+def test_nobody_asks_the_system_for_the_time() -> None:
+    assert [(name, line) for name, tree in files(BY_THEMSELVES) for line in own_time(tree)] == []
+
+
+def test_only_what_is_outermost_takes_the_clock_of_the_system() -> None:
+    """A default is for tests: nothing here leaves it at that, see below."""
+    named = []
+    for name, tree in files(OUTERMOST):
+        allowed = defaults(tree)
+        named += [
+            (name, node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and node.id == "SYSTEM" and id(node) not in allowed
+        ]
+    assert named == []
+
+
+def test_whoever_has_a_clock_hands_it_on() -> None:
+    takers = clocked()
+    assert takers.keys() >= {"Leases", "LogOnce", "Contact", "Loop"}
+    outermost = {**OUTERMOST, "cli/foreground.py": "runs the driver", "spark/": "starts the copiers"}
+    assert [(name, *found) for name, tree in files(outermost) for found in forgotten(tree, takers)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("import time\nx = time.monotonic()", [2]),
+        ("import time\ny = time.sleep", [2]),
+        ("from time import sleep", [1]),
+        ("import time\ntime.strftime('%H')", []),
+    ],
+)
+def test_asking_the_system_is_found(code: str, lines: list[int]) -> None:
+    assert list(own_time(ast.parse(code))) == lines
+
+
+def test_a_clock_that_is_not_handed_on_is_found() -> None:
+    code = "Leases(1)\nLeases(1, clock=c)\nOther(1)\nLeases(1, 2, c)"
+    assert list(forgotten(ast.parse(code), {"Leases": 2})) == [(1, "Leases")]
