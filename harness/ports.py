@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 LOWEST = 12_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _held: dict[int, IO[str]] = {}
+# Which ports others have is no choice of a test's: no seed repeats that.
 _random = random.SystemRandom()
 
 

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
+import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import hypothesis
 import pytest
 
+from tests.seeds import chance_of, own_number, seed_of
 from twinlog.kafka.net.loop import Loop
 
-_numbers = itertools.count(1)
 logging.getLogger("kafka").setLevel(logging.WARNING)
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    test = getattr(item, "obj", None)
+    if hypothesis.is_hypothesis_test(test):
+        hypothesis.seed(seed_of(item))(test)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        seed = item.config.getoption("randomly_seed", None)
+        again = "-p no:randomly" if seed is None else f"--randomly-seed={seed}"
+        report.sections.append(("Seed", f"{again} draws the same again"))
+    return report
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """What a test draws from: the same again with the same `--randomly-seed`, in whatever order and beside whatever."""
+    return chance_of(request.node)
 
 
 @pytest.fixture
@@ -42,7 +64,9 @@ def turning_loop() -> Iterator[Loop]:
 def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Makes names no other test uses: for topics, groups, transactional ids."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
-    return lambda kind: f"{kind}-{test}-{os.getpid()}-{next(_numbers)}"
+    numbers = itertools.count(1)
+    # Tests of two files may have one name.
+    return lambda kind: f"{kind}-{test}-{own_number(request.node)}-{next(numbers)}"
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from harness.wait import wait_for
 from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
+from tests.seeds import own_number
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.client import translate_offsets
 from twinlog.model.types import Alias, GroupId, TopicName
@@ -46,9 +46,9 @@ ASK = Path(__file__).parent / "AskRemoteCluster.java"
 
 
 @pytest.fixture(scope="module")
-def prefix() -> str:
+def prefix(request: pytest.FixtureRequest) -> str:
     """What topics and groups of this module begin with."""
-    return f"moves-{secrets.token_hex(3)}"
+    return f"moves-{own_number(request.node)}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -152,13 +152,21 @@ class Scene:
 
 
 @pytest.fixture
-def scene(quick_flow: None, source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> Scene:
-    return Scene(source_cluster, target_cluster, f"{prefix}-quick-{secrets.token_hex(4)}")
+def scene(
+    quick_flow: None,
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    prefix: str,
+    request: pytest.FixtureRequest,
+) -> Scene:
+    return Scene(source_cluster, target_cluster, f"{prefix}-quick-{own_number(request.node)}")
 
 
 @pytest.fixture
-def default_scene(flow: None, source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str) -> Scene:
-    return Scene(source_cluster, target_cluster, f"{prefix}-default-{secrets.token_hex(4)}")
+def default_scene(
+    flow: None, source_cluster: KafkaCluster, target_cluster: KafkaCluster, prefix: str, request: pytest.FixtureRequest
+) -> Scene:
+    return Scene(source_cluster, target_cluster, f"{prefix}-default-{own_number(request.node)}")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -345,7 +353,7 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
 def test_a_stop_translates_once_more(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
 ) -> None:
-    scene = Scene(source_cluster, target_cluster, f"{prefix}-last-{secrets.token_hex(4)}")
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-last")
     produce(scene.source, scene.topic, numbered(10))
     group = scene.group()
     seldom = replace(
@@ -367,7 +375,7 @@ def test_a_stop_translates_once_more(
 def test_without_checkpoints_no_group_is_touched(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
 ) -> None:
-    scene = Scene(source_cluster, target_cluster, f"{prefix}-without-{secrets.token_hex(4)}")
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-without")
     produce(scene.source, scene.topic, numbered(10))
     group = scene.group()
     commit_offsets(scene.source, {group: {(scene.topic, 0): 5}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Mapping
@@ -21,8 +20,6 @@ from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-
-log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 COMMITTED = {"isolation_level": "read_committed"}
@@ -87,16 +84,13 @@ def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(copy_f
     require_same(flow, topic_name, remote)
 
 
-def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     flow = copy_flow
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    moments = random.Random(seed)
     remote = flow.create(topic_name, PARTITIONS)
     with Load(flow.source, topic_name, PARTITIONS, rate=4000, codec="lz4"):
         for _ in range(10):
             running = flow.start(topic_name, **EXACTLY)
-            time.sleep(moments.uniform(0.05, 0.6))
+            time.sleep(chance.uniform(0.05, 0.6))
             assert running.heard.failures == []
             running.crash()
     running = flow.copy(topic_name, **EXACTLY)
@@ -152,16 +146,13 @@ def test_partitions_move_between_copiers_under_load(copy_flow: CopyFlow, topic_n
     require_clean(flow.source, topic_name, flow.target, remote)
 
 
-def test_transactions_are_aborted_at_any_moment(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_transactions_are_aborted_at_any_moment(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     flow = copy_flow
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    moments = random.Random(seed)
     remote = flow.create(topic_name, 2)
     with Load(flow.source, topic_name, 2, rate=400):
         running = flow.start(topic_name, **EXACTLY)
         for _ in range(12):
-            time.sleep(moments.uniform(0.0, 0.15))
+            time.sleep(chance.uniform(0.0, 0.15))
             running.abort_transaction()
         sent = [offsets(flow.source, topic_name, number)[1] for number in range(2)]
     for number in range(2):

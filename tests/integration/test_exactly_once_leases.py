@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,17 +19,8 @@ from twinlog.driver.flow import State
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
 
-log = logging.getLogger(__name__)
-
 PARTITIONS = 4
 RATE = 2000
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    return random.Random(seed)
 
 
 class ExactScene:

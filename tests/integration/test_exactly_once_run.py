@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import signal
@@ -18,8 +17,6 @@ from harness.wait import wait_for
 from tests.integration.consuming import Count
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
-
-log = logging.getLogger(__name__)
 
 PARTITIONS = 3
 RATE = 500
@@ -40,12 +37,12 @@ def copiers(process: MirrorProcess, target: KafkaCluster) -> list[psutil.Process
 
 
 def test_the_two_steps_to_exactly_once(
-    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    chance: random.Random,
 ) -> None:
     left, right = clusters
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    chance = random.Random(seed)
     topic = create_topic(left, new_name("t"), PARTITIONS)
     remote = f"step.{topic}"
     plain = flow_properties("step->on", left, right, {"topics": topic, "tasks.max": "2"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,13 +30,6 @@ log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 RATE = 3000
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    return random.Random(seed)
 
 
 class Scene:
@@ -216,7 +208,7 @@ class MuteDriver:
     """Grants a partition to one copier, and answers its beats only when told so."""
 
     def __init__(self, grant: Grant) -> None:
-        secret = secrets.token_bytes(8)
+        secret = b"between us"
         self._listener = Listener(("127.0.0.1", 0))
         self.address = DriverAddress("127.0.0.1", self._listener.address[1], secret)
         self.answers = threading.Event()

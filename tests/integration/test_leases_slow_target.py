@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -17,8 +16,6 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.model.types import TopicName, TopicPartition
-
-log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 HANGS = 3
@@ -43,11 +40,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_partitions_change_hands_while_the_target_stands_still(
-    source_cluster: KafkaCluster, slow_target: KafkaCluster, topic_name: str
+    source_cluster: KafkaCluster, slow_target: KafkaCluster, topic_name: str, chance: random.Random
 ) -> None:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    chance = random.Random(seed)
     create_topic(source_cluster, topic_name, PARTITIONS)
     parts = [TopicPartition(TopicName(topic_name), number) for number in range(PARTITIONS)]
     halves, others = (parts[:2], parts[2:]), (parts[::2], parts[1::2])

@@ -65,22 +65,22 @@ def twinlog(
 class Scene:
     """A topic with load on it that is being copied."""
 
-    def __init__(self, source: KafkaCluster, target: KafkaCluster, twinlog: MirrorProcess, topic: str) -> None:
+    def __init__(
+        self, source: KafkaCluster, target: KafkaCluster, twinlog: MirrorProcess, topic: str, chance: random.Random
+    ) -> None:
         self.source, self.target, self.twinlog, self.topic = source, target, twinlog, topic
         self.remote = f"a.{topic}"
-        self.seed = random.SystemRandom().randrange(10_000)
-        self.random = random.Random(self.seed)
+        self.chance = chance
         self.load = Load(source, topic, PARTITIONS, rate=RATE, size=100)
 
     def begin(self) -> None:
-        log.warning("seed %d", self.seed)
         create_topic(self.source, self.topic, PARTITIONS)
         if not self.twinlog.alive:
             self.twinlog.start()
         self.twinlog.wait_for_line(rf"created remote topic {self.remote} ")
         self.load.start()
         self.wait_until_copied(RATE)
-        time.sleep(self.random.uniform(0.0, 1.5))
+        time.sleep(self.chance.uniform(0.0, 1.5))
 
     def ends(self) -> list[int]:
         def known() -> list[int] | None:
@@ -140,8 +140,13 @@ def reports(target: KafkaCluster) -> list[Report]:
 
 
 @pytest.fixture
-def scene(clusters: tuple[KafkaCluster, KafkaCluster], twinlog: MirrorProcess, new_name: Callable[[str], str]) -> Scene:
-    scene = Scene(*clusters, twinlog, new_name("t"))
+def scene(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    twinlog: MirrorProcess,
+    new_name: Callable[[str], str],
+    chance: random.Random,
+) -> Scene:
+    scene = Scene(*clusters, twinlog, new_name("t"), chance)
     scene.begin()
     return scene
 
@@ -221,7 +226,7 @@ def test_a_clean_stop_does_not_wait_for_a_dead_target(scene: Scene, how: str) ->
     started = scene.twinlog.descendants()
     scene.target.kill() if how == "killed" else scene.target.suspend()
     try:
-        time.sleep(scene.random.uniform(0.0, 1.0))
+        time.sleep(scene.chance.uniform(0.0, 1.0))
         code = scene.twinlog.terminate(CLEAN_STOP_S)
     finally:
         scene.target.restart() if how == "killed" else scene.target.resume()

@@ -35,16 +35,13 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Iterator
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_copier_crashes_again_and_again(flow: CopyFlow, topic_name: str, codec: Codec) -> None:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    moments = random.Random(seed)
+def test_a_copier_crashes_again_and_again(flow: CopyFlow, topic_name: str, codec: Codec, chance: random.Random) -> None:
     remote = flow.create(topic_name, PARTITIONS)
     behind = 0
     with Load(flow.source, topic_name, PARTITIONS, rate=4000, codec=codec):
         for _ in range(8):
             running = flow.start(topic_name, position_interval_ms=1000)
-            time.sleep(moments.uniform(0.05, 0.7))
+            time.sleep(chance.uniform(0.05, 0.7))
             assert running.heard.failures == []
             running.crash()
             for number in range(PARTITIONS):

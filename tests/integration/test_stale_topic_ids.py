@@ -17,6 +17,8 @@ from twinlog.kafka.metadata import TopicMetadata
 from twinlog.model.types import Alias, TopicName
 
 OLD, NEW = 100, 10
+NEVER_THERE = uuid.UUID(int=77)
+"""No topic has this id; Kafka's own are of version 4."""
 
 
 class Behind:
@@ -26,7 +28,7 @@ class Behind:
         self, monkeypatch: pytest.MonkeyPatch, cluster: Alias, topic: str, named: str | None = None, *, left: int = 6
     ) -> None:
         self.left = left
-        name, stale = TopicName(topic), uuid.UUID(named) if named else uuid.uuid4()
+        name, stale = TopicName(topic), uuid.UUID(named) if named else NEVER_THERE
         refresh = ClusterClient.refresh
 
         async def behind(client: ClusterClient, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:

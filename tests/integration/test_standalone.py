@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ from tests.integration.arriving import LoadedFlow, both_ways, require_true_copie
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.spark.session import SparkEngine
-
-log = logging.getLogger(__name__)
 
 PARTITIONS = 4
 RATE = 1000
@@ -98,11 +95,12 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
 
 
 def test_executors_and_workers_die(
-    source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    new_name: Callable[[str], str],
+    tmp_path: Path,
+    chance: random.Random,
 ) -> None:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    chance = random.Random(seed)
     topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
     load = Load(source_cluster, topic, PARTITIONS, rate=RATE)
     flows = (LoadedFlow(source_cluster, target_cluster, f"lone.{topic}", load),)

@@ -154,16 +154,13 @@ def test_partitions_change_hands_under_load(copy_flow: CopyFlow, topic_name: str
     assert [check_all(copy_flow, topic_name, number) for number in range(PARTITIONS)] == [0] * PARTITIONS
 
 
-def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str) -> None:
-    seed = random.SystemRandom().randrange(10_000)
-    log.warning("seed %d", seed)
-    moments = random.Random(seed)
+def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     remote = copy_flow.create(topic_name, PARTITIONS)
     with Load(copy_flow.source, topic_name, PARTITIONS, rate=1500):
         for _ in range(5):
             # Of a partition that is copied all the time maps and positions are stored at every fourth interval.
             running = copy_flow.start(topic_name, position_interval_ms=50)
-            time.sleep(moments.uniform(0.3, 0.8))
+            time.sleep(chance.uniform(0.3, 0.8))
             running.crash()
     copy_flow.copy(topic_name)
     require_clean(copy_flow.source, topic_name, copy_flow.target, remote)

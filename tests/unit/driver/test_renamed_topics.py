@@ -19,7 +19,7 @@ from twinlog.settings.flow import FlowSettings, RenamedTopicPolicy
 
 T, OLD, NEW = TopicName("t"), TopicName("a.t"), TopicName("a_t")
 PART = TopicPartition(T, 0)
-OLD_ID = uuid.uuid4()
+OLD_ID, ANOTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 STORED = Position(10, 10, 3, "id", str(OLD_ID), 2, OLD, Writer(1, 2, 3))
 STOP = flow("a", "b", "default")
 
@@ -63,7 +63,7 @@ def test_a_position_without_a_name_is_known_by_the_id_of_its_topic() -> None:
         looked(STOP, earlier, NEW, Topic(OLD, 1, OLD_ID))
     assert looked(STOP, earlier, NEW).position(PART, NEW, earlier) == earlier
     # A topic that was made anew under the same name is another matter.
-    assert looked(STOP, STORED, OLD, Topic(OLD, 1, uuid.uuid4())).position(PART, OLD, STORED) == STORED
+    assert looked(STOP, STORED, OLD, Topic(OLD, 1, ANOTHER_ID)).position(PART, OLD, STORED) == STORED
 
 
 def test_what_mirror_maker_stored_names_nothing() -> None:
