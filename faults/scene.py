@@ -48,7 +48,7 @@ FILLED = 20_000
 SMALL = 3
 """The broker of the target whose disk can be full."""
 CLOCK = Path(__file__).parent / "clock"
-COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
+COMMAND = (sys.executable, "-m", "twinlog", "run")
 START_S = 180.0
 HEALTHY_S = 120.0
 

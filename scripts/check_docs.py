@@ -127,9 +127,9 @@ def _called(node: ast.stmt) -> str | None:
 def main() -> int:
     import typer.main  # noqa: PLC0415
 
-    app = getattr(importlib.import_module("twinlog.cli"), "app", None)
+    app = getattr(importlib.import_module("twinlog.cli.main"), "app", None)
     if app is None:
-        print("twinlog.cli has no `app`, the Typer command tree that the documents are checked against.")
+        print("twinlog.cli.main has no `app`, the Typer command tree that the documents are checked against.")
         return 1
     cli = typer.main.get_command(app)
     found = list(problems(ROOT, cli))

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 PREFIX = "twinlog-scratch-"
+_made: set[Scratch] = set()
+"""Those that have not been removed."""
 
 
 class Scratch:
@@ -32,12 +34,14 @@ class Scratch:
             # Another run may have taken it for a dead one's before it was locked.
             if lock is not None and _locked(lock) is not False and self.path.is_dir():
                 self._lock = lock
+                _made.add(self)
                 return
             if lock is not None:
                 os.close(lock)
 
     def remove(self) -> None:
         """Remove it with all that is in it; may be repeated."""
+        _made.discard(self)
         shutil.rmtree(self.path, ignore_errors=True)
         lock, self._lock = self._lock, -1
         if lock >= 0:
@@ -50,6 +54,12 @@ class Scratch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
+
+
+def remove_all() -> None:
+    """Remove what this process has made, as it ends at once."""
+    for scratch in list(_made):
+        scratch.remove()
 
 
 def sweep(parents: Iterable[Path]) -> list[Path]:

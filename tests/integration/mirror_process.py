@@ -15,7 +15,7 @@ from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 
 START_DEADLINE_S = 120.0
-COMMAND = (sys.executable, "-c", "from twinlog.cli import main; main()", "run")
+COMMAND = (sys.executable, "-m", "twinlog", "run")
 
 
 def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, settings: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties
 
-SCRIPT = (sys.executable, "-m", "twinlog.cli.mirror_maker")
+SCRIPT = (sys.executable, "-m", "twinlog.connect_mirror_maker")
 COPY_S = 120.0
 POLICY = """
 class Behind:

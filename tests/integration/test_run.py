@@ -107,6 +107,29 @@ def test_until_caught_up_over_sasl(
     assert "Traceback" not in process.log
 
 
+def test_until_caught_up_with_nothing_to_copy_has_a_code_of_its_own(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    left, right = clusters
+    topic, back = new_name("t"), new_name("t")
+    create_topic(left, topic)
+    produce(left, topic, numbered(10))
+    create_topic(right, back)
+
+    process = run_twinlog(
+        "left, right",
+        flow_properties("left->right", left, right, {"topics": topic})
+        + flow_properties("right->left", right, left, {"topics": f"{back}.+"}),
+        *("--until", "caught-up"),
+    )
+
+    assert process.wait(COPY_S) == 4, process.log
+    assert end_of(right, f"left.{topic}") == 10
+    process.wait_for_line("left->right: caught up")
+    line = process.wait_for_line("right->left: nothing to copy: no topic of right is mirrored, of ")
+    assert "topics does not match it: " in line
+
+
 def test_follows_topics_and_partitions_until_terminated(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

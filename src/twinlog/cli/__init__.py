@@ -1,7 +1,1 @@
-"""The command `twinlog`: one file per subcommand."""
-
-from __future__ import annotations
-
-from twinlog.cli.main import app, main
-
-__all__ = ["app", "main"]
+"""The command `twinlog`: one file per subcommand. Nothing is loaded here, for a signal may come at any moment."""

@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from threading import Event
-from types import FrameType
+from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from twinlog.cli import signals
 from twinlog.cli.live import LiveTable, LogLines
 from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("twinlog")
 
 
-class Outcome(Enum):
-    """How a run ended: told to or done; with a flow or all of it failed; or as Spark did not run, or not any more."""
+@dataclass(frozen=True, slots=True)
+class ExitCodes:
+    """How a program ends: with a flow or all of it failed; as Spark did not run, or not any more; or as a flow that was
+    to catch up found no topic."""
 
-    ENDED = "ended"
-    FAILED = "failed"
-    BROKEN = "broken"
+    failed: int
+    broken: int
+    nothing: int
 
 
 def print_problems(error: ConfigError) -> None:
@@ -54,57 +56,77 @@ def print_warnings(warnings: Sequence[str]) -> None:
 
 def run_flows(
     config: MirrorConfig,
+    codes: ExitCodes,
     *,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     until_caught_up: bool = False,
     warnings: Sequence[str] = (),
-) -> Outcome:
-    """Run the flows until SIGTERM, SIGINT or their end. `warnings` are said before those of the file."""
+) -> int:
+    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE."""
     table = sys.stderr.isatty()
     _log_to_stderr(table)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
-        return _run(config, table, master, conf or {}, until_caught_up)
+        return _run(config, table, codes, master, conf or {}, until_caught_up)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
-        return Outcome.BROKEN
+        return codes.broken
     except Exception as error:
         known = isinstance(error, (TwinlogError, OSError))
         log.error("twinlog ends: %s", error if known else f"internal error: {error!r}")
         log.debug("it ends here:", exc_info=error)
-        return Outcome.FAILED
+        return codes.failed
+
+
+class _Stop:
+    """What a signal does: it ends the process while nothing runs, and afterwards has the runner end in order."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._runner: Runner | None = None
+        self.number: signal.Signals | None = None
+
+    def __call__(self, number: signal.Signals) -> None:
+        with self._lock:
+            if self.number is None:
+                self.number = number
+                log.info("stopping (%s)", number.name)
+            if self._runner is None:
+                end_process(signals.exit_code(number))
+        self._runner.stop()
+
+    def begin(self, runner: Runner) -> None:
+        """From now on there is something that has to end in order."""
+        with self._lock:
+            self._runner = runner
 
 
 def _run(
-    config: MirrorConfig, table: bool, master: str | None, conf: Mapping[str, str], until_caught_up: bool
-) -> Outcome:
-    runner: Runner | None = None
-    stopping = Event()
+    config: MirrorConfig,
+    table: bool,
+    codes: ExitCodes,
+    master: str | None,
+    conf: Mapping[str, str],
+    until_caught_up: bool,
+) -> int:
+    stop = _Stop()
+    signals.call(stop)
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if not stopping.is_set():
-            log.info("stopping (%s)", signal.Signals(number).name)
-        stopping.set()
-        if runner is not None:
-            runner.stop()
+    from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-
-    from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-
-    if stopping.is_set():
-        return Outcome.ENDED
     runner = Runner(config.flows, RunOptions(master, conf, until_caught_up, config.warm_up), config.all_enabled)
-    if stopping.is_set():
-        runner.stop()
+    stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)
     try:
-        return Outcome.FAILED if runner.run(started=lambda _: display.start()) else Outcome.ENDED
+        outcome = runner.run(started=lambda _: display.start())
     finally:
         display.stop()
+    if outcome is Outcome.STOPPED:
+        return 0 if stop.number is None else signals.exit_code(stop.number)
+    return {Outcome.DONE: 0, Outcome.FAILED: codes.failed, Outcome.NOTHING: codes.nothing}[outcome]
 
 
 def end_process(code: int) -> NoReturn:

@@ -45,8 +45,3 @@ def twinlog(
 
     Example: twinlog check mm2.properties && twinlog run mm2.properties
     """
-
-
-def main() -> None:
-    """The console script's entry."""
-    app()

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
-from twinlog.cli.foreground import Outcome, end_process, print_refusal, run_flows
+from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
@@ -25,7 +25,8 @@ PROGRAM = "connect-mirror-maker"
 EXIT_USAGE = 1
 EXIT_ARGUMENTS = 255
 EXIT_ERROR = 2
-EXIT_START = 3
+# Nothing is to catch up here.
+EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0)
 DEFAULT_EXTRA_ARGS = "-name mirrorMaker"
 
 JAVA_VARIABLES = (
@@ -105,7 +106,7 @@ def detach(arguments: Arguments, environment: Mapping[str, str]) -> Path:
     folder = Path(environment.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{arguments.log_name}.out"
-    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", str(arguments.file)]
+    command = [sys.executable, "-m", "twinlog.connect_mirror_maker", str(arguments.file)]
     if arguments.clusters is not None:
         command += ["--clusters", *arguments.clusters]
     with log.open("wb") as output:
@@ -121,7 +122,7 @@ def detach(arguments: Arguments, environment: Mapping[str, str]) -> Path:
 
 
 def main() -> None:
-    """The console script's entry."""
+    """Run it by the command line of this process."""
     arguments = parse(sys.argv[1:], os.environ)
     try:
         config = load(arguments.file, arguments.clusters, unknown_keys="warn")
@@ -135,9 +136,4 @@ def main() -> None:
             sys.stderr.write(f"{PROGRAM}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
             raise SystemExit(EXIT_USAGE) from None
         return
-    outcome = run_flows(config, warnings=java_warnings(os.environ))
-    end_process({Outcome.ENDED: 0, Outcome.BROKEN: EXIT_START, Outcome.FAILED: EXIT_ERROR}[outcome])
-
-
-if __name__ == "__main__":
-    main()
+    end_process(run_flows(config, EXITS, warnings=java_warnings(os.environ)))

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import Outcome, end_process, print_refusal, run_flows
+from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
-EXIT_FAILED = 1
 EXIT_CONFIG = 2
-EXIT_SPARK = 3
+EXITS = ExitCodes(failed=1, broken=3, nothing=4)
 
 
 class Until(StrEnum):
@@ -37,7 +36,8 @@ def run(
     until: Annotated[
         Until | None,
         typer.Option(
-            help="caught-up: end with code 0 when every partition has reached the end it had at the start.",
+            help="caught-up: end with code 0 when every partition has reached the end it had at the start, with code "
+            "4 when a flow finds no topic to copy.",
             show_default=False,
         ),
     ] = None,
@@ -55,7 +55,9 @@ def run(
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
-    before any cluster is contacted; 3 when Spark cannot start, or dies again and again.
+    before any cluster is contacted; 3 when Spark cannot start, or dies again and again; 4 when a flow that was to catch
+    up found no topic that its filters and its policy let through; 130 after Ctrl-C and 143 after SIGTERM where --until
+    was given and something was left to copy.
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
@@ -65,8 +67,7 @@ def run(
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
-    outcome = run_flows(config, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP)
-    end_process({Outcome.ENDED: 0, Outcome.FAILED: EXIT_FAILED, Outcome.BROKEN: EXIT_SPARK}[outcome])
+    end_process(run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP))
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:

@@ -120,7 +120,7 @@ class ElectedFlow:
             return
         if self.flow is None:
             self._run_or_stand_by(lease_server)
-        elif self.flow.state is State.DONE:
+        elif self.flow.state in (State.DONE, State.NOTHING):
             # Others may wait to see for themselves that all is copied, also while other flows go on here.
             self.over = True
             self._clear(lease_server, self._leave)

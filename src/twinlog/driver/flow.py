@@ -51,6 +51,8 @@ class State(Enum):
     STARTING = "starting"
     RUNNING = "running"
     DONE = "caught up"
+    NOTHING = "nothing to copy"
+    """No topic is mirrored, so that there was nothing to catch up with."""
     FAILED = "failed"
     STOPPED = "stopped"
 
@@ -287,14 +289,22 @@ class FlowRunner:
         refresh_at = self._clock.monotonic() + interval if interval else float("inf")
         while not self._clock.wait(self._stopping, TICK_S):
             if self._catching_up and self.view.reached:
-                log.info("%s: caught up", self.settings.name)
-                self._end(State.DONE)
+                self._end_caught_up()
                 return
             if self._clock.monotonic() >= refresh_at:
                 self._retry(self._refresh, "look for new topics")
                 refresh_at = self._clock.monotonic() + (interval or 0)
             self._tasks.attend()
             self._jobs.attend()
+
+    def _end_caught_up(self) -> None:
+        nothing = self._topics.nothing
+        if nothing is None:
+            log.info("%s: caught up", self.settings.name)
+            self._end(State.DONE)
+        else:
+            log.error("%s: nothing to copy: %s", self.settings.name, nothing)
+            self._end(State.NOTHING, nothing)
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)

@@ -12,10 +12,11 @@ from twinlog.driver.archive_job import ArchiveJob
 from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.election.spreading import spread
-from twinlog.driver.flow import FlowRunner, State
+from twinlog.driver.flow import FlowRunner
 from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.log_once import SAY_AGAIN_S
+from twinlog.driver.outcome import Outcome, outcome_of
 from twinlog.driver.queries import Queries
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_supervisor import SupervisedEngine
@@ -106,7 +107,7 @@ class Runner:
         self._said_at = float("-inf")
 
     def stop(self) -> None:
-        """Ask for a clean stop; `run` returns within about five seconds."""
+        """Ask for a clean stop; `run` returns within about five seconds. For any thread but that of `run`."""
         self._stop_asked.set()
         self._wake.set()
         watch = threading.Timer(HUNG_S, self._wait_no_longer)
@@ -122,8 +123,8 @@ class Runner:
             log.warning("Spark's JVM does not answer, it is killed")
             self._spark.interrupt()
 
-    def run(self, started: Callable[[Runner], None] = lambda _: None) -> int:
-        """Run until stopped or done; returns the exit code: 0, or 1 when a flow failed.
+    def run(self, started: Callable[[Runner], None] = lambda _: None) -> Outcome:
+        """Run until stopped or done; returns how it ended.
 
         `started` is called once the flows exist.
         """
@@ -137,11 +138,11 @@ class Runner:
             # Nothing is to be copied, so there is nothing to catch up with either.
             while not (self._options.until_caught_up or self._stop_asked.is_set()):
                 self._attend_idle()
-            return 0
+            return Outcome.STOPPED if self._stop_asked.is_set() else Outcome.DONE
         finally:
             _all_at_once([idle.stop for idle in self.idle])
 
-    def _copy(self, started: Callable[[Runner], None]) -> int:
+    def _copy(self, started: Callable[[Runner], None]) -> Outcome:
         """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
         # Spark takes seconds to start: meanwhile the flows find out who runs them and look at their clusters.
         self._spark.start()
@@ -172,7 +173,7 @@ class Runner:
             self._warming.begin_stop()
             self._shut_down(lease_server)
             self._warming.stop()
-        return 1 if any(elected.state is State.FAILED for elected in self.flows) else 0
+        return outcome_of([elected.state for elected in self.flows])
 
     def _attend(self, engine: SparkEngine | None, lease_server: LeaseServer) -> None:
         if engine is not None:

@@ -10,6 +10,7 @@ from twinlog.driver.renamed_topics import RenamedTopics
 from twinlog.driver.topic_conflicts import TopicConflicts
 from twinlog.errors import RefusedError
 from twinlog.flows.naming import looks_like_heartbeats
+from twinlog.flows.nothing_mirrored import nothing_mirrored
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
@@ -49,6 +50,8 @@ class TopicRefresh:
         self.partitions: dict[TopicPartition, TopicPartition] = {}
         self.pairs: tuple[Pair, ...] = ()
         """Mirrored topics whose remote topic exists."""
+        self.nothing: str | None = None
+        """Why no topic is mirrored, heartbeats aside; None when one is."""
         self._settings = settings
         self._source = source
         self._target = target
@@ -246,14 +249,9 @@ class TopicRefresh:
         policy = self._topology.policy
         # Heartbeats are mirrored whatever `topics` says.
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
-        if not {pair.source.name for pair in changes.pairs}.intersection(seen) and not self._said_idle:
-            self._said_idle = True
-            left_out = {**self._left_out, **self._brought_back}
-            reasons = [f"{name}: {left_out.get(name) or self._topology.refusal(name)}" for name in seen[:3]]
-            log.warning(
-                "%s: none of the %d topics that can be seen on %s is mirrored%s",
-                settings.name,
-                len(seen),
-                settings.source,
-                f" ({'; '.join(reasons)})" if reasons else "; does the login have DESCRIBE on them?",
-            )
+        self.nothing = None
+        if not {pair.source.name for pair in changes.pairs}.intersection(seen):
+            self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._brought_back})
+            if not self._said_idle:
+                self._said_idle = True
+                log.warning("%s: %s", settings.name, self.nothing)

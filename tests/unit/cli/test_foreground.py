@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 import pytest
 
 import twinlog.driver.runner
-from twinlog.cli import foreground, main, mirror_maker, run
+from twinlog.cli import foreground, mirror_maker, run, signals
+from twinlog.cli.main import app
+from twinlog.driver.outcome import Outcome
 from twinlog.errors import ClusterError, EngineError, EngineLostError, RefusedError
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
@@ -27,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (run, mirror_maker):
         monkeypatch.setattr(module, "end_process", end)
     monkeypatch.setattr(foreground, "_log_to_stderr", lambda _: None)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signals, "call", lambda _: None)
     path = tmp_path / "mm2.properties"
     path.write_text(FILE)
     return path
@@ -43,7 +45,7 @@ def ends_with(error: Exception, at: str, monkeypatch: pytest.MonkeyPatch) -> Non
             if at == "made":
                 raise error
 
-        def run(self, **_: object) -> int:
+        def run(self, **_: object) -> Outcome:
             raise error
 
     monkeypatch.setattr(twinlog.driver.runner, "Runner", Runner)
@@ -71,7 +73,7 @@ def test_only_what_is_sparks_ends_with_3(
     said: str,
 ) -> None:
     ends_with(error, at, monkeypatch)
-    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((main, ("run",)), (mirror_maker.main, ()))
+    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
     for (program, command), code in zip(programs, codes, strict=True):
         caplog.clear()
         monkeypatch.setattr(sys, "argv", ["twinlog", *command, str(file)])
@@ -83,29 +85,53 @@ def test_only_what_is_sparks_ends_with_3(
         assert any(one.exc_info for one in caplog.records if one.levelno == logging.DEBUG) == (code != 3)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "codes"),
+    [(Outcome.STOPPED, (0, 0)), (Outcome.DONE, (0, 0)), (Outcome.NOTHING, (4, 0)), (Outcome.FAILED, (1, 2))],
+)
+def test_how_the_flows_ended_decides_the_code(
+    file: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, codes: tuple[int, int]
+) -> None:
+    class Runner:
+        flows: tuple[()] = ()
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def run(self, **_: object) -> Outcome:
+            return outcome
+
+    monkeypatch.setattr(twinlog.driver.runner, "Runner", Runner)
+    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
+    for (program, command), code in zip(programs, codes, strict=True):
+        monkeypatch.setattr(sys, "argv", ["twinlog", *command, str(file)])
+        with pytest.raises(SystemExit) as ended:
+            program()
+        assert ended.value.code == code
+
+
 def test_a_signal_while_modules_load_starts_nothing(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handlers: dict[int, Any] = {}
-    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    calls: list[Any] = []
+    monkeypatch.setattr(signals, "call", calls.append)
+    monkeypatch.setattr(foreground, "end_process", run.end_process)
 
     class Loading:
         """`twinlog.driver.runner` while it is imported: the signal comes before it is there."""
 
-        RunOptions = None
-
         @property
         def Runner(self) -> NoReturn:
-            handlers[signal.SIGTERM](signal.SIGTERM, None)
-            handlers[signal.SIGTERM](signal.SIGTERM, None)
-            raise AttributeError
+            for _ in range(2):
+                with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+                    calls[0](signal.SIGTERM)
+            raise SystemExit("the process has ended")
 
         def __getattr__(self, name: str) -> object:
             return lambda *_: pytest.fail("something was started")
 
     monkeypatch.setitem(sys.modules, "twinlog.driver.runner", Loading())
     monkeypatch.setattr(sys, "argv", ["twinlog", "run", str(file)])
-    with caplog.at_level(logging.INFO, "twinlog"), pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 0
+    with caplog.at_level(logging.INFO, "twinlog"), pytest.raises(SystemExit, match="the process has ended"):
+        app()
     assert [one.getMessage() for one in caplog.records if one.name == "twinlog"] == ["stopping (SIGTERM)"]

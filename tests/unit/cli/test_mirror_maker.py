@@ -84,7 +84,7 @@ def test_java_options_are_told_of_once() -> None:
 
 
 def ended(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", *words]
+    command = [sys.executable, "-m", "twinlog.connect_mirror_maker", *words]
     environment = {**os.environ, "LOG_DIR": str(folder / "logs")}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
@@ -104,7 +104,7 @@ def test_a_wrong_file_ends_with_2_before_anything_starts(file: Path) -> None:
 
 def test_a_daemon_that_cannot_log_says_so(file: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    command = [sys.executable, "-m", "twinlog.cli.mirror_maker", "-daemon", str(file)]
+    command = [sys.executable, "-m", "twinlog.connect_mirror_maker", "-daemon", str(file)]
     done = subprocess.run(
         command, env={**os.environ, "LOG_DIR": str(tmp_path / "taken")}, capture_output=True, text=True, check=False
     )
@@ -120,7 +120,7 @@ def test_what_was_misspelt_is_told_though_it_is_only_ignored(tmp_path: Path) -> 
         f"clusters = us-east, us-west\n{servers}us-east->us-west.enable = true\nUs-east->us-west.topics = t\n"
     )
     result = subprocess.run(
-        [sys.executable, "-m", "twinlog.cli.mirror_maker", str(wrong)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "twinlog.connect_mirror_maker", str(wrong)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 2
     for line, meant in ((4, "us-east->us-west.enabled"), (5, "us-east->us-west.topics")):

@@ -1,0 +1,73 @@
+"""SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: one line, and no stack trace.
+
+Until something runs that has to end in order, a signal ends the process at once. Afterwards it is a call on a thread of
+its own: a handler interrupts whatever the main thread does, and must neither wait for a lock nor write to a log.
+A shell without job control starts `... &` with SIGINT ignored; then it stays so, and SIGTERM ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_serves = False
+
+
+def end_at_once(program: str, *, serves: bool) -> None:
+    """From now on a signal ends the process with one line.
+
+    `serves` says that the program runs until it is told to end, so that a signal is its proper end, and the code 0.
+    """
+    global _serves  # noqa: PLW0603 - signals are the process's own
+    _serves = serves
+
+    def end(number: int, frame: FrameType | None) -> None:
+        # Another one may come here before this line, and then says it in this one's place.
+        _set(_nothing)
+        os.write(2, f"{program}: ended by {signal.Signals(number).name}\n".encode())
+        scratch = sys.modules.get("twinlog.scratch")
+        if scratch is not None:
+            scratch.remove_all()
+        os._exit(exit_code(number))
+
+    _set(end)
+
+
+def exit_code(number: int) -> int:
+    """What the process ends with after a signal: 0 if that is its proper end, otherwise 128 and the signal's number."""
+    return 0 if _serves else 128 + number
+
+
+def call(stop: Callable[[signal.Signals], None]) -> None:
+    """From now on each signal is a call of `stop`, on a thread of its own."""
+    from threading import Thread  # noqa: PLC0415 - `end_at_once` comes first of all
+
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+
+    def listen() -> None:
+        while numbers := os.read(out, 1):
+            stop(signal.Signals(numbers[0]))
+
+    try:
+        Thread(target=listen, name="signals", daemon=True).start()
+    except RuntimeError:
+        # As when this user may have no more threads: better in the middle of anything than never.
+        _set(lambda number, frame: stop(signal.Signals(number)))
+        return
+    signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+    _set(_nothing)
+
+
+def _set(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Nothing is done here: the number has gone down the pipe, or the process ends already."""

@@ -1,0 +1,17 @@
+"""Where `connect-mirror-maker` begins: a signal ends it with one line before anything else is loaded."""
+
+from __future__ import annotations
+
+from twinlog.cli.signals import end_at_once
+
+
+def main() -> None:
+    """The console script's entry."""
+    end_at_once("connect-mirror-maker", serves=True)
+    from twinlog.cli.mirror_maker import main as run  # noqa: PLC0415 - only now
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""How all flows of a process ended, put together from how each of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from twinlog.driver.flow import State
+
+
+class Outcome(Enum):
+    """How a run ended: told to, with all of it caught up, with a flow that found no topic, or with one that failed."""
+
+    STOPPED = "stopped"
+    DONE = "caught up"
+    NOTHING = "nothing matched"
+    FAILED = "failed"
+
+
+def outcome_of(states: Collection[State]) -> Outcome:
+    """The outcome of flows that ended so. What an operator has to look at counts most."""
+    if State.FAILED in states:
+        return Outcome.FAILED
+    if not all(state in (State.DONE, State.NOTHING) for state in states):
+        return Outcome.STOPPED
+    return Outcome.NOTHING if State.NOTHING in states else Outcome.DONE

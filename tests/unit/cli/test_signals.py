@@ -1,0 +1,124 @@
+"""Ctrl-C and SIGTERM at any moment, from a command's first line on: one line, no stack trace, and its exit code."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from harness.wait import wait_for
+
+DEADLINE_S = 120.0
+FILE = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"
+COMMANDS = {
+    "run": (("twinlog", "run", "FILE"), 0),
+    "until": (("twinlog", "run", "FILE", "--until=caught-up"), None),
+    "check": (("twinlog", "check", "FILE"), None),
+    "translate": (("twinlog", "translate", "FILE", "--group", "g"), None),
+    "connect-mirror-maker": (("twinlog.connect_mirror_maker", "FILE"), 0),
+}
+"""Each command with its code after a signal; None where that is 128 and the signal's number."""
+
+# Sends itself the signal at the nth thing that it does: imports, opens, starts, connects.
+AT_THE_NTH = """
+import os, runpy, sys
+module, number, left = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+sys.argv[:] = [module, *sys.argv[4:]]
+
+def begin(*_):
+    def count(event, arguments):
+        global left
+        left -= 1
+        if left in (0, -1):
+            os.kill(os.getpid(), number)
+    sys.addaudithook(count)
+
+import twinlog.cli.signals as signals
+really = signals.end_at_once
+def end_at_once(*arguments, **named):
+    really(*arguments, **named)
+    begin()
+signals.end_at_once = end_at_once
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE)
+    return file
+
+
+def check_end(command: str, number: signal.Signals, code: int, errors: str) -> None:
+    """One line that names the signal, and the code of that command."""
+    expected = COMMANDS[command][1]
+    assert code == (128 + number if expected is None else expected), errors
+    assert "Traceback" not in errors
+    named = [line for line in errors.splitlines() if number.name in line]
+    assert len(named) == 1, errors
+    assert re.search(rf"ended by {number.name}$|stopping \({number.name}\)$", named[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("command", ["run", "check", "connect-mirror-maker"])
+def test_a_signal_at_the_nth_thing_that_a_command_does(
+    file: Path, command: str, number: signal.Signals, chance: random.Random
+) -> None:
+    module, *words = (word.replace("FILE", str(file)) for word in COMMANDS[command][0])
+    # `check` does some five thousand things, of which most are imports.
+    place = round(chance.uniform(0, 7.4) ** 4)
+    program = [sys.executable, "-c", AT_THE_NTH, module, str(int(number)), str(place), *words]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    check_end(command, number, done.returncode, done.stderr)
+
+
+def caught(pid: int) -> bool:
+    """Whether a process handles SIGTERM itself, as Python does not by default."""
+    mask = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return mask is not None and bool(int(mask[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_two_signals_in_a_row_at_any_moment(file: Path, command: str, chance: random.Random) -> None:
+    module, *words = (word.replace("FILE", str(file)) for word in COMMANDS[command][0])
+    number = chance.choice((signal.SIGINT, signal.SIGTERM))
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stderr is not None
+        wait_for(lambda: process.poll() is not None or caught(process.pid), DEADLINE_S, "it has begun", every_s=0.0005)
+        time.sleep(chance.choice((0.0, chance.uniform(0.0, 0.5), chance.uniform(0.0, 8.0))))
+        for _ in range(2):
+            # As a terminal does: all that it has started hears of it, too.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        errors = process.stderr.read()
+        code = process.wait(DEADLINE_S)
+    if command in {"check", "translate"} and code in (0, 1) and number.name not in errors:
+        # It was faster, or did not reach a cluster.
+        return
+    check_end(command, number, code, errors)
+
+
+def test_a_command_that_was_started_in_the_background_ignores_ctrl_c(file: Path) -> None:
+    program = f"trap '' INT; exec {sys.executable} -m twinlog run {file}"
+    with subprocess.Popen(["/bin/sh", "-c", program], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        wait_for(lambda: caught(process.pid), DEADLINE_S, "it has begun", every_s=0.001)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        check_end("run", signal.SIGTERM, process.wait(DEADLINE_S), process.stderr.read())
