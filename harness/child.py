@@ -1,4 +1,7 @@
-"""A program started by the harness: its log file, its signals, and the promise that it does not outlive us."""
+"""A program started by the harness: its log file, its signals, and the promise that it does not outlive us.
+
+It begins with every signal as the system has it, also when a shell started us in the background with SIGINT ignored.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import atexit
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 
 from harness.errors import HarnessError
 from harness.wait import wait_for
@@ -25,6 +30,14 @@ while read -r word pid; do
 done
 [ -z "$pids" ] || kill -KILL $pids 2>/dev/null
 """
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """What is ignored stays so for us; but who is started by us does not inherit a handler, as it would SIG_IGN."""
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, _ignored)
 
 
 class _Reaper:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 import hypothesis
 import pytest
 
+import harness.child  # noqa: F401 - what tests start is to be interrupted, whoever started them
 from tests.seeds import chance_of, own_number, seed_of
 from twinlog.kafka.net.loop import Loop
 

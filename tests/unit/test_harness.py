@@ -108,9 +108,6 @@ def test_a_program_that_ended_is_told_with_its_last_words(tmp_path: Path) -> Non
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals) -> None:
     program = (
-        "import signal\n"
-        # Whoever starts the tests in the background has them ignore it.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pathlib import Path\n"
         "from harness.child import Child\n"
         f"child = Child('sleeper', ['sleep', '60'], Path({str(tmp_path / 'log')!r}))\n"
@@ -125,6 +122,19 @@ def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals
         parent.send_signal(how)
         parent.wait(60)
     wait_for(lambda: not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE, 60, "it is gone")
+
+
+def test_a_program_of_ours_can_be_interrupted_though_we_cannot() -> None:
+    sends = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    program = (
+        "import subprocess, sys, harness.child\n"
+        f"{sends}\n"
+        f"print(subprocess.run([sys.executable, '-c', {sends!r}], stderr=subprocess.DEVNULL).returncode)\n"
+    )
+    # As a shell without job control starts `make test &`.
+    command = ["/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == -signal.SIGINT
 
 
 def test_no_java_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
