@@ -146,7 +146,7 @@ def test_members_of_another_kind_are_named_and_waited_for(
             "session.timeout.ms": 6000,
         }
     )
-    member = Election(settings, lambda: None)
+    member = Election(settings, lambda: None, Roster(ready=True))
     try:
         consumer.subscribe([topic_name])
         wait_for(
@@ -207,7 +207,7 @@ def test_the_right_that_it_needs_is_named_until_it_is_there(
         (fragile.sasl_bootstrap,), "SASL_PLAINTEXT", "PLAIN", "mirrormaker", fragile.users["mirrormaker"]
     )
     settings = replace(flow_settings(fragile, fragile), target_admin=AdminSettings(login), worker_group_id=group)
-    member = Election(settings, lambda: None)
+    member = Election(settings, lambda: None, Roster(ready=True))
     try:
         member.start()
         wait_for(lambda: member.standing is Standing.REFUSED, ENOUGH_S, "it is refused")

@@ -75,7 +75,9 @@ class ElectedFlow:
         self.settings = settings
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
-        self._election = Election(settings, wake, roster, until=until_caught_up, connect=connect)
+        self._election = Election(
+            settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
+        )
         self._build = build
         self._take_out = take_out
         self._until = until_caught_up

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow_jobs import begin_heartbeats
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.driver.put_off import PutOff
@@ -62,7 +63,7 @@ class ElectedIdleFlow:
     ) -> None:
         self._connect = connect
         self.settings = settings
-        self._election = Election(settings, wake, connect=connect)
+        self._election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
         self._term = 0
         self._flow: IdleFlow | None = None
         self._put_off = PutOff(settings.name, clock)

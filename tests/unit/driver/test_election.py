@@ -14,6 +14,7 @@ from twinlog.driver.election import election as module
 from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.member import Leadership, Member, Term
+from twinlog.driver.election.roster import Roster
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
@@ -36,7 +37,7 @@ def test_a_target_that_is_down_is_said_once_in_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.05)
-    member = Election(SETTINGS, lambda: None)
+    member = Election(SETTINGS, lambda: None, Roster(ready=True))
     tries: list[float] = []
     connect = ClusterClient.connect
 
@@ -72,7 +73,10 @@ def test_who_stands_by_says_when_it_hears_nothing(
 ) -> None:
     clock = VirtualClock()
     member = Election(
-        SETTINGS, lambda: None, connect=lambda alias, settings: ClusterAdmin(alias, settings, Loop(clock))
+        SETTINGS,
+        lambda: None,
+        Roster(ready=True),
+        connect=lambda alias, settings: ClusterAdmin(alias, settings, Loop(clock)),
     )
     try:
         member.standing = Standing.STANDBY

@@ -70,7 +70,7 @@ class Election:
         self,
         settings: FlowSettings,
         changed: Callable[[], None],
-        roster: Roster | None = None,
+        roster: Roster,
         *,
         until: bool = False,
         connect: Connect = ClusterAdmin,
@@ -87,7 +87,7 @@ class Election:
         """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
         self.unfit = False
         """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
-        self._roster = roster or Roster(ready=True)
+        self._roster = roster
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
         client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
