@@ -5,7 +5,7 @@ ARGS ?=
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit bench parity faults soak drill build lock clean
+.PHONY: help demo test check unit bench parity faults soak drill picture docs build lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,12 +18,13 @@ test: .venv/.ready ## check, then every test: unit, property, integration on rea
 		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
 	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: .venv/.ready ## lint, format, types, import contracts, commands and names in the docs
+check: .venv/.ready ## lint, format, types, import contracts; commands, names, links and pictures in the docs
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
-	@$(PYTHON) scripts/check_docs.py
+	@$(PYTHON) -m scripts.picture --check
+	@$(PYTHON) -m scripts.check_docs
 
 unit: .venv/.ready ## the tests that need no broker
 	@$(PYTHON) -m pytest -m "not integration" $(ARGS)
@@ -42,6 +43,9 @@ soak: .venv/.ready ## an hour of load and faults: memory, files, requests and to
 
 drill: .venv/.ready ## kill the source under twinlog and under MirrorMaker 2: what do its groups skip and repeat?
 	@$(PYTHON) -m faults.drill $(ARGS)
+
+picture: .venv/.ready ## draw the pictures of the documents from their text
+	@$(PYTHON) -m scripts.picture
 
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation

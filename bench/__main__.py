@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from bench.front import write_front
 from bench.items import LATENCY, NAMES, chosen
-from bench.report import markdown, write, write_readme
+from bench.report import markdown, write
 from bench.run import Options, run
 from harness.errors import HarnessError
 
@@ -34,7 +35,7 @@ def main() -> int:
             path = write(document)
             print(f"\n{markdown(document)}\nWritten to {path} and {path.with_suffix('.json').name} beside it.")
         if asked.write_readme:
-            write_readme(document, path)
+            write_front(document, path)
     except (HarnessError, TimeoutError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -59,7 +60,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work-dir", type=Path, help="where the brokers' data goes (default: bench/work)")
     parser.add_argument("--keep", action="store_true", help="keep logs and data")
     parser.add_argument("--show", type=Path, metavar="FILE.json", help="only print an earlier run")
-    parser.add_argument("--write-readme", action="store_true", help="put the table into README.md")
+    parser.add_argument(
+        "--write-readme", action="store_true", help="put the table into bench/README.md, three figures into README.md"
+    )
     asked = parser.parse_args()
     if asked.repeat < 1 or asked.latency_seconds < 1:
         parser.error("--repeat and --latency-seconds must be at least 1")

@@ -1,4 +1,4 @@
-"""Writes down what came out: a table on the terminal, JSON, markdown, and a part of the README."""
+"""Writes down what came out: a table on the terminal, JSON and markdown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 
 from bench.results import SHARE
 from bench.scale import DEADLINE_S
-from harness.errors import HarnessError
 
 RESULTS = Path(__file__).parent / "results"
-README = Path(__file__).parent.parent / "README.md"
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 Document = dict[str, Any]
 """A whole run as JSON knows it."""
@@ -94,18 +91,6 @@ def write(document: Document, kind: str = "") -> Path:
     return path
 
 
-def write_readme(document: Document, results: Path) -> None:
-    """Replace what stands between the two marks in the README. Raises HarnessError when they are not there."""
-    text = README.read_text(encoding="utf-8") if README.is_file() else ""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, behind = rest.partition(END)
-    if not begin or not end:
-        raise HarnessError(f"{README} has no {BEGIN} and {END} to write between.")
-    link = f"All figures and how they were measured: [{results.name}](bench/results/{results.name})."
-    part = f"{_place(document)}\n\n{table(document, brief=True)}\n{link}\n"
-    README.write_text(f"{before}{BEGIN}\n{part}{END}{behind}", encoding="utf-8")
-
-
 def markdown(document: Document) -> str:
     """The whole report."""
     notes = "\n".join(f"- {note}" for note in document["notes"])
@@ -114,7 +99,7 @@ def markdown(document: Document) -> str:
         for item in document["items"]
         if item.get("limit")
     ]
-    parts = [_place(document), table(document), "How it was measured:\n\n" + notes]
+    parts = [place(document), table(document), "How it was measured:\n\n" + notes]
     if limits:
         parts.append("The brokers' own limit, the same bytes with no copier between:\n\n" + "\n".join(limits))
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
@@ -160,7 +145,8 @@ def _padded(row: list[str], widths: list[int]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _place(document: Document) -> str:
+def place(document: Document) -> str:
+    """When it was measured, on what machine, with which versions."""
     machine = document["machine"]
     commit = f" ({machine['commit']})" if machine["commit"] else ""
     text = (

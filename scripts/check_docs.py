@@ -1,8 +1,9 @@
 """Checks that what the documents tell a reader to type or to open exists.
 
-In the Markdown files of the root and of docs: every `twinlog ...` command and `make ...` target in a console, bash or
-sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class, constant
-or Class.method); every relative link. Prints one line for each problem and ends with status 1 if there is any.
+In the Markdown files of the root, of bench and of docs: every `twinlog ...` command and `make ...` target in a console,
+bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class,
+constant or Class.method); every relative link, with the heading that it points to. What single pages promise is checked
+in `scripts/check_pages.py`. Prints one line for each problem and ends with status 1 if there is any.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scripts.check_pages import wrong_pages
+
 ROOT = Path(__file__).resolve().parent.parent
-_BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"`([\w/.-]+\.py)(?::([\w.]+))?`")
-_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ +(.+?) *#*$", re.MULTILINE)
 _TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 _SEPARATORS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "(", ")"}
 
@@ -28,7 +32,7 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
     """One line for each thing in the documents below `root` that does not exist; `cli` is the real command tree."""
     makefile = root / "Makefile"
     targets = set(_TARGET.findall(makefile.read_text(encoding="utf-8"))) if makefile.is_file() else set()
-    documents = [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]
+    documents = [*sorted(root.glob("*.md")), *sorted(root.glob("bench/*.md")), *sorted(root.glob("docs/**/*.md"))]
     for document in documents:
         text = document.read_text(encoding="utf-8")
         where = document.relative_to(root)
@@ -42,9 +46,19 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
             found = wrong_name(root, path, name)
             if found:
                 yield f"{where}: {found}"
-        for link in _LINK.findall(prose):
-            if not (document.parent / link).exists():
+        for link, anchor in _LINK.findall(prose):
+            target = document.parent / link if link else document
+            if not target.exists():
                 yield f"{where}: links to {link}, which does not exist"
+            elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+                yield f"{where}: links to {link}#{anchor}, and there is no such heading"
+    yield from wrong_pages(root)
+
+
+def anchors(document: Path) -> set[str]:
+    """What a link may point to in a document: its headings, as GitHub and the documentation site spell them."""
+    text = _BLOCK.sub("", document.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(text)}
 
 
 def commands(language: str, block: str) -> Iterator[list[str]]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from bench import report
+from bench import front, report
 from bench.items import COPIES, DISTANCE, DRIVER, LATENCY, NAMES, SCALE, START, Wanted, chosen
 from bench.latency import percentile
 from bench.load import documents
@@ -83,23 +84,33 @@ def test_the_table_shows_figures_ratio_and_verdict(document: report.Document) ->
     assert "Not a whole run" in report.markdown(document)
 
 
-def test_only_the_part_between_the_marks_is_replaced(
-    document: report.Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = tmp_path / "README.md"
-    monkeypatch.setattr(report, "README", readme)
-    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nbehind\n", encoding="utf-8")
+def test_only_the_part_between_the_marks_is_replaced(document: report.Document, tmp_path: Path) -> None:
+    page = tmp_path / "bench" / "README.md"
+    page.parent.mkdir()
+    page.write_text(f"before\n{front.BEGIN}\nold\n{front.END}\nbehind\n", encoding="utf-8")
     for _ in range(2):
-        report.write_readme(document, tmp_path / "x.md")
-        text = readme.read_text(encoding="utf-8")
-        assert text.startswith(f"before\n{report.BEGIN}\n")
-        assert text.endswith(f"\n{report.END}\nbehind\n")
+        front.write_front(document, tmp_path / "x.md", tmp_path)
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith(f"before\n{front.BEGIN}\n")
+        assert text.endswith(f"\n{front.END}\nbehind\n")
         assert text.count("12,346") == 1
         assert "old" not in text
-    readme.write_text("no marks", encoding="utf-8")
+    page.write_text("no marks", encoding="utf-8")
     with pytest.raises(HarnessError, match="bench:begin"):
-        report.write_readme(document, tmp_path / "x.md")
-    assert readme.read_text(encoding="utf-8") == "no marks"
+        front.write_front(document, tmp_path / "x.md", tmp_path)
+    assert page.read_text(encoding="utf-8") == "no marks"
+
+
+def test_the_pages_show_the_figures_of_the_results_they_link_to(tmp_path: Path) -> None:
+    pages = [Path("README.md"), Path("bench", "README.md")]
+    for page in pages:
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text((front.ROOT / page).read_text(encoding="utf-8"), encoding="utf-8")
+    (name,) = set(re.findall(r"results/([\w-]+)\.md", (front.ROOT / "README.md").read_text(encoding="utf-8")))
+    results = front.ROOT / "bench" / "results" / f"{name}.json"
+    front.write_front(json.loads(results.read_text(encoding="utf-8")), results.with_suffix(".md"), tmp_path)
+    for page in pages:
+        assert (tmp_path / page).read_text(encoding="utf-8") == (front.ROOT / page).read_text(encoding="utf-8")
 
 
 def test_too_little_disk_is_said_before_anything_starts(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 import typer.main
 
 from scripts.check_docs import problems
+from scripts.check_pages import wrong_pages
 
 
 @pytest.fixture
@@ -84,4 +85,67 @@ def test_names_that_do_not_exist_are_reported(tmp_path: Path, cli: Any, name: st
 def test_links_to_nowhere_are_reported(tmp_path: Path, cli: Any) -> None:
     assert found(tmp_path, cli, "See [that](docs/that.md).") == [
         "README.md: links to docs/that.md, which does not exist"
+    ]
+
+
+def test_links_to_headings_that_are_not_there_are_reported(tmp_path: Path, cli: Any) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "that.md").write_text(
+        "# Topics, settings & `ACLs`\n```\n# no heading\n```\n", encoding="utf-8"
+    )
+    assert found(tmp_path, cli, "# Here\n[a](docs/that.md#topics-settings--acls) [b](#here)") == []
+    assert found(tmp_path, cli, "[a](docs/that.md#no-heading) [b](#there)") == [
+        "README.md: links to docs/that.md#no-heading, and there is no such heading",
+        "README.md: links to #there, and there is no such heading",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("| 1 | [Copy batches](0001-copy.md) | so | accepted |", None),
+        ("| 1 | [Copy batches](0001-copy.md) | so | superseded by 2 |", None),
+        ("| 1 | [Copy batches](0001-copy.md) | so | perhaps |", "has no row"),
+        ("", "has no row"),
+        ("| 1 | [Copy records](0001-copy.md) | so | accepted |", "its own title is `1. Copy batches`"),
+        (
+            "| 1 | [Copy batches](0001-copy.md) | so | accepted |\n| 2 | [B](0002.md) | so | accepted |",
+            "a row for 0002.md",
+        ),
+    ],
+)
+def test_the_index_of_decisions_has_each_with_its_title(tmp_path: Path, row: str, problem: str | None) -> None:
+    decisions = tmp_path / "docs" / "decisions"
+    decisions.mkdir(parents=True)
+    (decisions / "0001-copy.md").write_text("# 1. Copy batches\n", encoding="utf-8")
+    (decisions / "index.md").write_text(f"# Decisions\n\n| | | | |\n|---|---|---|---|\n{row}\n", encoding="utf-8")
+    reported = list(wrong_pages(tmp_path))
+    assert not reported if problem is None else [problem in line for line in reported] == [True]
+
+
+def test_the_table_of_changes_names_files_and_folders_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "src" / "twinlog" / "read").mkdir(parents=True)
+    page = tmp_path / "CONTRIBUTING.md"
+    page.write_text(
+        "## Where do I change\n| a `flag` | files | tests |\n|---|---|---|\n"
+        "| a `flag` | `read`, `src/twinlog/read` | `write`; `tests/unit` |\n\n## Else\n| `x` | `y` |\n",
+        encoding="utf-8",
+    )
+    assert list(wrong_pages(tmp_path)) == [
+        f"CONTRIBUTING.md: `{name}` does not exist" for name in ("write", "tests/unit")
+    ]
+    page.write_text("# Contributing\n", encoding="utf-8")
+    assert list(wrong_pages(tmp_path)) == ["CONTRIBUTING.md: has no section `## Where do I change`"]
+
+
+def test_each_word_of_the_glossary_stands_once_in_its_order_with_its_place(tmp_path: Path) -> None:
+    words = {"flow": "`x.py:X`", "grant": "`x.py`", "copier": "`X`"}
+    rows = "\n".join(f"| **{word}** | a | {words[word]} | b |" for word in ("flow", "grant", "grant", "copier"))
+    (tmp_path / "docs").mkdir()
+    text = f"# Glossary\n\n| word | | | |\n|---|---|---|---|\n{rows}\n"
+    (tmp_path / "docs" / "glossary.md").write_text(text, encoding="utf-8")
+    assert list(wrong_pages(tmp_path)) == [
+        "docs/glossary.md: `copier` stands behind `grant`",
+        "docs/glossary.md: `grant` has two rows",
+        "docs/glossary.md: `**copier**` names no place in the code",
     ]

@@ -1,0 +1,66 @@
+"""Puts a run where readers come first: its table into bench/README.md, three figures of it into README.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.report import Document, place, table
+from harness.errors import HarnessError
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+_HEADLINES = (
+    ("json-1k", "records_per_s", "Records per second, 1 KB JSON", "{:,.0f}"),
+    ("json-1k", "cpu_s_per_million", "CPU seconds for a million of them", "{:.2f}"),
+    ("latency", "p50_ms", "Median latency at 1,000 records per second, ms", "{:.2f}"),
+)
+"""Item, figure, what the README calls it, and how it writes the number."""
+
+
+def write_front(document: Document, results: Path, root: Path = ROOT) -> None:
+    """Replace what stands between the two marks in bench/README.md, and in README.md if the run has its three figures.
+
+    Raises HarnessError when a page has no marks.
+    """
+    link = f"All figures and how they were measured: [{results.name}](results/{results.name})."
+    pages = {root / "bench" / "README.md": f"{place(document)}\n\n{table(document, brief=True)}\n{link}\n"}
+    headlines = _headlines(document, results.name)
+    if headlines is not None:
+        pages[root / "README.md"] = headlines
+    texts = {page: _replaced(page, part) for page, part in pages.items()}
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
+
+
+def _replaced(page: Path, part: str) -> str:
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, behind = rest.partition(END)
+    if not begin or not end:
+        raise HarnessError(f"{page} has no {BEGIN} and {END} to write between.")
+    return f"{before}{BEGIN}\n{part}{END}{behind}"
+
+
+def _headlines(document: Document, results: str) -> str | None:
+    lines = {(item["name"], line["figure"]): line for item in document["items"] for line in item["lines"]}
+    if not all((item, figure) in lines for item, figure, _, _ in _HEADLINES):
+        return None
+    machine = document["machine"]
+    rows = ["| | MirrorMaker 2 | twinlog | |", "|---|--:|--:|--:|"]
+    for item, figure, title, shape in _HEADLINES:
+        line = lines[item, figure]
+        values = shape.format(line["mm2"]), shape.format(line["twinlog"])
+        rows.append(f"| {title} | {' | '.join(values)} | {_times(line)} |")
+    eager: dict[str, Any] | None = lines.get(("latency", "p50_ms_eager"))
+    kind = f"; with `linger.ms=0` it is {eager['mm2']:.2f} ms" if eager else ""
+    return (
+        "\n".join(rows) + f"\n\nOne machine with {machine['cores']} cores, brokers included, {machine['date']}: "
+        f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nMirrorMaker 2 "
+        f"{machine['kafka']} has its latency with Kafka's default `linger.ms=5`{kind}.\n"
+    )
+
+
+def _times(line: dict[str, Any]) -> str:
+    return f"{line['ratio']:.1f} ×" if line["ratio"] >= 1 else f"{line['ratio']:.2f} ×"
