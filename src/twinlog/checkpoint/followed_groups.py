@@ -9,6 +9,7 @@ from collections.abc import Callable
 from twinlog.flows.plugins import group_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.log_once import LogOnce
 from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -31,7 +32,7 @@ class FollowedGroups:
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
-        self._said_empty = False
+        self._logged = LogOnce()
 
     def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
         """What each group has committed now, and the error codes of groups that do not tell.
@@ -62,8 +63,7 @@ class FollowedGroups:
 
     def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
         groups = self._source.call(self._admin.listed)
-        if not groups and not self._said_empty:
-            self._said_empty = True
+        if not groups and self._logged.is_new("no group"):
             log.info(
                 "%s: no consumer group can be seen on %s yet; with ACLs, groups need DESCRIBE",
                 self._settings.name,

@@ -11,6 +11,7 @@ from twinlog.errors import RefusedError
 from twinlog.flows.plugins import policy_of, topic_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
@@ -52,7 +53,7 @@ class GroupOffsetTranslator:
         self._source = source
         self._back = Translator(self._reverse, target, source)
         self._way_back = False
-        self._said = False
+        self._logged = LogOnce()
 
     def accepts(self, topic: TopicName) -> bool:
         """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2."""
@@ -77,8 +78,7 @@ class GroupOffsetTranslator:
         try:
             self._back.refresh()
         except RefusedError as error:
-            if not self._said:
-                self._said = True
+            if self._logged.is_new("way back"):
                 log.warning(
                     "%s: offsets of groups in topics that came from %s are not translated: %s",
                     self._settings.name,

@@ -14,11 +14,11 @@ from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow import JOBS_STOP_S, FlowRunner, State
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 from twinlog.driver.put_off import PutOff
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.spread import ProcessName, choose
 from twinlog.settings.flow import FlowSettings
 
@@ -295,7 +295,7 @@ class ElectedFlow:
         try:
             thread.start()
         except RuntimeError as error:
-            if self._news.is_new("threads", SAY_AGAIN_S):
+            if self._news.is_new("threads", AGAIN_S):
                 log.warning("%s: cannot be ended here yet, trying again: %s", self.settings.name, error)
         else:
             self._clearer = thread

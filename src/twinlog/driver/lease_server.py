@@ -15,8 +15,8 @@ from typing import Any
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
-from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 from twinlog.lease.channel import Channel, DriverAddress
+from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class LeaseServer:
     def _say(self, what: str, error: Exception) -> None:
         """Callers try again each second, for as long as it takes."""
         with self._lock:
-            new = self._news.is_new((what, repr(error)), SAY_AGAIN_S)
+            new = self._news.is_new((what, repr(error)), AGAIN_S)
         if new:
             log.warning("%s: %r", what, error)
 

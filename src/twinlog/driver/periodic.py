@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.log_once import LogOnce
 from twinlog.errors import RefusedError, TwinlogError
+from twinlog.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ SAY_AFTER_S = 3.0
 SAY_AGAIN_S = (60.0, 600.0)
 """First and longest wait before what lasts is said again; it doubles in between."""
 
+
+_FAULT = object()
 
 Step = Callable[[], str | None] | Callable[[], None]
 
@@ -66,11 +68,7 @@ class PeriodicJob:
         self.once_more = once_more
         self._note = note
         self._excused = excused
-        self._said: set[str] = set()
-        self._said_fault = False
-        self._failing_since: float | None = None
-        self._say_at = 0.0
-        self._say_again_s = SAY_AGAIN_S[0]
+        self._logged = LogOnce(clock)
         self._wait_s = RETRY_S[0]
         self._stopping = False
         self._wake = threading.Event()
@@ -83,7 +81,7 @@ class PeriodicJob:
         """Take the next turn now; `afresh` as if none had failed before."""
         if afresh:
             self._wait_s = RETRY_S[0]
-            self._failing_since = None
+            self._logged.anew(_FAULT)
         self._wake.set()
 
     def ask_to_stop(self) -> None:
@@ -118,22 +116,18 @@ class PeriodicJob:
         except TwinlogError as error:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
-            if not self._stopping and repr(error) not in self._said:
-                self._said.add(repr(error))
+            if not self._stopping and self._logged.lasts(repr(error)):
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]
-        self._failing_since = None
-        self._say_again_s = SAY_AGAIN_S[0]
+        self._logged.anew(_FAULT)
         if trouble is not None:
             self._refused(trouble, logging.WARNING)
             self._told(trouble)
         elif self.trouble is not None:
-            if self._said or self._said_fault:
+            if self._logged.all_over():
                 log.info("%s: can %s again", self._flow, self.what)
             self._told(None)
-            self._said.clear()
-            self._said_fault = False
         return self._interval_s
 
     def _failed(self, text: str, *, refused: bool) -> float:
@@ -149,20 +143,14 @@ class PeriodicJob:
 
     def _refused(self, text: str, level: int) -> None:
         """Say once what is refused, and what may be done about it."""
-        if not self._stopping and text not in self._said:
-            self._said.add(text)
+        if not self._stopping and self._logged.lasts(text):
             way_out = f"; {self._way_out}" if self._way_out else ""
             log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
 
     def _faulty(self, text: str) -> None:
         """Say what lasts, and more and more seldom when it goes on."""
-        now = self._clock.monotonic()
-        self._failing_since = self._failing_since or now
-        if self._excused() or now - self._failing_since < SAY_AFTER_S or (self._said_fault and now < self._say_at):
-            return
-        log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
-        self._said_fault = True
-        self._say_at, self._say_again_s = now + self._say_again_s, min(2 * self._say_again_s, SAY_AGAIN_S[1])
+        if not self._excused() and self._logged.lasts(_FAULT, SAY_AFTER_S, *SAY_AGAIN_S):
+            log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
 
     def _told(self, trouble: str | None) -> None:
         self.trouble = trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
+from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class PutOff:
         """It was tried, and Python said this of a thread."""
         self.why = f"cannot be run here yet, trying again: {error}"
         self._until = self._clock.monotonic() + PUT_OFF_S
-        if self._news.is_new("threads", SAY_AGAIN_S):
+        if self._news.is_new("threads", AGAIN_S):
             log.warning("%s: %s", self._name, self.why)
 
     def over(self) -> None:

@@ -10,6 +10,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.query import SupervisedQuery
+from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
 from twinlog.plan.sharing import group
 from twinlog.settings.flow import FlowSettings
@@ -32,8 +33,8 @@ class Queries:
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
         self._turn = 0
-        self._to_say: str | None = None
-        self._say_at = 0.0
+        self._sharing: str | None = None
+        self._logged = LogOnce(clock)
 
     def attend(self, engine: SparkEngine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
         """Look after the queries of these flows; called every moment. Raises EngineLostError."""
@@ -78,18 +79,18 @@ class Queries:
                 if flow not in query.flows:
                     query.add(flow)
         self._queries = [query for query in self._queries if query.flows]
-        self._to_say, self._say_at = None, self._clock.monotonic() + SAY_AFTER_S
+        self._sharing = None
+        self._logged.all_over()
         shared = [names for names in groups if len(names) > 1]
         if shared:
             tasks = f"{slots} task{'' if slots == 1 else 's'}"
             together = "; ".join(f"{listed(names)} share one" for names in shared)
-            self._to_say = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
+            self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
 
     def _say(self) -> None:
         """Say which flows share a task once that has lasted: a cluster's executors come one after the other."""
-        if self._to_say is not None and self._clock.monotonic() >= self._say_at:
-            log.warning(self._to_say)
-            self._to_say = None
+        if self._sharing is not None and self._logged.lasts(self._sharing, SAY_AFTER_S):
+            log.warning(self._sharing)
 
     def _name(self, names: Sequence[str]) -> str:
         """A name that no query has; Spark's pages show it."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
-from twinlog.driver.log_once import SAY_AGAIN_S
 from twinlog.driver.outage import Waiting
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +35,15 @@ class Retrying:
 
     def __call__(self, step: Callable[[], None], what: str) -> bool:
         """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
-        say_at = self._clock.monotonic() + SAY_AFTER_S
+        logged = LogOnce(self._clock)
         while not self._stopping.is_set():
             try:
                 step()
             except RefusedError:
                 raise
             except ClusterError as error:
-                if self._waiting.outage is None and self._clock.monotonic() > say_at:
+                if self._waiting.outage is None and logged.lasts(what, SAY_AFTER_S, AGAIN_S):
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
-                    say_at = self._clock.monotonic() + SAY_AGAIN_S
                 self._view.note(what, str(error))
                 self._clock.wait(self._stopping, RETRY_S)
             else:

@@ -15,7 +15,6 @@ from twinlog.driver.election.spreading import spread
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.log_once import SAY_AGAIN_S
 from twinlog.driver.outcome import Outcome, outcome_of
 from twinlog.driver.queries import Queries
 from twinlog.driver.read_ahead import StoredOffsets
@@ -23,6 +22,7 @@ from twinlog.driver.spark_supervisor import SupervisedEngine
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.sharing import Sharing
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.places import sweep_leftovers
@@ -104,7 +104,7 @@ class Runner:
         self._slots = 0
         self._slots_at = 0.0
         self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
-        self._said_at = float("-inf")
+        self._logged = LogOnce(clock)
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns within about five seconds. For any thread but that of `run`."""
@@ -323,8 +323,7 @@ class Runner:
         now = self._clock.monotonic()
         self._slots_at = now + SLOTS_EVERY_S
         self._slots = engine.slots
-        if not self._slots and now - self._said_at > SAY_AGAIN_S:
-            self._said_at = now
+        if not self._slots and self._logged.is_new("no executor", AGAIN_S):
             log.warning(
                 "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
                 "free, and can it reach this machine as %s?",

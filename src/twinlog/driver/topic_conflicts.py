@@ -16,6 +16,7 @@ from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Pair
@@ -191,7 +192,7 @@ class _Conflict:
         self._admin: ClusterAdmin | None = None
         self._looked = threading.Event()
         self._stopping = threading.Event()
-        self._said = False
+        self._logged = LogOnce(target.clock)
         self._thread = threading.Thread(target=self._look, name=f"conflicts {settings.name}", daemon=True)
 
     def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
@@ -238,10 +239,9 @@ class _Conflict:
                     admin.connect()
                     connected = True
                 self._topics = frozenset(admin.topics())
-                self._said = False
+                self._logged.over(self.source)
             except TwinlogError as error:
-                if not self._said and not self._stopping.is_set():
-                    self._said = True
+                if not self._stopping.is_set() and self._logged.lasts(self.source):
                     log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
             self._looked.set()
             self._target.clock.wait(self._stopping, self._settings.refresh_topics_interval_s or LOOK_S)

@@ -15,6 +15,7 @@ from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
+from twinlog.log_once import LogOnce
 from twinlog.mirror.checks import misread_topics, say_misread_topics
 from twinlog.mirror.topics import TopicMirror
 from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
@@ -72,7 +73,7 @@ class TopicRefresh:
         self._seem_copies: frozenset[TopicName] = frozenset()
         """The same of those whose names say by the flow's own policy that they came from one of its two clusters."""
         self._seen: frozenset[TopicName] | None = None
-        self._said_idle = False
+        self._logged = LogOnce()
 
     def create_own(self) -> None:
         """Create the topics that the flow keeps for itself. Raises RefusedError or ClusterError."""
@@ -252,6 +253,5 @@ class TopicRefresh:
         self.nothing = None
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):
             self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._brought_back})
-            if not self._said_idle:
-                self._said_idle = True
+            if self._logged.is_new("idle"):
                 log.warning("%s: %s", settings.name, self.nothing)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.log_once import LogOnce
 from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
@@ -54,7 +55,7 @@ class AclSync:
         self._topology = topology_of(settings)
         self._source = source
         self._target = target
-        self._said: set[str] = set()
+        self._logged = LogOnce()
 
     def run(self) -> None:
         """Create the rights that are missing on the target.
@@ -124,6 +125,5 @@ class AclSync:
 
     def _say(self, level: int, text: str) -> None:
         """Each note once, however many rounds it holds."""
-        if text not in self._said:
-            self._said.add(text)
+        if self._logged.is_new(text):
             log.log(level, "%s: %s", self._settings.name, text)

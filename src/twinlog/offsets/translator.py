@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.map_store import MapStore
@@ -52,7 +53,7 @@ class Translator:
         self._need_syncs = False
         # Another program's positions may be in the other topic, and say nothing here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
-        self._said = False
+        self._logged = LogOnce()
         self._flow = settings.name
 
     def refresh(self) -> None:
@@ -71,8 +72,7 @@ class Translator:
         try:
             self._syncs.read()
         except RefusedError as error:
-            if not self._said:
-                self._said = True
+            if self._logged.is_new("syncs"):
                 log.warning("%s: only what twinlog has copied itself is translated: %s", self._flow, error)
             return
         self._need_syncs = False

@@ -30,6 +30,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark.complaints import Complaints
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,6 @@ NOTICE_S = 1.0
 SLOW_S = 20.0
 """A JVM that does not listen after so long is said to be slow; it is waited for all the same."""
 
-SAY_AGAIN_S = 60.0
 
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap goes on with some of its threads and does nothing any more: better it ends."""
@@ -99,7 +99,7 @@ class Jvm:
             self._process = process
         threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True).start()
         began = time.monotonic()
-        say_at = began + SLOW_S
+        logged = LogOnce()
         while not told.is_file():
             if process.poll() is not None:
                 ended = self._has_ended(starting=True)
@@ -108,14 +108,12 @@ class Jvm:
                 assert process.stdin is not None
                 process.stdin.close()
                 return False
-            now = time.monotonic()
-            if now >= say_at:
-                say_at = now + SAY_AGAIN_S
+            if logged.lasts("starting", SLOW_S, AGAIN_S):
                 log.warning(
                     "Spark's JVM (process %d) has been starting for %.0f s and does not listen yet: it is waited for; "
                     "is this machine short of processors or memory?",
                     process.pid,
-                    now - began,
+                    time.monotonic() - began,
                 )
             time.sleep(LOOK_S)
         return True

@@ -9,6 +9,7 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
@@ -49,8 +50,8 @@ class Beginning:
         self._failed = failed
         self._event = event
         self._stopped = stopped
-        self._held_back: dict[TopicPartition, tuple[float, bool]] = {}
-        """Partitions that cannot begin: since when, and whether that was said."""
+        self._logged = LogOnce(loop.clock)
+        """Which partitions cannot begin."""
 
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Note what is to begin."""
@@ -60,7 +61,7 @@ class Beginning:
 
     def withdraw(self, partition: TopicPartition) -> Grant | None:
         """A partition is not to begin any more; returns its grant, None when it does not wait."""
-        self._held_back.pop(partition, None)
+        self._logged.over(partition)
         return self.waiting.pop(partition, None)
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
@@ -116,9 +117,5 @@ class Beginning:
         return bool(begun)
 
     def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
-        now = self._loop.clock.monotonic()
-        since, said = self._held_back.get(source, (now, False))
-        if not said and now - since > PATIENCE_S:
-            said = True
+        if self._logged.lasts(source, PATIENCE_S):
             self._event("target", f"{source} is not copied yet, and tried again: {error}")
-        self._held_back[source] = since, said

@@ -11,6 +11,7 @@ from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.compression import LZ4
@@ -64,7 +65,7 @@ class Reporter:
         self._name = name
         self._tell = tell
         self._refused = refused
-        self._said: set[str] = set()
+        self._logged = LogOnce(copier.loop.clock)
         self._moved = False
         self._topic = TopicName(progress_topic(copier.settings.source))
         self._piece_bytes = PIECE_BYTES
@@ -193,8 +194,7 @@ class Reporter:
         if len(piece.partitions) + len(piece.events) > 1:
             self._piece_bytes = max(1, min(self._piece_bytes, size) // 2)
             return list(in_pieces(piece, self._piece_bytes))
-        if "size" not in self._said:
-            self._said.add("size")
+        if self._logged.is_new("size"):
             self._copier.tell(
                 "progress",
                 f"{self._topic} does not take records of {size} bytes, so that it does not say all that is copied; "
@@ -203,8 +203,7 @@ class Reporter:
         return []
 
     def _lacks(self, code: int) -> None:
-        if error_codes.refused(code) and "refused" not in self._said:
-            self._said.add("refused")
+        if error_codes.refused(code) and self._logged.is_new("refused"):
             self._refused(self._copier.target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
 
     def _gather(self) -> None:

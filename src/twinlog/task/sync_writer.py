@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.keyed_topic import KeyedTopic
@@ -23,6 +24,8 @@ RETRY_S = (0.5, 10.0)
 REFUSED_S = 10.0
 SAY_AFTER_S = 10.0
 FLUSH_S = 1.0
+
+_FAILING = "syncs cannot be written"
 
 
 class SyncWriter:
@@ -55,8 +58,7 @@ class SyncWriter:
         self._busy = False
         self._free = loop.signal()
         self._retry_s = RETRY_S[0]
-        self._failing_since: float | None = None
-        self._said: str | None = None
+        self._logged = LogOnce(loop.clock)
 
     def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
         """Runs of records that were acknowledged, in their order."""
@@ -108,17 +110,13 @@ class SyncWriter:
         finally:
             self._busy = False
             self._free.set()
-        self._failing_since = self._said = None
+        self._logged.over(_FAILING)
         self._retry_s = RETRY_S[0]
         return max(INTERVAL_S, REST_S * len(syncs))
 
     def _failed(self, error: ClusterError) -> float:
         refused = isinstance(error, RefusedError)
-        now = self._loop.clock.monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-        if (refused or now - self._failing_since > SAY_AFTER_S) and self._said is None and not self._stopped:
-            self._said = str(error)
+        if not self._stopped and self._logged.lasts(_FAILING, 0.0 if refused else SAY_AFTER_S):
             self._event("syncs", f"offset syncs cannot be written, trying again: {error}")
         if refused:
             return REFUSED_S

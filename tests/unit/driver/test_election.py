@@ -63,7 +63,7 @@ def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, cap
     for _ in range(3):
         says.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 1
-    monkeypatch.setattr(announcements, "SAY_AGAIN_S", 0.0)
+    monkeypatch.setattr(announcements, "AGAIN_S", 0.0)
     says.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
 

@@ -101,7 +101,7 @@ def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
         (record,) = caplog.records
         for word in ("spark://m:7077", "no executor", "512m", "10.0.0.1"):
             assert word in record.getMessage()
-        monkeypatch.setattr(module, "SAY_AGAIN_S", 0.0)
+        monkeypatch.setattr(module, "AGAIN_S", 0.0)
         follow(runner, engine, 0, flow)
     assert len(caplog.records) == 2
     assert flow.told == []

@@ -143,7 +143,7 @@ def test_a_slow_start_is_said_again_and_again_and_can_be_ended(
 ) -> None:
     spark_that("exec sleep 600", tmp_path, monkeypatch)
     monkeypatch.setattr(jvm_module, "SLOW_S", 0.2)
-    monkeypatch.setattr(jvm_module, "SAY_AGAIN_S", 0.1)
+    monkeypatch.setattr(jvm_module, "AGAIN_S", 0.1)
     jvm = Jvm()
     raised: list[Exception] = []
 

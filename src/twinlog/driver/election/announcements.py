@@ -6,9 +6,9 @@ import logging
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.member import Leadership
-from twinlog.driver.log_once import SAY_AGAIN_S, LogOnce
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.coordinator.membership import SESSION_S
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -32,19 +32,19 @@ class Announcements:
 
     def refused(self, error: TwinlogError) -> None:
         """The target will not have this process in the group."""
-        if self._news.is_new(str(error), SAY_AGAIN_S):
+        if self._news.is_new(str(error), AGAIN_S):
             log.error("%s: %s", self._flow, error)
 
     def unreachable(self, error: ClusterError) -> None:
         """No broker of the target answers."""
-        if self._news.is_new("connect", SAY_AGAIN_S):
+        if self._news.is_new("connect", AGAIN_S):
             log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
 
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
         """Who runs the flow cannot be asked; of a target that cannot be connected to it was spoken already."""
         now = self._clock.monotonic()
         self._troubled_since = self._troubled_since or now
-        if connected and now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", SAY_AGAIN_S):
+        if connected and now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def joined(self, session_s: float) -> None:
@@ -90,7 +90,7 @@ class Announcements:
 
     def doubt(self, error: TwinlogError) -> None:
         """This process runs the flow, but cannot have that confirmed."""
-        if self._news.is_new("doubt", SAY_AGAIN_S):
+        if self._news.is_new("doubt", AGAIN_S):
             log.warning(
                 "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
                 *(self._flow, self._group, self._target, error),
@@ -99,7 +99,7 @@ class Announcements:
     def unanswered(self, error: TwinlogError) -> None:
         """This process stands by, and does not hear who runs the flow."""
         self._unanswered = True
-        if self._news.is_new("unanswered", SAY_AGAIN_S):
+        if self._news.is_new("unanswered", AGAIN_S):
             log.warning(
                 "%s: %s does not answer, so this process neither hears who runs the flow nor can take it over, trying "
                 "again: %s",
@@ -114,5 +114,5 @@ class Announcements:
 
     def taken(self, reason: str) -> None:
         """Members of another kind are in the group."""
-        if self._news.is_new(reason, SAY_AGAIN_S):
+        if self._news.is_new(reason, AGAIN_S):
             log.warning("%s: %s", self._flow, reason)

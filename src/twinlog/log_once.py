@@ -1,0 +1,75 @@
+"""Remembers what was logged already, so that a log has each thing once, or now and then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.clock import SYSTEM, Clock
+
+AGAIN_S = 60.0
+"""What lasts is logged again after so long."""
+
+MOST = 10_000
+"""What is remembered of things that do not last; processes, topics and rights come and go for months."""
+
+NEVER = float("inf")
+
+
+@dataclass(slots=True)
+class _State:
+    """What goes on now: since when, when it is logged next, and the wait before the time after that, in seconds."""
+
+    since: float
+    wait_s: float
+    due_at: float = -NEVER
+
+
+class LogOnce:
+    """What one part of the program logs. Not safe for several threads."""
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._now = clock.monotonic
+        self._logged: dict[object, float] = {}
+        self._states: dict[object, _State] = {}
+
+    def is_new(self, what: object, again_s: float = NEVER) -> bool:
+        """Whether something is to be logged now: it was not before, or not for `again_s` seconds."""
+        now = self._now()
+        if now - self._logged.get(what, -NEVER) < again_s:
+            return False
+        self._logged.pop(what, None)
+        self._logged[what] = now
+        if len(self._logged) > MOST:
+            del self._logged[next(iter(self._logged))]
+        return True
+
+    def lasts(self, state: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
+        """Whether a state is to be logged now; called again and again as long as it lasts, until `over`.
+
+        It is logged once it has lasted for `for_s` seconds, and again after `again_s`; that doubles up to `longest_s`.
+        """
+        now = self._now()
+        known = self._states.get(state)
+        if known is None:
+            known = self._states[state] = _State(now, again_s)
+        if now - known.since < for_s or now < known.due_at:
+            return False
+        known.due_at = now + known.wait_s
+        known.wait_s = max(again_s, min(2 * known.wait_s, longest_s))
+        return True
+
+    def over(self, state: object) -> bool:
+        """A state has ended, and is another one when it comes again; returns whether it was logged."""
+        known = self._states.pop(state, None)
+        return known is not None and known.due_at > -NEVER
+
+    def anew(self, state: object) -> None:
+        """How long a state lasts is counted from now on; that it was logged still holds."""
+        known = self._states.get(state)
+        if known is not None:
+            known.since = self._now()
+
+    def all_over(self) -> bool:
+        """Every state has ended; returns whether one was logged."""
+        logged = [self.over(state) for state in list(self._states)]
+        return any(logged)
