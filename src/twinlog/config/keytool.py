@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from twinlog.config.refused import ValueRefusedError
 from twinlog.scratch import Scratch
 
 TIMEOUT_S = 60.0
@@ -22,13 +23,11 @@ _ENTRY = re.compile(r"^Alias name: (.+)$(?:\n(?!Alias name:).*)*?\nEntry type: P
 _CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
 
 
-class KeytoolError(ValueError):
+class KeytoolError(ValueRefusedError):
     """A store cannot be read. `password` and `key` say that the one of the store or of its key is wrong or missing."""
 
     def __init__(self, found: str, expected: str, *, password: bool = False, key: bool = False) -> None:
-        super().__init__(f"{found}; expected {expected}")
-        self.found = found
-        self.expected = expected
+        super().__init__(found, expected)
         self.password = password
         self.key = key
 

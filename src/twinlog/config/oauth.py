@@ -20,6 +20,7 @@ from twinlog.config.jaas import Login
 from twinlog.config.keys import SECURITY
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
+from twinlog.config.refused import ValueRefusedError
 from twinlog.config.tls import read_tls
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
@@ -42,15 +43,6 @@ _CLAIMS = {
 _RESERVED = frozenset({"iat", "exp"})
 
 
-class _WrongOptionError(ValueError):
-    """An option of the JAAS line is of no use."""
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(found)
-        self.found = found
-        self.expected = expected
-
-
 def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]) -> TokenSettings | None:
     """How tokens are come by; None where something is wrong, which is then a problem of `reading`."""
     return _Tokens(reading, jaas, login, warnings).read()
@@ -66,7 +58,7 @@ class _Tokens:
     def read(self) -> TokenSettings | None:
         try:
             settings = self._unsigned() if self._handler() == "unsecured" else self._retrieved()
-        except _WrongOptionError as error:
+        except ValueRefusedError as error:
             self.reading.problems.refuse(self.jaas, error.found, error.expected)
             return None
         if settings is None:
@@ -103,23 +95,23 @@ class _Tokens:
                 continue
             claim = name.removeprefix(prefix)
             if claim in _RESERVED:
-                raise _WrongOptionError(
+                raise ValueRefusedError(
                     f"it sets the claim {claim}", "claims other than iat and exp, which are computed"
                 )
             try:
                 claims[claim] = _claim(_CLAIMS[prefix], value)
             except ValueError:
-                raise _WrongOptionError(f"{name} is not a number", "a number") from None
+                raise ValueRefusedError(f"{name} is not a number", "a number") from None
         subject = claims.get(options.get("unsecuredLoginPrincipalClaimName", "").strip() or "sub")
         if not isinstance(subject, str) or not subject.strip():
-            raise _WrongOptionError(
+            raise ValueRefusedError(
                 "an unsigned token without a name, or no token server",
                 f"unsecuredLoginStringClaim_sub for tests, or {_URL} with "
                 f"sasl.login.callback.handler.class = {HANDLERS[0]}",
             )
         lifetime = options.get("unsecuredLoginLifetimeSeconds", "3600").strip()
         if not lifetime.isdigit() or int(lifetime) == 0:
-            raise _WrongOptionError("unsecuredLoginLifetimeSeconds is no number of seconds", "a whole number above 0")
+            raise ValueRefusedError("unsecuredLoginLifetimeSeconds is no number of seconds", "a whole number above 0")
         return TokenSettings(
             claims=json.dumps(claims),
             lifetime_s=int(lifetime),
@@ -200,7 +192,7 @@ class _Tokens:
         }
         for name, value in found.items():
             if not name.isalpha() or not name.isascii() or name == "auth" or "\x01" in value:
-                raise _WrongOptionError(f"{prefix}{name} is no extension", "letters as a name, other than auth")
+                raise ValueRefusedError(f"{prefix}{name} is no extension", "letters as a name, other than auth")
         return tuple(sorted(found.items()))
 
     def _tls(self) -> TlsSettings:

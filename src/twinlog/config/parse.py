@@ -13,8 +13,9 @@ from twinlog.config.pattern_warnings import pattern_warnings
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
 from twinlog.config.reading import refused_value
+from twinlog.config.refused import ValueRefusedError
 from twinlog.config.suggest import GUESS, expected_instead
-from twinlog.config.values import ValueRefusedError, parse_value
+from twinlog.config.values import parse_value
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import javaproperties
 
 from twinlog.config.properties import Entry
+from twinlog.config.refused import ValueRefusedError
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -28,14 +29,12 @@ class MissingError(LookupError):
     """What a reference points to does not exist or may not be read; the text says what."""
 
 
-class ProviderError(ValueError):
-    """A provider is set up wrong: `key` is the wrong key, `expected` what it should hold."""
+class ProviderError(ValueRefusedError):
+    """A provider is set up wrong: `key` is the wrong key."""
 
     def __init__(self, key: str, found: str, expected: str) -> None:
-        super().__init__(f"{key}: {found}")
+        super().__init__(found, expected)
         self.key = key
-        self.found = found
-        self.expected = expected
 
 
 class Providers:

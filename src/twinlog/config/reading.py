@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from twinlog.config.keys import KeyTable
 from twinlog.config.properties import Entry
-from twinlog.config.values import Value, ValueRefusedError, parse_value
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.values import Value, parse_value
 from twinlog.errors import ConfigProblem
 
 

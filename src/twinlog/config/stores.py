@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog.config.keytool import KeytoolError, certificates_of_jks, key_of_jks
+from twinlog.config.refused import ValueRefusedError
 
 StoreType = Literal["PEM", "PKCS12", "JKS"]
 Setting = Literal["location", "password", "key.password", "key", "certificate.chain", "certificates"]
@@ -34,14 +35,12 @@ _DER_SEQUENCE = b"\x30"
 _PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+(.*?)-+END\s+\1\s*-+", re.DOTALL)
 
 
-class StoreError(ValueError):
+class StoreError(ValueRefusedError):
     """A store cannot be used: what is wrong with it, what would be right, and which setting is to blame."""
 
     def __init__(self, setting: Setting, found: str, expected: str) -> None:
-        super().__init__(f"{found}; expected {expected}")
+        super().__init__(found, expected)
         self.setting = setting
-        self.found = found
-        self.expected = expected
 
 
 @dataclass(frozen=True, slots=True)

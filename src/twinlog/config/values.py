@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from twinlog.config.key import Form, Key, KeyType
+from twinlog.config.refused import ValueRefusedError
 from twinlog.flows.patterns import PatternError, compile_list
 
 Value = bool | int | float | str | tuple[str, ...]
@@ -20,15 +21,6 @@ _PYTHON_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
 _SERVER = re.compile(r"(?:[A-Za-z0-9._%-]+://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
 _TOPIC_NAME_LIMIT = 249
-
-
-class ValueRefusedError(ValueError):
-    """The text is no value of this key. `found` and `expected` are the words for the message."""
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(f"{found}; expected {expected}")
-        self.found = found
-        self.expected = expected
 
 
 def parse_value(key: Key, text: str) -> Value:

@@ -12,10 +12,11 @@ from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.bounds import JOURNALS, POSITIONS, PROGRESS
+from twinlog.mirror.configs import wanted_settings
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.syncs_topic import create_syncs_topic
 from twinlog.model.internal_topics import progress_topic
-from twinlog.model.topics import ConfigEntry, ConfigSource, NewTopic, Refusal
+from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
 from twinlog.offsets.segments import segments_topic
 from twinlog.plan.changes import Pair
@@ -114,18 +115,8 @@ class TopicMirror:
 
     def _settings_for(self, entries: Sequence[ConfigEntry]) -> dict[str, str]:
         """The settings that a remote topic gets at its creation (Kafka class MirrorSourceConnector, targetConfig)."""
-        return {
-            entry.name: entry.value
-            for entry in entries
-            if entry.value is not None
-            and not entry.read_only
-            and not entry.sensitive
-            and self._filter.accepts(entry.name)
-            and (
-                entry.source in (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
-                or (entry.source == ConfigSource.DEFAULT and self._filter.accepts_default(entry.name))
-            )
-        }
+        wanted = wanted_settings(entries, self._filter)
+        return {name: value for name, value in wanted.items() if value is not None}
 
     def _create(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
         return create_topics(self._settings.name, self._target, topics)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twinlog.config.key import Form, Key, KeyType, Level
-from twinlog.config.values import Value, ValueRefusedError, parse_value
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.values import Value, parse_value
 
 
 def key(type_: KeyType, **rules: object) -> Key:
