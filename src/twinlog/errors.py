@@ -6,7 +6,8 @@
     ├── ConfigError      the text the user wrote is wrong            fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless said otherwise
     │   ├── RefusedError     authentication or authorisation         fatal
-    │   └── GroupTakenError  members of another kind use a group     retriable
+    │   ├── GroupTakenError  members of another kind use a group     retriable
+    │   └── NotAppendedError     a broker did not append, and said why   retriable
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
     │   └── RecordTooLargeError  one record alone exceeds the target's limit
@@ -92,6 +93,15 @@ class RefusedError(ClusterError):
 
 class GroupTakenError(ClusterError):
     """A group cannot be joined while its members speak another protocol, such as workers of MirrorMaker 2."""
+
+
+class NotAppendedError(ClusterError):
+    """A broker did not append a batch of our own; `code` is the protocol's error code, `size` the batch's bytes."""
+
+    def __init__(self, message: str, code: int, size: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.size = size
 
 
 class CopyError(TwinlogError):

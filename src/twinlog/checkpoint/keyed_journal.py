@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 
-from twinlog.clock import wall_ms
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import NotAppendedError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.mirror.bounds import JOURNALS
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import NewTopic
-from twinlog.model.types import TopicName, TopicPartition
-from twinlog.record.own_records import own_batch, record_body
+from twinlog.model.types import TopicName
 
 log = logging.getLogger(__name__)
 
 BATCH_RECORDS = 2_000
-"""Records in one append: far below a broker's 1 MB, with the longest names too."""
+"""Records encoded at a time, on the thread that others wait for, too."""
 
 TIMEOUT_S = 15.0
 
@@ -34,8 +34,8 @@ class Journal:
         self._flow = flow
         self._target = target
         self._replication_factor = replication_factor
-        self._what = what
         self._there = False
+        self._writer = TopicWriter(target.client, topic, TIMEOUT_S, f"writing {what}")
 
     def ensure(self, *, look: bool = False) -> bool:
         """Create the topic unless it is there, compacted and with one partition, as MirrorMaker 2 does.
@@ -48,7 +48,7 @@ class Journal:
         client = self._target.client
         found = self._target.call(client.refresh, [self.topic])[self.topic]
         if error_codes.refused(found.error):
-            raise client.lacks("WRITE", f"topic {self.topic}", f"writing {self._what}")
+            raise self._writer.lacks_write()
         self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
         if self._there:
             return False
@@ -65,25 +65,13 @@ class Journal:
         What was appended before an error stays. Raises ClusterError when it could not be appended now, RefusedError
         without WRITE on the topic.
         """
-        now = wall_ms(self._target.clock) if timestamp_ms is None else timestamp_ms
         for part in _portions(records, BATCH_RECORDS):
-            self._target.call(self._append, own_batch((now, record_body(key, value)) for key, value in part))
-
-    async def _append(self, batch: bytearray) -> None:
-        client = self._target.client
-        partition = TopicPartition(self.topic, 0)
-        leader = client.leader(partition) or (await client.refresh([self.topic]))[self.topic].leaders.get(0)
-        if leader is None:
-            raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
-        answers = await client.produce(leader.node, {self.topic: [(0, batch)]}, TIMEOUT_S, control=True)
-        for code, _ in answers.values():
-            if error_codes.refused(code):
-                raise client.lacks("WRITE", f"topic {self.topic}", f"writing {self._what}")
-            if code != Code.NONE:
-                # Its leader moved, or somebody deleted it: it is looked for anew, and created with the next turn.
-                self._there = code != Code.UNKNOWN_TOPIC_OR_PARTITION
-                await client.refresh([self.topic])
-                raise ClusterError(f"cluster {client.alias}: {partition}: {error_codes.explain(code)}")
+            try:
+                self._target.call(partial(self._writer.append, part, timestamp_ms=timestamp_ms))
+            except NotAppendedError as error:
+                # Somebody deleted it: it is created with the next turn.
+                self._there = error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
+                raise
 
 
 def _portions(records: Iterable[tuple[bytes, bytes]], size: int) -> Iterator[list[tuple[bytes, bytes]]]:

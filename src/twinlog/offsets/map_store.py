@@ -8,9 +8,9 @@ from functools import partial
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import ExactMap
-from twinlog.offsets.keyed_topic import KeyedTopic
 from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip, segments_topic
@@ -39,7 +39,7 @@ class MapStore:
         """Held while somebody looks at `maps`."""
         self._target = target
         self._positions = positions
-        self._topic = KeyedTopic(target.client, topic, TIMEOUT_S, PURPOSE)
+        self._writer = TopicWriter(target.client, topic, TIMEOUT_S, PURPOSE)
         self._reader = TopicReader(target, topic, optional=True)
         self._news: LastRecords = {}
         """Segments that were read and not taken yet, because more of them follow."""
@@ -51,7 +51,7 @@ class MapStore:
     def use(self, target: ClusterAdmin) -> None:
         """Read and write on over other connections to the target; nothing may be reading."""
         self._target = target
-        self._topic = KeyedTopic(target.client, self._topic.partition.topic, TIMEOUT_S, PURPOSE)
+        self._writer = TopicWriter(target.client, self._writer.topic, TIMEOUT_S, PURPOSE)
         self._reader.use(target)
 
     def read(self) -> None:
@@ -101,7 +101,7 @@ class MapStore:
             with self.lock:
                 records = self.maps.tidy(partition, source_start=start, max_points=self._max_points())
             if records:
-                self._target.call(partial(self._topic.append, records, at_once=True))
+                self._target.call(partial(self._writer.append, records, at_once=True))
                 changed += 1
         return changed
 

@@ -11,11 +11,10 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.partitioner import partition_for
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.offsets.positions import Position, encode_position
+from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.record.builder import encode_batch
-from twinlog.record.own_records import portions, record_body
 from twinlog.settings.flow import FlowSettings
 from twinlog.write.appends import Append
 from twinlog.write.queue import NO_ANSWER, AppendQueue, ProducerIdentity, Sent
@@ -39,8 +38,9 @@ class PositionLog:
         leaderless: Callable[[], None],
         heard: Callable[[TwinlogError | None], None],
     ) -> None:
-        self.topic = TopicName(settings.positions_topic)
         self._client = client
+        self._writer = positions_writer(client, settings)
+        self.topic = self._writer.topic
         self._settings = settings
         self._offer = offer
         self._leaderless = leaderless
@@ -65,24 +65,14 @@ class PositionLog:
 
     async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, list[Append]]:
         """Positions by source partition as batches for each partition of the topic. Raises ClusterError."""
-        topic = self._client.topic(self.topic)
-        if topic is None or topic.error or not topic.leaders:
-            await self._client.wait_for([self.topic], timeout_s=5.0)
-            topic = self._client.topic(self.topic)
-        if topic is None:
-            raise ClusterError(f"cluster {self._client.alias}: topic {self.topic} does not exist")
+        batches = await self._writer.encode(position_records(self._settings, positions))
         now = wall_ms(self._client.loop.clock)
-        records: dict[TopicPartition, list[bytes]] = {}
-        for source, position in positions.items():
-            record = encode_position(self._settings.source, source, position, self._settings.connector_name)
-            where = TopicPartition(self.topic, partition_for(record.key, topic.partitions))
-            records.setdefault(where, []).append(record_body(record.key, record.value, record.headers))
         return {
             where: [
                 Append(encode_batch((now, body) for body in some), len(some), SourceOffset(0), SourceOffset(0), now, ())
-                for some in portions(bodies)
+                for some in portions
             ]
-            for where, bodies in records.items()
+            for where, portions in batches.items()
         }
 
     def send(self, batches: Mapping[TopicPartition, list[Append]]) -> None:
@@ -114,7 +104,7 @@ class PositionLog:
             self._leaderless()
             self._offer(queue)
         elif error_codes.refused(code):
-            self._heard(self._client.lacks("WRITE", f"topic {self.topic}", "storing positions"))
+            self._heard(self._writer.lacks_write())
         elif code in _EPOCH_LOST or code in error_codes.TRANSACTION_LOST:
             self._heard(ClusterError(f"{where}: {error_codes.explain(code)}"))
         else:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import Run
-from twinlog.offsets.keyed_topic import KeyedTopic
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 from twinlog.settings.flow import FlowSettings
@@ -26,7 +26,7 @@ class MapWriter:
     def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
         self._settings = settings
         self._writing = loop.lock()
-        self._topic = KeyedTopic(
+        self._topic = TopicWriter(
             target,
             segments_topic(settings.source),
             settings.producer.client.request_timeout_ms / 1000,

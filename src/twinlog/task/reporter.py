@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.clock import wall_ms
-from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka.protocol import error_codes
+from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.compression import LZ4
-from twinlog.record.own_records import own_batch, record_body
 from twinlog.task.copier import Copier
 from twinlog.task.counts import CopyCounts
 from twinlog.task.partition import PartitionCopy
@@ -37,6 +36,7 @@ PIECE_BYTES = 500_000
 LAST_S = 1.0
 """How long a copier that lets partitions go waits for the topic to take what it has to say of them."""
 
+TIMEOUT_S = 5.0
 MOST_EVENTS = 100
 
 State = tuple[int, int, str | None]
@@ -66,8 +66,14 @@ class Reporter:
         self._tell = tell
         self._refused = refused
         self._logged = LogOnce(copier.loop.clock)
-        self._moved = False
-        self._topic = TopicName(progress_topic(copier.settings.source))
+        self._topic = TopicWriter(
+            copier.target,
+            TopicName(progress_topic(copier.settings.source)),
+            TIMEOUT_S,
+            "saying what is copied",
+            control=False,
+            codec=LZ4,
+        )
         self._piece_bytes = PIECE_BYTES
         self._events: list[tuple[str, str]] = []
         self._known: dict[TopicPartition, PartitionCopy] = {}
@@ -162,28 +168,20 @@ class Reporter:
 
     async def _send(self, report: Report) -> list[Report]:
         """Append a report in as many records as it needs; returns what the target did not take. Raises ClusterError."""
-        target = self._copier.target
-        topic = None if self._moved else target.topic(self._topic)
-        if topic is None or topic.error or 0 not in topic.leaders:
-            topic = (await target.refresh([self._topic])).get(self._topic)
-        if topic is None or 0 not in topic.leaders:
-            return [report]
         waiting = list(in_pieces(report, self._piece_bytes))
         while waiting:
             piece = waiting[0]
-            # Until an answer says otherwise.
-            self._moved = True
-            batch = own_batch([(report.at_ms, record_body(self._name.encode(), piece.encode()))], LZ4)
             try:
-                answers = await target.produce(topic.leaders[0].node, {self._topic: [(0, batch)]}, 5.0)
-            except TwinlogError:
+                await self._topic.append([(self._name.encode(), piece.encode())], timestamp_ms=report.at_ms)
+            except NotAppendedError as error:
+                if error.code not in _TOO_LARGE:
+                    return waiting
+                waiting[:1] = self._smaller(piece, error.size)
+            except RefusedError as error:
+                if self._logged.is_new("refused"):
+                    self._refused(error)
                 return waiting
-            code = next((code for code, _ in answers.values() if code), 0)
-            self._moved = bool(code) and code not in _TOO_LARGE
-            if code in _TOO_LARGE:
-                waiting[:1] = self._smaller(piece, len(batch))
-            elif code:
-                self._lacks(code)
+            except TwinlogError:
                 return waiting
             else:
                 del waiting[0]
@@ -197,14 +195,10 @@ class Reporter:
         if self._logged.is_new("size"):
             self._copier.tell(
                 "progress",
-                f"{self._topic} does not take records of {size} bytes, so that it does not say all that is copied; "
-                "raise its max.message.bytes",
+                f"{self._topic.topic} does not take records of {size} bytes, so that it does not say all that is "
+                "copied; raise its max.message.bytes",
             )
         return []
-
-    def _lacks(self, code: int) -> None:
-        if error_codes.refused(code) and self._logged.is_new("refused"):
-            self._refused(self._copier.target.lacks("WRITE", f"topic {self._topic}", "saying what is copied"))
 
     def _gather(self) -> None:
         """Note what became of each partition since the last time, for the driver and for the topic."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
-from twinlog.offsets.keyed_topic import KeyedTopic
 from twinlog.offsets.runs import joined
 from twinlog.offsets.syncs import SyncEmitter
 from twinlog.settings.flow import FlowSettings
@@ -44,7 +44,7 @@ class SyncWriter:
         event: Callable[[str, str], None],
     ) -> None:
         self._loop = loop
-        self._topic = KeyedTopic(
+        self._topic = TopicWriter(
             client,
             TopicName(settings.offset_syncs_topic),
             settings.consumer.client.request_timeout_ms / 1000,

@@ -28,7 +28,7 @@ class Log:
         self.offered: list[AppendQueue] = []
         self.heard: list[TwinlogError | None] = []
         self.looked_for_leaders = 0
-        client: Any = SimpleNamespace(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+        client: Any = SimpleNamespace(request_timeout_ms=1000, retry_backoff_ms=100, retry_backoff_max_ms=1000)
         settings: Any = SimpleNamespace(positions_topic=WHERE.topic, producer=SimpleNamespace(client=client))
         self.log = PositionLog(
             cast(ClusterClient, SimpleNamespace(alias="west", loop=SimpleNamespace(clock=VirtualClock()))),

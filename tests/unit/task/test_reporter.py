@@ -62,6 +62,8 @@ class Target:
     bytes: int = 0
     taken: list[Report] = field(default_factory=list)
     contact: Any = field(default_factory=lambda: SimpleNamespace(reach=Reach))
+    alias: str = "b"
+    loop: Any = None
 
     def topic(self, name: TopicName) -> TopicMetadata:
         return TopicMetadata(name, None, {0: Leader(1, 0)})
@@ -69,7 +71,9 @@ class Target:
     async def refresh(self, names: list[TopicName]) -> dict[TopicName, TopicMetadata]:
         return {name: self.topic(name) for name in names}
 
-    async def produce(self, node: int, topics: dict[str, list[Any]], timeout_s: float) -> dict[Any, tuple[int, int]]:
+    async def produce(
+        self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool
+    ) -> dict[Any, tuple[int, int]]:
         self.asked += 1
         if self.down:
             raise ClusterError("cluster b: nobody there")
@@ -104,6 +108,7 @@ class Copier:
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
+        self.target.loop = loop
         self._clock = clock
 
     def heard_at(self, part: Part) -> float:
