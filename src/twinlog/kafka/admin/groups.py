@@ -6,47 +6,33 @@ Questions about offsets go to the brokers that coordinate the groups: one reques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
-from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, ask_at_once, chunked
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
-T = TypeVar("T")
-
-CHUNK = 100
-"""Groups per question."""
-
-AT_ONCE = 32
-"""Requests in flight, of the 64 that a connection may have."""
-
-MOST_NODES = 10_000
-"""Of so many groups the coordinator is remembered without asking whether they are still there."""
-
 LOADING_S = 5.0
 """How long a coordinator may load its groups until that is an error."""
 
 _TIMEOUT_S = 15.0
-_FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
-_SEVERAL_COORDINATORS, _SEVERAL_GROUPS = 4, 8
-"""Versions since which one request may name many groups (Kafka 3.0)."""
+_OFFSET_FETCH = 9
+_SEVERAL_GROUPS = 8
+"""The version since which one request may name many groups (Kafka 3.0)."""
 
 _WITH_NAMES = 9
 """The last version of requests about offsets that names topics; newer ones want topic ids."""
 
 _LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
 """14 is COORDINATOR_LOAD_IN_PROGRESS."""
-
-_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 
 
 class GroupAdmin:
@@ -60,7 +46,7 @@ class GroupAdmin:
         """`several` False asks for each group alone, as brokers before Kafka 3.0 want it."""
         self._client = client
         self._several = several
-        self._nodes: dict[GroupId, int] = {}
+        self._coordinators = Coordinators(client, GROUP, timeout_s=_TIMEOUT_S, several=several)
         self._answers: dict[tuple[GroupId, ...], tuple[bytes, _Offsets]] = {}
 
     async def listed(self) -> dict[GroupId, Group]:
@@ -95,7 +81,7 @@ class GroupAdmin:
         """
         found: dict[GroupId, GroupOffsets] = {}
         by_node, wrong = await self._by_coordinator(groups)
-        asked = [(node, chunk) for node, members in by_node.items() for chunk in _portions(members, self._chunk)]
+        asked = [(node, chunk) for node, members in by_node.items() for chunk in chunked(members, self._chunk)]
         answers = await self._ask_all([(node, self._offsets_request(chunk)) for node, chunk in asked])
         before, self._answers = self._answers, {}
         for (_, chunk), answer in zip(asked, answers, strict=True):
@@ -143,34 +129,17 @@ class GroupAdmin:
 
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
-        if len(self._nodes) > max(MOST_NODES, 2 * len(wanted)):
-            # Groups come and go.
-            self._nodes = {group: self._nodes[group] for group in wanted if group in self._nodes}
-        unknown = [group for group in wanted if group not in self._nodes]
-        wrong: dict[GroupId, int] = {}
-        if unknown:
-            several = self._several and self._client.supports(_FIND_COORDINATOR, _SEVERAL_COORDINATORS)
-            chunks = list(_portions(unknown, CHUNK if several else 1))
-            requests: list[tuple[int | None, Any]] = [(None, _coordinator_request(chunk, several)) for chunk in chunks]
-            for chunk, answer in zip(chunks, await self._ask_all(requests), strict=True):
-                for one in answer.coordinators if several else [answer]:
-                    group = GroupId(one.key) if several else chunk[0]
-                    if one.error_code:
-                        wrong[group] = one.error_code
-                    else:
-                        self._nodes[group] = one.node_id
-            # A coordinator may be a broker that was not there before.
-            await self._client.nodes()
+        wrong = {GroupId(group): code for group, code in (await self._coordinators.find(wanted)).items()}
         found: dict[int, list[GroupId]] = {}
         for group in wanted:
             if group not in wrong:
-                found.setdefault(self._nodes[group], []).append(group)
+                found.setdefault(self._coordinators.nodes[group], []).append(group)
         return found, wrong
 
     def _forget_moved(self, wrong: Mapping[GroupId, int]) -> None:
         for group, code in wrong.items():
-            if code in _MOVED:
-                self._nodes.pop(group, None)
+            if code in MOVED:
+                self._coordinators.nodes.pop(group, None)
 
     @property
     def _chunk(self) -> int:
@@ -193,30 +162,16 @@ class GroupAdmin:
         return await self._send_all(self._client.ask, requests)
 
     async def _send_all(self, send: _Send, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """Send many at once; a broker answers those of a connection in turn. Raises the first error."""
-        loop = self._client.loop
-        answers: list[Any] = []
         try:
-            for some in _portions(requests, AT_ONCE):
-                asked = [loop.spawn(send, request, node, _TIMEOUT_S) for node, request in some]
-                answers += await loop.gather(asked)
+            return await ask_at_once(self._client, send, requests, _TIMEOUT_S)
         except TwinlogError:
             # A coordinator that does not answer may be one no more.
-            self._nodes.clear()
+            self._coordinators.nodes.clear()
             raise
-        return answers
 
 
 _Offsets = tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]
 _Send = Callable[..., Coroutine[Any, Any, Any]]
-
-
-def _coordinator_request(groups: Sequence[GroupId], several: bool) -> Any:
-    if several:
-        return FindCoordinatorRequest(
-            key_type=CoordinatorType.GROUP, coordinator_keys=list(groups), min_version=_SEVERAL_COORDINATORS
-        )
-    return FindCoordinatorRequest(key=groups[0], key_type=CoordinatorType.GROUP, max_version=_SEVERAL_COORDINATORS - 1)
 
 
 def _commit_request(group: GroupId, offsets: GroupOffsets) -> Any:
@@ -264,9 +219,3 @@ def _read_offsets(response: Any, groups: Sequence[GroupId]) -> _Offsets:
         else:
             found[group] = offsets
     return found, wrong
-
-
-def _portions(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    rest = iter(items)
-    while part := tuple(islice(rest, size)):
-        yield part

@@ -13,10 +13,10 @@ from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import GROUP, MOVED, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
@@ -35,7 +35,6 @@ ANSWER_S = 3.0
 _PROTOCOL = "v2"
 """Of what members tell each other; who speaks another one cannot join."""
 
-_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 _NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 
 
@@ -85,7 +84,7 @@ class Membership:
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
-        self._node: int | None = None
+        self._coordinator = Coordinator(client, GROUP, group, self._check, timeout_s=ANSWER_S)
 
     async def join(self, metadata: bytes) -> Generation:
         """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
@@ -194,7 +193,7 @@ class Membership:
 
     def search(self) -> None:
         """Ask for the coordinator again before the next call."""
-        self._node = None
+        self._coordinator.forget()
 
     def _require(self) -> Generation:
         if self.generation is None:
@@ -211,33 +210,15 @@ class Membership:
         self.session_s = longer
 
     async def _call(self, request: Any, *, apart: bool = False, timeout_s: float = ANSWER_S) -> Any:
-        node = self._node
-        if node is None:
-            node = self._node = await self._find()
-        ask = self._client.send if apart else self._client.ask
-        try:
-            return await ask(request, node, timeout_s)
-        except RefusedError:
-            raise
-        except ClusterError:
-            self._node = None
-            raise
-
-    async def _find(self) -> int:
-        # Brokers that came meanwhile have to be known before one of them can be asked.
-        await self._client.refresh([])
-        request = FindCoordinatorRequest(key=self.group, key_type=int(CoordinatorType.GROUP), max_version=3)
-        response = await self._client.ask(request, timeout_s=ANSWER_S)
-        self._check(response.error_code)
-        return int(response.node_id)
+        return await self._coordinator.ask(request, timeout_s, apart=apart)
 
     def _check(self, code: int, *, operation: str = "READ") -> None:
         """Raise what an error code means."""
         if code == Code.NONE:
             return
         alias = self._client.alias
-        if code in _MOVED:
-            self._node = None
+        if code in MOVED:
+            self._coordinator.forget()
         if code == Code.UNKNOWN_MEMBER_ID:
             self.forget()
         if code == Code.INCONSISTENT_GROUP_PROTOCOL:

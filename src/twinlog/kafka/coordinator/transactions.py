@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from kafka.protocol.admin.transactions import ListTransactionsRequest
-from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from twinlog.errors import ClusterError, FencedError, RefusedError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import MOVED, TRANSACTION, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
@@ -28,7 +28,6 @@ BUSY_AT_MOST_S = 0.1
 _TRIES = 40
 
 _LIST_TRANSACTIONS = 66
-_COORDINATOR_MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 
 
 class ProducerEpoch(NamedTuple):
@@ -52,7 +51,7 @@ class TransactionCoordinator:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self._client = client
-        self._node: int | None = None
+        self._coordinator = Coordinator(client, TRANSACTION, transactional_id, self._check)
 
     async def init(self, expected: ProducerEpoch = NOBODY) -> ProducerEpoch:
         """Become the only writer under the id: aborts what its last writer left open and fences that writer.
@@ -132,17 +131,10 @@ class TransactionCoordinator:
         """Ask the coordinator, again and again while it is busy with the transaction before."""
         pause_s = BUSY_S
         for _ in range(_TRIES):
-            node = self._node
-            if node is None:
-                node = self._node = await self._find()
-            try:
-                response = await self._client.ask(request, node, self._client.settings.request_timeout_ms / 1000)
-            except ClusterError:
-                self._node = None
-                raise
+            response = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
             code = _code_of(response)
-            if code in _COORDINATOR_MOVED:
-                self._node = None
+            if code in MOVED:
+                self._coordinator.forget()
                 raise ClusterError(f"cluster {self._client.alias}: the coordinator of {self.transactional_id} moves")
             if code != Code.CONCURRENT_TRANSACTIONS:
                 return response
@@ -151,15 +143,6 @@ class TransactionCoordinator:
         raise ClusterError(
             f"cluster {self._client.alias}: the transaction before of {self.transactional_id} does not end"
         )
-
-    async def _find(self) -> int:
-        # Brokers that came meanwhile have to be known before one of them can be asked.
-        await self._client.refresh([])
-        response = await self._client.ask(
-            FindCoordinatorRequest(key=self.transactional_id, key_type=int(CoordinatorType.TRANSACTION), max_version=3)
-        )
-        self._check(response.error_code)
-        return int(response.node_id)
 
     def _check(self, code: int) -> None:
         """Raise what an error code of a whole request means."""
@@ -197,7 +180,7 @@ def _code_of(response: Any) -> int:
     if topics is None:
         return cast(int, response.error_code)
     codes = (part.partition_error_code for topic in topics for part in topic.results_by_partition)
-    return next((code for code in codes if code in _COORDINATOR_MOVED or code == Code.CONCURRENT_TRANSACTIONS), 0)
+    return next((code for code in codes if code in MOVED or code == Code.CONCURRENT_TRANSACTIONS), 0)
 
 
 async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:

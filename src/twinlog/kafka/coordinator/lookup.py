@@ -1,0 +1,141 @@
+"""Which broker coordinates a group or a transactional id: of many of them at a time, or of one that is spoken with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from kafka.protocol.metadata.find_coordinator import CoordinatorType, FindCoordinatorRequest
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.error_codes import Code
+
+T = TypeVar("T")
+
+GROUP, TRANSACTION = CoordinatorType.GROUP, CoordinatorType.TRANSACTION
+
+CHUNK = 100
+"""Names per question."""
+
+AT_ONCE = 32
+"""Requests in flight, of the 64 that a connection may have."""
+
+MOST_NODES = 10_000
+"""Of so many names the coordinator is remembered without asking whether they are still there."""
+
+MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+"""Codes that say to look for the coordinator again."""
+
+_SEVERAL = 4
+"""The version since which one request may have many names (KIP-699, Kafka 3.0)."""
+
+
+class Coordinators:
+    """The coordinators of names of one kind; `nodes` has those that were found.
+
+    `several` False asks for each name alone, as brokers before Kafka 3.0 want it. `timeout_s` None is the client's own.
+    """
+
+    def __init__(
+        self, client: ClusterClient, kind: CoordinatorType, *, timeout_s: float | None = None, several: bool = True
+    ) -> None:
+        self.nodes: dict[str, int] = {}
+        self._client = client
+        self._kind = kind
+        self._timeout_s = timeout_s
+        self._several = several
+
+    async def find(self, names: Collection[str]) -> dict[str, int]:
+        """Find the coordinators that `nodes` lacks; returns the error codes of names that have none now.
+
+        Raises ClusterError when no broker answers.
+        """
+        if len(self.nodes) > max(MOST_NODES, 2 * len(names)):
+            # They come and go.
+            self.nodes = {name: self.nodes[name] for name in names if name in self.nodes}
+        unknown = [name for name in names if name not in self.nodes]
+        if not unknown:
+            return {}
+        several = self._several and self._client.supports(FindCoordinatorRequest.API_KEY, _SEVERAL)
+        chunks = list(chunked(unknown, CHUNK if several else 1))
+        requests = [(None, self._request(chunk)) for chunk in chunks]
+        wrong: dict[str, int] = {}
+        answers = await ask_at_once(self._client, self._client.ask, requests, self._timeout_s)
+        for chunk, answer in zip(chunks, answers, strict=True):
+            told = [(chunk[0], answer)] if len(chunk) == 1 else [(one.key, one) for one in answer.coordinators]
+            for name, one in told:
+                if one.error_code:
+                    wrong[name] = int(one.error_code)
+                else:
+                    self.nodes[name] = int(one.node_id)
+        # One of them may be a broker that was not there before, and has to be known before it can be asked.
+        await self._client.refresh([])
+        return wrong
+
+    def _request(self, names: Sequence[str]) -> Any:
+        kind = int(self._kind)
+        if len(names) == 1:
+            return FindCoordinatorRequest(key=names[0], key_type=kind, max_version=_SEVERAL - 1)
+        return FindCoordinatorRequest(key_type=kind, coordinator_keys=list(names), min_version=_SEVERAL)
+
+
+class Coordinator:
+    """The coordinator of one name, wherever it is at the moment. `check(code)` raises what an error code means."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        kind: CoordinatorType,
+        name: str,
+        check: Callable[[int], None],
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._check = check
+        self._known = Coordinators(client, kind, timeout_s=timeout_s)
+
+    async def ask(self, request: Any, timeout_s: float, *, apart: bool = False) -> Any:
+        """Send a request to it, with `apart` on the connection for data. Raises ClusterError, and what `check` does."""
+        wrong = await self._known.find([self._name])
+        if wrong:
+            self._check(wrong[self._name])
+        send = self._client.send if apart else self._client.ask
+        try:
+            return await send(request, self._known.nodes[self._name], timeout_s)
+        except RefusedError:
+            raise
+        except ClusterError:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Look for it again before the next request."""
+        self._known.nodes.clear()
+
+
+async def ask_at_once(
+    client: ClusterClient,
+    send: Callable[..., Coroutine[Any, Any, Any]],
+    requests: Iterable[tuple[int | None, Any]],
+    timeout_s: float | None,
+) -> list[Any]:
+    """Send many requests, each with its broker, at once; a broker answers those of a connection in turn.
+
+    Raises the first error.
+    """
+    answers: list[Any] = []
+    for some in chunked(requests, AT_ONCE):
+        asked = [client.loop.spawn(send, request, node, timeout_s) for node, request in some]
+        answers += await client.loop.gather(asked)
+    return answers
+
+
+def chunked(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Items, in order, so many at a time."""
+    rest = iter(items)
+    while part := tuple(islice(rest, size)):
+        yield part
