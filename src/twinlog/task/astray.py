@@ -19,6 +19,10 @@ class Astray:
     next_source: int
     runs: CopiedRuns = field(default_factory=CopiedRuns)
 
+    def reach(self, end: int) -> None:
+        """The log may have ended at `end` already."""
+        self.end = min(self.end, end)
+
     def add(self, append: Append, base_offset: int) -> None:
         """One more of them."""
         self.next_source = append.next_source_offset

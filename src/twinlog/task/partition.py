@@ -388,7 +388,7 @@ class PartitionCopy:
         else:
             self.paused = True
             self.astray = self.astray or Astray(end, self.committed.next_source)
-            self.astray.end = min(self.astray.end, end)
+            self.astray.reach(end)
 
     def copy_again(self, position: Position) -> None:
         """What the target lost of committed transactions lies behind `position`: go on there."""

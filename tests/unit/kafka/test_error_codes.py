@@ -1,0 +1,23 @@
+"""The numbers of error codes are Kafka's."""
+
+from __future__ import annotations
+
+from kafka.errors import for_code
+
+from twinlog.kafka.protocol.error_codes import Code
+
+OTHER_NAMES = {
+    Code.CORRUPT_MESSAGE: "CorruptRecord",
+    Code.NOT_LEADER_OR_FOLLOWER: "NotLeaderForPartition",
+    Code.MESSAGE_TOO_LARGE: "MessageSizeTooLarge",
+    Code.INVALID_CONFIG: "InvalidConfiguration",
+    Code.NONE: "No",
+    Code.REBOOTSTRAP_REQUIRED: "UnrecognizedBroker",
+}
+"""What kafka-python calls some of them; the last one it does not know."""
+
+
+def test_each_code_has_the_number_of_its_name() -> None:
+    for code in Code:
+        name = OTHER_NAMES.get(code, "".join(word.capitalize() for word in code.name.split("_")))
+        assert for_code(code).__name__.removesuffix("Error") == name.removesuffix("Error"), code
