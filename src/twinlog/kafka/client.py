@@ -72,9 +72,9 @@ class ClusterClient:
         options = connection_options(self.settings)
         # With one more in flight kafka-python refuses a request at once.
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
-        self._control = Connections(self.loop.net, self.settings, **limits, **options)
-        self._data = Connections(self.loop.net, self.settings, **limits, **options)
-        self._changes = Connections(self.loop.net, self.settings, **limits, **options)
+        self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
+        self._data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
+        self._changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         for connections in (self._data, self._changes):
             connections.share_metadata(self._control)
         self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
 from contextlib import suppress
@@ -83,6 +84,13 @@ class Channel:
 
     def poll(self, timeout_s: float = 0.0) -> bool:
         return self.connection.poll(timeout_s)
+
+    @property
+    def writable(self) -> bool:
+        """Whether the other end reads, as far as is known here: a message would not wait."""
+        writable = select.poll()
+        writable.register(self.connection, select.POLLOUT)
+        return bool(writable.poll(0))
 
     def fileno(self) -> int:
         return self.connection.fileno()

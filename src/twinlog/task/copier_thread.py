@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,16 +42,25 @@ class LeaseTicket:
 
 
 class CopierThread:
-    """One flow's copier in this process."""
+    """One flow's copier in this process. Its `loop` brings the clock and the connections to brokers, `connect` that to
+    the driver.
 
-    def __init__(self, ticket: LeaseTicket) -> None:
-        self._loop = Loop()
+    Raises OSError, EOFError or multiprocessing.AuthenticationError where the driver cannot be reached.
+    """
+
+    def __init__(
+        self,
+        ticket: LeaseTicket,
+        loop: Loop | None = None,
+        connect: Callable[[DriverAddress], Channel] = Channel.open,
+    ) -> None:
+        self._loop = Loop() if loop is None else loop
         self._now = self._loop.clock.monotonic
         self.name = f"{socket.gethostname()}-{os.getpid()}-{int(self._now() * 1e9) & 0xFFFFFF:x}"
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
         self._ticket = ticket
-        self._line = Channel.open(ticket.address)
+        self._line = connect(ticket.address)
         self._line.break_after(DEAD_S)
         self._lease = 0
         self._lock = threading.Lock()
@@ -224,9 +233,7 @@ class CopierThread:
 
     def _report(self, report: Report) -> bool:
         """Tell the driver what was done; False while it does not read, so that nothing here waits for that."""
-        writable = select.poll()
-        writable.register(self._line, select.POLLOUT)
-        if not writable.poll(0):
+        if not self._line.writable:
             return False
         self._send({"type": "report", "report": report.as_json()})
         return True

@@ -15,6 +15,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.frames import FrameManager
 from twinlog.kafka.net.run_in_thread import aside
+from twinlog.kafka.net.wire import Wire
 from twinlog.settings.flow import ClientSettings
 
 IDLE_LOOK_S = 0.1
@@ -34,7 +35,7 @@ class Connections(FrameManager):
     _backoff: dict[Any, Any]
     _net: Any
 
-    def __init__(self, net: Any, settings: ClientSettings, **options: Any) -> None:
+    def __init__(self, net: Any, wire: Wire, settings: ClientSettings, **options: Any) -> None:
         self._settings = settings
         self._addresses: dict[Any, tuple[str, int]] = {}
         self._asked_since: float | None = None
@@ -42,7 +43,7 @@ class Connections(FrameManager):
         self._refused_at: dict[Any, float] = {}
         self.rebootstraps = 0
         """How often the bootstrap servers were asked again."""
-        super().__init__(net, **options)
+        super().__init__(net, wire, **options)
         self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
         # Topics are asked for elsewhere, by name; the cluster must never create one because somebody asked.
         self.cluster.config["allow_auto_create_topics"] = False

@@ -20,20 +20,18 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
-    KafkaTimeoutError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
 from kafka.net.connection import KafkaConnection
-from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.parser import KafkaProtocol
 
 from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
-from twinlog.kafka.net.addresses import beginning_with
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.transport import PlainTransport, TlsTransport
+from twinlog.kafka.net.wire import Wire
 from twinlog.kafka.protocol.raw_request import Expected, RawRequest
 from twinlog.kafka.protocol.varint import skip_tags
 
@@ -123,16 +121,16 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
 
-    `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is asked before
-    anything is sent; a connection that has something to send when it says no is closed. All connections receive into
-    `frames`.
+    `wire` opens them. `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is
+    asked before anything is sent; a connection that has something to send when it says no is closed. All connections
+    receive into `frames`.
     """
 
-    def __init__(self, net: Any, **configs: Any) -> None:
+    def __init__(self, net: Any, wire: Wire, **configs: Any) -> None:
         super().__init__(net, **configs)
+        self._wire = wire
         self.frames = FrameMemory(net.now)
         self.failures: dict[str, BaseException] = {}
-        self._silent: dict[tuple[str, int], int] = {}
         self.may_send: Callable[[], bool] = lambda: True
         self._refresh_metadata = self.cluster.refresh_metadata
         self.cluster.refresh_metadata = self._note_refresh
@@ -177,7 +175,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         options = self.config["socket_options"]
-        sock = await _open_socket(self._net, node.host, node.port, options, timeout_at, self._silent)
+        sock = await self._wire.open(self._net, node.host, node.port, options, timeout_at)
         transport: Any
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
@@ -215,44 +213,6 @@ class _Impatient:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._net, name)
-
-
-async def _open_socket(
-    net: Any,
-    host: str,
-    port: int,
-    options: Sequence[tuple[int, int, int]],
-    timeout_at: float | None,
-    silent: dict[tuple[str, int], int],
-) -> socket.socket:
-    """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector.
-
-    Each address of the host is tried, but one that is `silent` takes all the time there is; the next call begins with
-    the address behind it (Kafka class ClusterConnectionStates).
-    """
-    sockets = KafkaNetSocket()
-    error = KafkaConnectionError("DNS Resolution failure")
-    first = silent.get((host, port), 0)
-    addresses = beginning_with(sockets.dns_lookup(host, port), first)
-    for turn, (family, kind, protocol, _, address) in enumerate(addresses):
-        sock = sockets.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            for option in options:
-                sock.setsockopt(*option)
-            return cast(socket.socket, await sockets.sock_connect(net, sock, address, timeout_at=timeout_at))
-        except KafkaTimeoutError:
-            sock.close()
-            silent[host, port] = (first + turn + 1) % len(addresses)
-            raise KafkaConnectionError("Connection timed out") from None
-        except (OSError, KafkaConnectionError) as failure:
-            sock.close()
-            error = KafkaConnectionError(f"unable to connect: {failure}")
-        except BaseException:
-            # The loop ends.
-            sock.close()
-            raise
-    raise error
 
 
 def socket_options(receive_bytes: int, send_bytes: int) -> Sequence[tuple[int, int, int]]:

@@ -6,6 +6,7 @@ It is kafka-python's selector loop, because its connections live there; the rest
 from __future__ import annotations
 
 import logging
+import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from kafka.future import Future
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.net.selector import LeanSelector
+from twinlog.kafka.net.wire import SocketWire, Wire
 
 T = TypeVar("T")
 
@@ -22,12 +24,19 @@ log = logging.getLogger(__name__)
 class Loop:
     """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread.
 
-    Whatever runs on it waits, times out and dates records by its `clock`.
+    Whatever runs on it waits, times out and dates records by its `clock`, and reaches brokers by its `wire`. `selector`
+    waits for what the wire opens.
     """
 
-    def __init__(self, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        clock: Clock = SYSTEM,
+        wire: Wire | None = None,
+        selector: Callable[[], selectors.BaseSelector] = selectors.DefaultSelector,
+    ) -> None:
         self.clock = clock
-        self.net = LeanSelector(clock)
+        self.wire = SocketWire() if wire is None else wire
+        self.net = LeanSelector(clock, selector=selector)
         self.crashed: Callable[[BaseException], None] = _log_crash
         """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
 
