@@ -7,7 +7,7 @@ last committed positions under a new producer epoch. A copier whose transactiona
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,22 +16,17 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol import error_codes
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.losses import look_at_losses
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.transaction_partitions import TransactionPartitions
+from twinlog.task.transaction_positions import PATIENCE_S, AbortedError, TransactionPositions
 from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 T = TypeVar("T")
-
-RETRY_S = 0.1
-PATIENCE_S = 10.0
-"""A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
 
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
@@ -43,10 +38,6 @@ class LentId:
 
     transactional_id: str
     producer: ProducerEpoch
-
-
-class _AbortedError(ClusterError):
-    """This transaction cannot be committed any more."""
 
 
 class Transactions:
@@ -89,11 +80,10 @@ class Transactions:
         self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
         self._coordinator: TransactionCoordinator
         self._holder: ProducerEpoch
-        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._log_failed)
         self._stored: dict[TopicPartition, Position] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._members = TransactionPartitions(client, appender, self._wake.set)
-        self._log_members: set[TopicPartition] = set()
+        self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
         self._commit_wanted = False
         self._suspects: set[PartitionCopy] = set()
         """Of these the target may have lost what was committed."""
@@ -114,7 +104,7 @@ class Transactions:
     @property
     def topics(self) -> set[TopicName]:
         """Topics of our own whose leaders must be known."""
-        return {self._log.topic}
+        return {self._positions.topic}
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -136,7 +126,7 @@ class Transactions:
     def abort(self, part: PartitionCopy) -> None:
         """The target lost track of this producer, or the open transaction: abort it."""
         self._suspects.add(part)
-        self._break(_AbortedError(f"{part.remote}: {part.trouble}"))
+        self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
         """Commit what partitions that are leaving have appended, their positions too; False when time is over."""
@@ -207,10 +197,10 @@ class Transactions:
 
     async def _transaction(self) -> None:
         """One transaction from its first partition to its commit."""
-        self._check()
+        self.check()
         self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
-            self._start_over(await self._retry(lambda: self._coordinator.init(self._holder)))
+            self._start_over(await self.retry(lambda: self._coordinator.init(self._holder)))
         if self._members.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
@@ -220,7 +210,7 @@ class Transactions:
                 await self._admit()
                 continue
             await self._wake.wait(max(0.0, until - self._now()))
-            self._check()
+            self.check()
         self._commit_wanted = False
         await self._land()
         changed = self._changed()
@@ -230,15 +220,15 @@ class Transactions:
         }
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
-            positions |= await self._retry(lambda: self._mark(positions))
-            await self._store(positions)
-        if self._members or self._log_members:
+            positions |= await self.retry(lambda: self._mark(positions))
+            await self._positions.store(positions, self)
+        if self._members or self._positions:
             # From here on only the coordinator can tell how it ends.
-            committed = await self._retry(lambda: self._coordinator.end(self._holder, commit=True))
+            committed = await self.retry(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
-                raise _AbortedError("the coordinator does not know the transaction any more")
+                raise AbortedError("the coordinator does not know the transaction any more")
         self._members.disband()
-        self._log_members.clear()
+        self._positions.disband()
         for source, position in positions.items():
             self._stored[source] = position
             # Of one that went back meanwhile, as the target lost some of it, this is not how far it is.
@@ -260,11 +250,15 @@ class Transactions:
         fresh = self._members.enter()
         if not fresh:
             return
-        refused = await self._retry(lambda: self._coordinator.add(self._holder, fresh))
+        refused = await self.add(fresh)
         if refused:
             self.trouble = self._members.left_outside(refused)
         else:
             self._members.entered()
+
+    async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Have partitions take part in the open transaction; returns the error codes of those that may not."""
+        return await self.retry(lambda: self._coordinator.add(self._holder, partitions))
 
     async def _land(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
@@ -276,49 +270,23 @@ class Transactions:
                 for queue in late:
                     self._members.sit_out(queue)
                 names = ", ".join(str(queue.partition) for queue in late[:3])
-                raise _AbortedError(f"the target did not take what was appended to {names}")
+                raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
-            self._check()
-
-    async def _store(self, positions: Mapping[TopicPartition, Position]) -> None:
-        """Append positions as a part of the transaction."""
-        batches = await self._retry(lambda: self._log.encode(positions))
-        fresh = [partition for partition in batches if partition not in self._log_members]
-        while fresh:
-            refused = await self._retry(lambda: self._coordinator.add(self._holder, fresh))
-            if not refused:
-                break
-            if any(error_codes.refused(code) for code in refused.values()):
-                raise self._client.lacks("WRITE", f"topic {self._log.topic}", "storing positions")
-            await self._loop.sleep(RETRY_S)
-            self._check()
-        self._log_members.update(fresh)
-        self._log.send(batches)
-        deadline = self._now() + PATIENCE_S
-        while not self._log.landed:
-            if self._now() > deadline:
-                raise _AbortedError(f"the target does not acknowledge positions in {self._log.topic}")
-            await self._wake.wait(0.1)
-            self._check()
-
-    def _log_failed(self, error: TwinlogError | None) -> None:
-        """The log of positions has news: an error, or None for an acknowledged append."""
-        if error is not None:
-            self._break(error)
-        self._wake.set()
+            self.check()
 
     def _break(self, error: TwinlogError) -> None:
         if self._broken is None:
             self._broken = error
         self._wake.set()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise what keeps the open transaction from being committed."""
         if self._broken is not None:
             raise self._broken
         if self.ended:
-            raise _AbortedError("the copier ends")
+            raise AbortedError("the copier ends")
 
-    async def _retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until the cluster has answered it."""
         client = self._settings.producer.client
         backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
@@ -354,9 +322,9 @@ class Transactions:
         await self._silence()
         await self._look_at_losses()
         holder = self._holder
-        if self._members or self._log_members:
-            await self._retry(lambda: self._coordinator.end(holder, commit=False))
-        self._start_over(await self._retry(lambda: self._coordinator.init(holder)))
+        if self._members or self._positions:
+            await self.retry(lambda: self._coordinator.end(holder, commit=False))
+        self._start_over(await self.retry(lambda: self._coordinator.init(holder)))
         self._event(
             "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
         )
@@ -369,13 +337,13 @@ class Transactions:
         self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
         suspects = list(self._suspects)
         if suspects:
-            await self._retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
+            await self.retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
 
     async def _fenced(self, error: FencedError) -> None:
         """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
         await self._silence()
         open_s = self._now() - self._opened_at
-        if not (self._members or self._log_members) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
+        if not (self._members or self._positions) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
             self.ended = True
             text = (
                 f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
@@ -390,11 +358,11 @@ class Transactions:
             f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "
             f"its records are copied again",
         )
-        await self._take_up(await self._retry(self._lend))
+        await self._take_up(await self.retry(self._lend))
 
     async def _silence(self) -> None:
         """Wait until nothing is in flight; nothing more is sent."""
-        queues = [*(part.queue for part in self._partitions.values()), *self._log.queues]
+        queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues]
         for queue in queues:
             queue.shut()
         while any(queue.flying for queue in queues) and not self.ended:
@@ -413,9 +381,8 @@ class Transactions:
         self._broken = None
         self._members.clear()
         self._suspects.clear()
-        self._log_members.clear()
         self._sequences.clear()
-        self._log.clear(self.identity)
+        self._positions.clear(self.identity)
         for part in self._partitions.values():
             part.abort(self.identity)
         self._ended_at = self._now()
