@@ -4,7 +4,7 @@
 
     TwinlogError
     ├── ConfigError      the text the user wrote is wrong            fatal
-    ├── ClusterError     a cluster cannot be reached or refuses      retriable unless said otherwise
+    ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   ├── GroupTakenError  members of another kind use a group     retriable
     │   └── NotAppendedError     a broker did not append, and said why   retriable
@@ -17,7 +17,7 @@
     └── EngineError      Spark cannot start, or refuses              fatal
         └── EngineLostError  Spark's JVM has ended                   retriable
 
-Every error says whether trying again can help (`retriable`) and survives pickling, because it may cross from a Spark
+`retriable` of an error is whether a retry can help. Every error can be pickled, because it may cross from a Spark
 worker to the driver.
 """
 
@@ -28,7 +28,7 @@ from typing import ClassVar
 
 
 class TwinlogError(Exception):
-    """Base of all errors raised on purpose; `retriable` says whether the same call may succeed later."""
+    """Base of all errors raised on purpose; with `retriable` the same call may succeed later."""
 
     retriable: ClassVar[bool] = False
 
@@ -92,7 +92,7 @@ class RefusedError(ClusterError):
 
 
 class GroupTakenError(ClusterError):
-    """A group cannot be joined while its members speak another protocol, such as workers of MirrorMaker 2."""
+    """A group cannot be joined while its members use another protocol, such as workers of MirrorMaker 2."""
 
 
 class NotAppendedError(ClusterError):
@@ -126,7 +126,7 @@ class RecordTooLargeError(CopyError):
 
 
 class FencedError(TwinlogError):
-    """Somebody else writes under the same transactional id now; this process must not write any more."""
+    """Another producer writes under the same transactional id now; this process must not write any more."""
 
 
 class GapError(TwinlogError):

@@ -1,7 +1,7 @@
-"""Temporary directories that tell whether their owner still runs, so that the next run removes those of one that died.
+"""Temporary directories, each locked by its owner, so that the next run removes those of a process that died.
 
 The mark is a lock on the directory (flock): the kernel drops it with the process that holds it, however that ends, and
-it holds across containers that share a disk, where numbers of processes say nothing. Cleaners of old files
+it holds across containers that share a disk, where process ids mean nothing. Cleaners of old files
 (systemd-tmpfiles) leave a locked directory alone, too.
 """
 
@@ -89,7 +89,7 @@ def _opened(path: Path) -> int | None:
 
 
 def _locked(number: int) -> bool | None:
-    """Whether it is locked for this process now; None where the file system knows no such locks."""
+    """Whether this process has locked it now; None where the file system has no such locks."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Cipher suites by the names Java knows them by, which are those of IANA's registry, and by OpenSSL's.
+"""Cipher suites: Java's names, which are those of IANA's registry, and OpenSSL's.
 
-TLS 1.3 has names that both share. Suites that Java 17 or OpenSSL 3 no longer have are left out.
+Both use the same names for TLS 1.3. Suites that Java 17 or OpenSSL 3 no longer have are left out.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ _WITHOUT_END = 2**31 - 1
 
 
 class Clients:
-    """Builds the clients of one flow; `file` is the name for problems about what nobody wrote.
+    """Builds the clients of one flow; a problem with a missing key names `file`.
 
-    Without `source` nobody will talk to the source, and what is wrong with its settings is not said.
+    Without `source` the flow never connects to the source, and problems with its settings are not reported.
     """
 
     def __init__(

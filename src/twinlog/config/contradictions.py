@@ -27,7 +27,7 @@ def check_offset_syncs(connector: Reading) -> None:
 def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tuple[bool, bool]:
     """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
 
-    What was asked for and cannot be had is added to `warnings`.
+    Adds a warning for each of the two that the file turns on and the flow cannot do.
     """
     checkpoints = (
         connector.flag("emit.checkpoints.enabled") and connector.number("emit.checkpoints.interval.seconds") >= 0
@@ -37,7 +37,7 @@ def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tu
         off = connector.layer[_SYNCS]
         warnings.append(
             f"{off.place}: {off.key}: without offset syncs the flow {flow} writes no checkpoints and commits no "
-            "offsets of groups, as in MirrorMaker 2; to say so without a warning add emit.checkpoints.enabled = false"
+            "offsets of groups, as in MirrorMaker 2; to silence this warning add emit.checkpoints.enabled = false"
         )
         return False, False
     if commits and not checkpoints:

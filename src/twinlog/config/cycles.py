@@ -19,26 +19,26 @@ _SHOWN = 4
 
 
 def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers], warnings: list[str]) -> None:
-    """Say which flows would copy topics in a cycle, tried with topics as their `topics` could let them through.
+    """Warn of flows that would copy topics in a cycle, tried with topics that their `topics` may let through.
 
-    `layers` are those of the flows, by their names. Pairs that keep names have a warning of their own.
+    `layers` are those of the flows, by their names. Two flows that keep names have a warning of their own.
     """
     rules = []
     for flow in flows:
         try:
             rules.append(topology_of(flow))
         except ConfigError:
-            # A class that only the host of that flow has, or a problem that is said elsewhere.
+            # A class that only the host of that flow has, or a problem that is reported elsewhere.
             continue
-    said: set[frozenset[str]] = set()
+    warned: set[frozenset[str]] = set()
     for rule in rules:
         for topic in _samples(rule):
             back = _found(rule, topic, rules)
             among = frozenset(one.name for one in back.way) if back is not None else frozenset()
             kept = any(isinstance(one.policy, IdentityPolicy) for one in back.way) if back is not None else False
-            if back is None or among in said or (kept and len(among) == 2):
+            if back is None or among in warned or (kept and len(among) == 2):
                 continue
-            said.add(among)
+            warned.add(among)
             warnings.append(_text(back, topic, layers))
 
 

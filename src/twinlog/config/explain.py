@@ -1,4 +1,4 @@
-"""What counts for one key, flow by flow, and which line of the file says so."""
+"""The value of one key in each flow, and the line of the file that sets it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.key import Key, Level
-from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
+from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys import CLIENTS
 from twinlog.config.keys_connector import OLD_NAMES
 from twinlog.config.parse import ParsedFile, own_class, parse_file
@@ -39,9 +39,9 @@ class Explanation:
 
 
 def explain(path: str | Path, key: str) -> list[Explanation]:
-    """What `key` comes to in the file at `path`, written as in the file (`topics`, `A->B.topics`, `A.consumer.x`).
+    """The values of `key` in the file at `path`; `key` is written as in the file (`topics`, `A->B.topics`).
 
-    Covers every pair of clusters whose flow the file speaks of, enabled or not, and for keys of heartbeats every pair.
+    Covers every flow that the file names, enabled or not, and for keys of heartbeats every two clusters.
     Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
     """
     found = parse_file(read_properties(Path(path)), str(path))
@@ -49,26 +49,26 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     placed = places.place(Entry(key, "", str(path), 0, ""))
     if placed.key is None:
         reader = own_class(placed, found)
-        layer = found.top if placed.pair is None else found.flows.get(placed.pair, {})
+        layer = found.top if placed.flow is None else found.flows.get(placed.flow, {})
         if reader is not None and placed.name in layer:
             entry = layer[placed.name]
-            flow = "" if placed.pair is None else "->".join(placed.pair)
+            flow = "" if placed.flow is None else "->".join(placed.flow)
             return [Explanation(flow, placed.name, entry.written, f"{entry.place}, read by {reader}")]
         raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(placed, places))])
-    if placed.alias is None and placed.pair is None and placed.key.level is Level.PROCESS:
+    if placed.alias is None and placed.flow is None and placed.key.level is Level.PROCESS:
         return [_explained("", key, placed.key, found.top.get(key))]
     return [
         item
-        for source, target in _pairs(found, places, placed)
+        for source, target in _flows_of(found, places, placed)
         for item in _of_flow(resolve_flow(found, source, target), placed, placed.key)
     ]
 
 
-def _pairs(found: ParsedFile, places: KeyScopes, placed: KeyScope) -> list[Pair]:
-    if placed.pair is not None:
-        return [placed.pair]
+def _flows_of(found: ParsedFile, places: KeyScopes, placed: KeyScope) -> list[SourceAndTarget]:
+    if placed.flow is not None:
+        return [placed.flow]
     every = "heartbeats." in placed.name
-    return [pair for pair in places.pairs if (every or pair in found.flows) and placed.alias in {None, *pair}]
+    return [ends for ends in places.flows if (every or ends in found.flows) and placed.alias in {None, *ends}]
 
 
 def _of_flow(layers: FlowLayers, placed: KeyScope, key: Key) -> list[Explanation]:

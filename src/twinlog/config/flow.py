@@ -23,7 +23,7 @@ from twinlog.settings.flow import (
 )
 
 SHORTEST_S = 0.1
-"""What an interval of 0 comes to, where MirrorMaker 2 would never pause."""
+"""Stands for an interval of 0, with which MirrorMaker 2 would never pause."""
 
 
 def build_flow(

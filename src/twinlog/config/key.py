@@ -36,8 +36,8 @@ class Level(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a key does in this version: it works, it will later, it speaks to a Java process and never can, or to
-    a broker and means nothing to a client."""
+    """What a key does in this version: it works, it will work later, or it configures a Java process (JVM) or a
+    broker (BROKER) and has no effect here."""
 
     WORKS = "works"
     LATER = "later"
@@ -58,7 +58,7 @@ class Form(StrEnum):
 
 
 UnknownKeys = Literal["fail", "warn"]
-"""What a key that nobody knows does to its file: stops the start, or is only told."""
+"""What an unknown key causes: it stops the start, or is only reported."""
 
 
 @dataclass(frozen=True, slots=True)

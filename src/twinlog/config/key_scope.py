@@ -1,4 +1,4 @@
-"""Which cluster, flow or client an entry speaks of.
+"""The cluster, flow or client that an entry configures.
 
 MirrorMaker 2 finds out by prefix: `alias.` for a cluster, `A->B.` for a flow, anything else stands at top level.
 """
@@ -14,7 +14,8 @@ from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
 from twinlog.config.properties import Entry
 from twinlog.model.types import Alias
 
-Pair = tuple[Alias, Alias]
+SourceAndTarget = tuple[Alias, Alias]
+"""The two clusters of a flow (Kafka class SourceAndTarget)."""
 
 _FLOW_CLIENT_PREFIXES = {f"{side}{word}.": word for side in ("source.", "target.", "") for word in CLIENTS} | {
     f"{word}.override.": word for word in CLIENTS
@@ -26,9 +27,9 @@ _CLUSTER_PREFIXES = ("source.cluster.", "target.cluster.")
 class KeyScope:
     """An entry with the place it was written at.
 
-    `alias` is set below an alias and `pair` below a flow; both are None at top level. `name` is the key without that
+    `alias` is set below an alias and `flow` below a flow; both are None at top level. `name` is the key without that
     prefix, `prefix` what stands in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or nothing).
-    `no_effect` says why MirrorMaker 2 gives the entry no effect where it stands, and how to write it.
+    `no_effect` is the reason why MirrorMaker 2 ignores the entry where it stands, and how to write it.
     """
 
     entry: Entry
@@ -36,7 +37,7 @@ class KeyScope:
     key: Key | None
     prefix: str = ""
     alias: Alias | None = None
-    pair: Pair | None = None
+    flow: SourceAndTarget | None = None
     no_effect: str | None = None
 
 
@@ -45,27 +46,27 @@ class KeyScopes:
 
     def __init__(self, aliases: tuple[Alias, ...]) -> None:
         self.aliases = aliases
-        self.pairs: tuple[Pair, ...] = tuple(permutations(aliases, 2))
-        # The longest prefix wins: with aliases `us` and `us.west`, `us.west.x` speaks of `us.west`.
+        self.flows: tuple[SourceAndTarget, ...] = tuple(permutations(aliases, 2))
+        # The longest prefix wins: with aliases `us` and `us.west`, `us.west.x` configures `us.west`.
         self._by_alias = sorted(aliases, key=len, reverse=True)
-        self._by_pair = sorted(self.pairs, key=lambda pair: len(pair[0]) + len(pair[1]), reverse=True)
+        self._longest_first = sorted(self.flows, key=lambda flow: len(flow[0]) + len(flow[1]), reverse=True)
 
     def place(self, entry: Entry) -> KeyScope:
-        """The place of `entry`; its `key` is None where nobody knows the name."""
+        """The place of `entry`; its `key` is None for an unknown name."""
         placed = self._find(entry)
         pointless = (
             placed.key is not None
             and placed.key.effect in {Effect.JVM, Effect.BROKER}
             and _providers_no_effect(placed.name) is None
         )
-        # Nobody should be sent to another place to write what means nothing there either.
+        # A key without effect anywhere is not worth moving.
         return replace(placed, no_effect=None) if pointless else placed
 
     def _find(self, entry: Entry) -> KeyScope:
-        for pair in self._by_pair:
-            prefix = f"{pair[0]}->{pair[1]}."
+        for flow in self._longest_first:
+            prefix = f"{flow[0]}->{flow[1]}."
             if entry.key.startswith(prefix):
-                return _in_flow(entry, pair, entry.key.removeprefix(prefix))
+                return _in_flow(entry, flow, entry.key.removeprefix(prefix))
         for alias in self._by_alias:
             prefix = f"{alias}."
             # A key such as `source.cluster.alias` keeps its meaning when an alias is called `source`.
@@ -74,13 +75,13 @@ class KeyScopes:
         return _at_top(entry)
 
 
-def _in_flow(entry: Entry, pair: Pair, name: str) -> KeyScope:
+def _in_flow(entry: Entry, flow: SourceAndTarget, name: str) -> KeyScope:
     key = CONNECTOR.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, pair=pair)
+        return KeyScope(entry, name, key, flow=flow)
     for prefix in _CLUSTER_PREFIXES:
         if name.startswith(prefix):
-            return KeyScope(entry, name, SECURITY.find(name.removeprefix(prefix)), prefix, pair=pair)
+            return KeyScope(entry, name, SECURITY.find(name.removeprefix(prefix)), prefix, flow=flow)
     for prefix, word in _FLOW_CLIENT_PREFIXES.items():
         if not name.startswith(prefix):
             continue
@@ -88,34 +89,34 @@ def _in_flow(entry: Entry, pair: Pair, name: str) -> KeyScope:
         known = CLIENTS[word].find(rest)
         if known is not None:
             return KeyScope(
-                entry, name, known, prefix, pair=pair, no_effect=_flow_client_no_effect(pair, prefix, word, rest)
+                entry, name, known, prefix, flow=flow, no_effect=_flow_client_no_effect(flow, prefix, word, rest)
             )
     key = SECURITY.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, pair=pair, no_effect=_below_alias(pair, name))
+        return KeyScope(entry, name, key, flow=flow, no_effect=_below_alias(flow, name))
     key = WORKER.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, pair=pair, no_effect=_providers_no_effect(name) or f"write {pair[1]}.{name}")
-    return KeyScope(entry, name, None, pair=pair)
+        return KeyScope(entry, name, key, flow=flow, no_effect=_providers_no_effect(name) or f"write {flow[1]}.{name}")
+    return KeyScope(entry, name, None, flow=flow)
 
 
 def _providers_no_effect(name: str) -> str | None:
     return f"providers serve the whole file; write {name} at top level" if name.startswith("config.providers") else None
 
 
-def _below_alias(pair: Pair, name: str) -> str:
-    return f"clients take it from their cluster; write {pair[0]}.{name} or {pair[1]}.{name}"
+def _below_alias(flow: SourceAndTarget, name: str) -> str:
+    return f"clients take it from their cluster; write {flow[0]}.{name} or {flow[1]}.{name}"
 
 
-def _flow_client_no_effect(pair: Pair, prefix: str, word: str, rest: str) -> str | None:
+def _flow_client_no_effect(flow: SourceAndTarget, prefix: str, word: str, rest: str) -> str | None:
     if word == "producer" and prefix != "producer.override.":
-        return f"the producer that writes records takes {pair[1]}.producer.{rest}"
+        return f"the producer that writes records takes {flow[1]}.producer.{rest}"
     if prefix == "consumer.override.":
-        return f"the consumer that reads records takes {pair[0]}.consumer.{rest}"
+        return f"the consumer that reads records takes {flow[0]}.consumer.{rest}"
     if prefix == "target.consumer.":
-        return f"records are read from the source; write {pair[0]}.consumer.{rest}"
+        return f"records are read from the source; write {flow[0]}.consumer.{rest}"
     if prefix == "admin.override.":
-        return f"write {pair[0]}.admin.{rest} or {pair[1]}.admin.{rest}"
+        return f"write {flow[0]}.admin.{rest} or {flow[1]}.admin.{rest}"
     return None
 
 

@@ -1,7 +1,7 @@
 """Keys of the consumers, producers and admin clients, besides those of `keys_security`.
 
 Names, types and defaults are those of Kafka 4.3 (classes ConsumerConfig, ProducerConfig, AdminClientConfig), except
-where the sentence says that twinlog's own default differs.
+where the sentence names another default of twinlog's.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ PRODUCER_KEYS = (
         "transaction.timeout.ms",
         INT,
         "60000",
-        "Milliseconds after which the target aborts a transaction that nobody ended.",
+        "Milliseconds after which the target aborts an open transaction.",
         minimum=1,
     ),
     _write_jvm("transactional.id", STRING, None, "A flow's group, connector and task name its transactions."),
@@ -230,7 +230,7 @@ PRODUCER_KEYS = (
         "max.block.ms",
         LONG,
         "9223372036854775807",
-        "No call blocks: a flow says at once what it waits for, and goes on when it is there.",
+        "No call blocks: a flow logs at once what it waits for, and goes on when it is there.",
         minimum=0,
     ),
     _write_jvm("linger.ms", LONG, "5", "Batches arrive ready made; nothing waits for them to fill.", minimum=0),

@@ -43,7 +43,7 @@ _LONGEST_S = 2**31 - 1
 
 
 def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
-    """`theirs` is MirrorMaker 2's default where it differs; `zero` says that 0 is a value and not a wrong one."""
+    """`theirs` is MirrorMaker 2's default where it differs; with `zero` an interval of 0 is allowed."""
     kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
     often = "0 is ten times a second, " if zero else ""
     doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
@@ -145,7 +145,12 @@ SOURCE_KEYS = (
     _interval("sync.topic.configs.interval.seconds", 30, "syncs of topic settings", 600),
     _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics."),
     _interval("sync.topic.acls.interval.seconds", 30, "syncs of ACLs", 600),
-    _flow("emit.offset-syncs.enabled", BOOL, "true", "Writes pairs of source and target offsets."),
+    _flow(
+        "emit.offset-syncs.enabled",
+        BOOL,
+        "true",
+        "Writes offset syncs: a record's source offset with its target offset.",
+    ),
     _flow(
         "offset-syncs.topic.location",
         ENUM,
@@ -213,7 +218,7 @@ CHECKPOINT_KEYS = (
         "emit.heartbeats.enabled",
         BOOL,
         "true",
-        "Writes heartbeats to the target, for each pair of clusters, whether its flow is enabled or not.",
+        "Writes heartbeats to the target, for every two clusters, whether their flow is enabled or not.",
     ),
     _interval("emit.heartbeats.interval.seconds", 1, "heartbeats", zero=True),
     _replicas("heartbeats.topic.replication.factor", "heartbeats"),

@@ -13,7 +13,7 @@ LATER, JVM = Effect.LATER, Effect.JVM
 _process = partial(Key, level=Level.PROCESS)
 
 PROCESS_KEYS = (
-    _process("clusters", LIST, None, "The aliases of all clusters the file speaks of.", form=Form.ALIASES),
+    _process("clusters", LIST, None, "The aliases of all clusters.", form=Form.ALIASES),
     _process("config.providers", LIST, "", "Names of the sources of ${name:path:key} references in values."),
     _process(
         "config.providers.*",
@@ -25,7 +25,7 @@ PROCESS_KEYS = (
         "twinlog.unknown.keys",
         ENUM,
         "fail",
-        "Whether a key nobody knows stops the start or is only reported.",
+        "Whether an unknown key stops the start or is only reported.",
         choices=("fail", "warn"),
     ),
     _process(

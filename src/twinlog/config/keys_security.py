@@ -1,4 +1,4 @@
-"""Keys that say how to reach a cluster and prove who is calling; the same for every client.
+"""Keys for connecting to a cluster and logging in; the same for every client.
 
 Names, types and defaults are those of Kafka 4.3 (the definition inside class MirrorClientConfig). A file may write them
 at top level, below an alias, or below a client of an alias.
@@ -117,7 +117,7 @@ SECURITY_KEYS = (
     _works(_OAUTH + "token.endpoint.url", STRING, None, "Where tokens are obtained."),
     _works("ssl.cipher.suites", LIST, "", "Cipher suites allowed, by their names in Java."),
     _works("ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "TLS versions allowed."),
-    _works("ssl.protocol", STRING, "TLSv1.3", "Newest TLS version spoken."),
+    _works("ssl.protocol", STRING, "TLSv1.3", "Newest TLS version used."),
     _works(
         "ssl.endpoint.identification.algorithm",
         STRING,

@@ -24,7 +24,7 @@ _CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -de
 
 
 class KeytoolError(ValueRefusedError):
-    """A store cannot be read. `password` and `key` say that the one of the store or of its key is wrong or missing."""
+    """A store cannot be read. With `password` or `key` that of the store or of its key is wrong or missing."""
 
     def __init__(self, found: str, expected: str, *, password: bool = False, key: bool = False) -> None:
         super().__init__(found, expected)
@@ -90,10 +90,10 @@ def _written(content: bytes, work: Path) -> Path:
 
 
 def _run(*arguments: str, passwords: dict[str, str]) -> str:
-    """What keytool says; `passwords` are by the option that asks for them."""
+    """The output of keytool; `passwords` are by the option that asks for them."""
     environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_TOOL_OPTIONS"}}
-    # The words of its answers are looked for, so that they are asked for in one language. Java reads its environment
-    # and its arguments as the locale says, in which a password may have no spelling, but files as it is told here.
+    # The output is searched for English words, so keytool gets that language. Java decodes its environment and its
+    # arguments by the locale, which may have no characters for a password, but files by file.encoding.
     command = [_keytool(), "-J-Duser.language=en", "-J-Dfile.encoding=UTF-8", *arguments]
     with contextlib.ExitStack() as pipes:
         ends = [pipes.enter_context(_pipe(password)) for password in passwords.values()]
@@ -104,7 +104,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
                 command,
                 env=environment,
                 pass_fds=ends,
-                # Asked for a password that nobody gave, it goes on without.
+                # keytool asks for a password that is missing; an empty line lets it go on without.
                 input="\n",
                 capture_output=True,
                 encoding="utf-8",
@@ -149,5 +149,5 @@ def _keytool() -> str:
 
 
 def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it says nothing"]
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it printed nothing"]
     return next((line for line in lines if "keytool error" in line), lines[-1])

@@ -9,7 +9,7 @@ from pathlib import Path
 from twinlog.config.cycles import warn_of_loops
 from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
-from twinlog.config.key_scope import Pair
+from twinlog.config.key_scope import SourceAndTarget
 from twinlog.config.keys import CONNECTOR, PROCESS
 from twinlog.config.model import MirrorConfig
 from twinlog.config.parse import ParsedFile, parse_file
@@ -34,28 +34,28 @@ def load(
     found = parse_file(read_properties(Path(path)), file, unknown_keys)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
-    pairs = [pair for pair in permutations(found.aliases, 2) if clusters is None or pair[1] in clusters]
-    enabled = _enabled(found, pairs, problems)
-    layers = {pair: resolve_flow(found, *pair) for pair in pairs}
-    beating = [pair for pair in pairs if pair not in enabled and _writes_heartbeats(layers[pair], problems)]
-    flows = [build_flow(layers[pair], file, problems, found.warnings, enabled=True) for pair in enabled]
+    wanted = [ends for ends in permutations(found.aliases, 2) if clusters is None or ends[1] in clusters]
+    enabled = _enabled(found, wanted, problems)
+    layers = {ends: resolve_flow(found, *ends) for ends in wanted}
+    beating = [ends for ends in wanted if ends not in enabled and _writes_heartbeats(layers[ends], problems)]
+    flows = [build_flow(layers[ends], file, problems, found.warnings, enabled=True) for ends in enabled]
     if all(problem.key != "clusters" for problem in problems.all()):
-        # What is wrong with an enabled flow is as a rule wrong with its neighbours too, and said once.
+        # A problem of an enabled flow is as a rule one of its neighbours too; it is reported once.
         more = Problems([])
-        flows += [build_flow(layers[pair], file, more, found.warnings, enabled=False) for pair in beating]
+        flows += [build_flow(layers[ends], file, more, found.warnings, enabled=False) for ends in beating]
         problems.add_new(more.all())
-    for pair in enabled:
-        warn_of_lost_overrides(layers[pair], found)
+    for ends in enabled:
+        warn_of_lost_overrides(layers[ends], found)
     here = {(flow.source, flow.target): flow for flow in flows if flow.enabled}
     every = list(permutations(found.aliases, 2))
     # What is wrong with a flow of another host is that host's business.
-    others = _enabled(found, [pair for pair in every if pair not in pairs], Problems([]))
-    layers |= {pair: resolve_flow(found, *pair) for pair in others}
-    elsewhere = {pair: build_flow(layers[pair], file, Problems([]), [], enabled=True) for pair in others}
-    all_enabled = [flow for pair in every if (flow := here.get(pair) or elsewhere.get(pair)) is not None]
+    others = _enabled(found, [ends for ends in every if ends not in wanted], Problems([]))
+    layers |= {ends: resolve_flow(found, *ends) for ends in others}
+    elsewhere = {ends: build_flow(layers[ends], file, Problems([]), [], enabled=True) for ends in others}
+    all_enabled = [flow for ends in every if (flow := here.get(ends) or elsewhere.get(ends)) is not None]
     warn_of_cycles(all_enabled, found.warnings)
     warn_of_conflicts(all_enabled, found.warnings)
-    warn_of_loops(all_enabled, {"->".join(pair): layers[pair] for pair in layers}, found.warnings)
+    warn_of_loops(all_enabled, {"->".join(ends): layers[ends] for ends in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     warm_up = Reading(found.top, PROCESS, problems).flag("twinlog.warm.up.enabled")
@@ -73,11 +73,11 @@ def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: P
             )
 
 
-def _enabled(found: ParsedFile, pairs: Sequence[Pair], problems: Problems) -> list[Pair]:
-    """Pairs whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
-    enabled: list[Pair] = []
-    for pair in pairs:
-        layer = found.flows.get(pair, {})
+def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Problems) -> list[SourceAndTarget]:
+    """Those of `wanted` whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
+    enabled: list[SourceAndTarget] = []
+    for ends in wanted:
+        layer = found.flows.get(ends, {})
         entry = layer.get("enabled")
         if entry is None or not Reading(layer, CONNECTOR, problems).flag("enabled"):
             continue
@@ -86,12 +86,12 @@ def _enabled(found: ParsedFile, pairs: Sequence[Pair], problems: Problems) -> li
                 f"{entry.place}: {entry.key} is true with a blank behind it; the flow runs here, "
                 "but MirrorMaker 2 would not start it"
             )
-        enabled.append(pair)
+        enabled.append(ends)
     return enabled
 
 
 def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
-    """Every pair of clusters has heartbeats unless they are turned off (MirrorMakerConfig.clusterPairs)."""
+    """Every two clusters have heartbeats unless they are turned off (MirrorMakerConfig.clusterPairs)."""
     reading = Reading(layers.connector, CONNECTOR, problems)
     return reading.flag("emit.heartbeats.enabled") and reading.number("emit.heartbeats.interval.seconds") >= 0
 
@@ -99,7 +99,7 @@ def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
 def _without_enabled(
     found: ParsedFile, clusters: Sequence[str] | None, flows: Sequence[FlowSettings], problems: Problems
 ) -> None:
-    """MirrorMaker 2 then writes heartbeats only, which nobody means who did not ask for it one way or the other."""
+    """MirrorMaker 2 then writes heartbeats only; here that is an error unless the file or the user asks for it."""
     elsewhere = bool(_enabled(found, list(permutations(found.aliases, 2)), Problems([]))) and clusters is not None
     asked = any("emit.heartbeats.enabled" in layer for layer in (found.top, *found.flows.values()))
     if flows and (elsewhere or asked):

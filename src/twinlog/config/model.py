@@ -1,4 +1,4 @@
-"""What a configuration file comes to."""
+"""The checked content of a configuration file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
-    """The flows to run, all aliases of the file, and what its author should know though nothing is wrong.
+    """The flows to run, all aliases of the file, and warnings for its author.
 
-    The enabled flows stand first. Behind them is a flow with `enabled=False` for each other pair of clusters that has
+    The enabled flows stand first. Behind them is a flow with `enabled=False` for every other two clusters that have
     heartbeats: it writes heartbeats to its target and reads nothing. `all_enabled` are the enabled flows of the file in
     its order, also those that `--clusters` leaves to other processes; of these only names, topics and policy can be
-    relied on. `warm_up` says whether the process may prepare later starts of Spark.
+    relied on. With `warm_up` the process may prepare later starts of Spark.
     """
 
     flows: tuple[FlowSettings, ...]

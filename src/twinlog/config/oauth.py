@@ -44,7 +44,7 @@ _RESERVED = frozenset({"iat", "exp"})
 
 
 def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]) -> TokenSettings | None:
-    """How tokens are come by; None where something is wrong, which is then a problem of `reading`."""
+    """How tokens are obtained; None where something is wrong, which is then a problem of `reading`."""
     return _Tokens(reading, jaas, login, warnings).read()
 
 
@@ -143,7 +143,7 @@ class _Tokens:
         if assertion is None and retriever != BEARER and self.reading.problems.all() == problems:
             for name, value in ((_ID, client_id), (_SECRET, secret)):
                 if not value:
-                    self._lacking(name, "what the token server knows this client by")
+                    self._lacking(name, "the id of this client at the token server")
         reading = self.reading
         if reading.number("sasl.login.retry.backoff.max.ms") < reading.number("sasl.login.retry.backoff.ms"):
             longest = (

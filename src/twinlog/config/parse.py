@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
-from twinlog.config.key_scope import KeyScope, KeyScopes, Pair
+from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
 from twinlog.config.pattern_warnings import pattern_warnings
@@ -31,7 +31,7 @@ class ParsedFile:
     aliases: tuple[Alias, ...]
     top: dict[str, Entry] = field(default_factory=dict)
     clusters: dict[Alias, dict[str, Entry]] = field(default_factory=dict)
-    flows: dict[Pair, dict[str, Entry]] = field(default_factory=dict)
+    flows: dict[SourceAndTarget, dict[str, Entry]] = field(default_factory=dict)
     problems: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ class ParsedFile:
 def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
-    Raises ConfigError where nothing further can be said, because no alias is known.
+    Raises ConfigError when no alias is known, because then no entry can be placed.
     """
     warnings: list[str] = []
     entries = list(entries)
@@ -53,8 +53,8 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
     placed = [_resolved(places.place(entry), providers, names, warnings) for entry in last.values()]
     for item in placed:
         _check(item, found)
-        if item.pair is not None:
-            found.flows.setdefault(item.pair, {})[item.name] = item.entry
+        if item.flow is not None:
+            found.flows.setdefault(item.flow, {})[item.name] = item.entry
         elif item.alias is not None:
             found.clusters.setdefault(item.alias, {})[item.name] = item.entry
         else:
@@ -145,9 +145,9 @@ def _resolved(placed: KeyScope, providers: Providers, names: tuple[str, ...], wa
         entry = _cut_comment(entry, warnings)
     unknown = unknown_providers(entry.value, names)
     if unknown:
-        doubt = f"config.providers names no {unknown[0]!r}"
-        warnings.append(f"{entry.place}: {entry.key}: {doubt}; the ${{...}} stays as it is")
-        entry = replace(entry, doubt=doubt)
+        kept = f"config.providers names no {unknown[0]!r}"
+        warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
+        entry = replace(entry, kept_reference=kept)
     try:
         entry = replace(entry, value=providers.resolve(entry.value))
     except MissingError as error:
@@ -187,7 +187,7 @@ def _settle_unknown_keys(
         entry, expected = item.entry, expected_instead(item, places)
         reader = own_class(item, found)
         if reader is not None:
-            if GUESS in expected and item.pair is not None:
+            if GUESS in expected and item.flow is not None:
                 found.warnings.append(f"{entry.place}: {entry.key} is left to {reader}; expected {expected}")
         elif forgiven and not item.name.startswith("twinlog."):
             found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
@@ -199,8 +199,8 @@ def own_class(item: KeyScope, found: ParsedFile) -> str | None:
     """The class of the user's that may read the entry: any key of its flow, or `replication.policy.` at top level."""
     keys: tuple[str, ...] = CLASS_KEYS
     layers: tuple[Mapping[str, Entry], ...]
-    if item.pair is not None:
-        layers = (found.flows.get(item.pair, {}), found.top)
+    if item.flow is not None:
+        layers = (found.flows.get(item.flow, {}), found.top)
     elif item.alias is None and item.name.startswith("replication.policy."):
         keys, layers = CLASS_KEYS[:1], (found.top, *found.flows.values())
     else:
@@ -227,11 +227,11 @@ def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
         f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
     )
     if jvm:
-        warnings.append("these keys speak to a Java process and mean nothing here: " + ", ".join(jvm))
+        warnings.append("these keys configure a Java process and have no effect here: " + ", ".join(jvm))
     if broker:
-        warnings.append("these keys are for brokers and mean nothing to their clients: " + ", ".join(broker))
+        warnings.append("these keys configure brokers and have no effect on a client: " + ", ".join(broker))
 
 
 def _switched_off(key: Key, entry: Entry) -> bool:
-    """Whether the entry asks for no more than this version does: nothing."""
+    """Whether the entry turns the key off, which is all that this version can do."""
     return key.type is KeyType.BOOL and entry.value.strip().lower() == "false"

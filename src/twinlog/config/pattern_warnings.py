@@ -12,10 +12,10 @@ _QUOTES = ("'", '"')
 
 
 def pattern_warnings(key: Key, value: Value) -> list[str]:
-    """What to say about a list of regular expressions; nothing about other values."""
+    """Warnings of a list of regular expressions; none of other values."""
     if key.form is not Form.PATTERNS or not isinstance(value, tuple):
         return []
-    said = [
+    found = [
         f"{item!r} is a regular expression, where * repeats the character before it; for every name that begins so "
         f"write {item[:-1]}.*"
         for item in value
@@ -23,5 +23,5 @@ def pattern_warnings(key: Key, value: Value) -> list[str]:
     ]
     quoted = next((item for item in value if item.startswith(_QUOTES) or item.endswith(_QUOTES)), None)
     if quoted is not None:
-        said.append(f"the quotes of {quoted} count as part of the name; write it without them")
-    return said
+        found.append(f"the quotes of {quoted} count as part of the name; write it without them")
+    return found

@@ -24,10 +24,10 @@ _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 class Entry:
     """One `key = value` of a file. `value` is what counts, `written` what stands in the file.
 
-    The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` says why a
-    reference could not be resolved; such an entry is an error only where its value is needed. `doubt` says why a
-    reference was taken for plain text, in case the value turns out wrong. `remarks` say what Java's rules make of the
-    text that its writer hardly meant; a secret never appears in them.
+    The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
+    why a reference could not be resolved; such an entry is an error only where its value is needed. `kept_reference`
+    is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are warnings of how
+    Java's rules change the text; a secret never appears in them.
     """
 
     key: str
@@ -36,7 +36,7 @@ class Entry:
     line: int
     written: str
     unresolved: str | None = None
-    doubt: str | None = None
+    kept_reference: str | None = None
     remarks: tuple[str, ...] = ()
 
     @property

@@ -26,7 +26,7 @@ Lookup = Callable[[str, str], str]
 
 
 class MissingError(LookupError):
-    """What a reference points to does not exist or may not be read; the text says what."""
+    """What a reference points to does not exist or may not be read; the text names it."""
 
 
 class ProviderError(ValueRefusedError):

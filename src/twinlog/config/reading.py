@@ -14,8 +14,8 @@ from twinlog.errors import ConfigProblem
 def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
     """The problem with the value of `entry`; what a reference led to is not shown."""
     shown = repr(entry.written) if "${" in entry.written else refused.found
-    if entry.doubt is not None:
-        shown += f", where {entry.doubt}"
+    if entry.kept_reference is not None:
+        shown += f", where {entry.kept_reference}"
     return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected)
 
 

@@ -19,8 +19,8 @@ _INTRODUCTION = """\
 <!-- Generated from the key table: python -m twinlog.config.reference > docs/configuration.md -->
 
 twinlog reads the properties file of a dedicated MirrorMaker 2 (`connect-mirror-maker`) as it is. This page lists every
-key it knows. `twinlog check FILE` names every problem of a file with its line; `twinlog check FILE --explain KEY` says
-what a key comes to in each flow, and which line decides it.
+key it knows. `twinlog check FILE` names every problem of a file with its line; `twinlog check FILE --explain KEY`
+prints the value of a key in each flow, and the line that sets it.
 
 ## The smallest file
 
@@ -60,13 +60,13 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 - A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
 - A `${...}` reference to something missing is an error as soon as a flow needs its value.
 - Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of
-  groups have shorter defaults, because only what differs is written. What a file says counts. Where MirrorMaker 2 takes
-  an interval of 0 to mean never to pause, twinlog pauses for a tenth of a second.
+  groups have shorter defaults, because only what differs is written. A value in the file wins over the default. Where
+  MirrorMaker 2 takes an interval of 0 to mean never to pause, twinlog pauses for a tenth of a second.
 - Regular expressions are Java's. What Python cannot express is refused: classes inside classes, `&&`, Unicode classes
   such as `\\p{L}`, and the flags `x`, `u` and `U`.
 - The default of `topics.exclude` is that of Kafka 4.x, `mm2.*\\.internal, .*\\.replica, __.*`. Up to 3.9 it was
   `.*[\\-\\.]internal, .*\\.replica, __.*`: topics of your own that end in `.internal` or `-internal` were left out
-  there and are mirrored here, unless the file says `topics.exclude`.
+  there and are mirrored here, unless the file sets `topics.exclude`.
 - Two separators or policies in one file: each flow leaves out what another one brought from its target, where
   MirrorMaker 2 copies it back for ever. Naming that was changed after topics had been copied stops the flow
   (`twinlog.renamed.topic.policy`).
@@ -74,18 +74,18 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 
 ## Flows and heartbeats
 
-A flow copies when `A->B.enabled = true` stands in the file. As in MirrorMaker 2, every other ordered pair of clusters
-still has heartbeats, unless `emit.heartbeats.enabled = false` at top level or for the pair: with n clusters, n·(n-1)
-pairs write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror. For
-that each cluster needs its `bootstrap.servers`. `--clusters` leaves only pairs whose target it names; where no enabled
-flow leads, heartbeats alone are written, with a warning. A file in which no flow at all is enabled is refused, because
-somebody forgot one, unless it also says `emit.heartbeats.enabled`.
+A flow copies when `A->B.enabled = true` stands in the file. As in MirrorMaker 2, heartbeats are written from every
+cluster to every other one, unless `emit.heartbeats.enabled = false` at top level or as `A->B.`: with n clusters,
+n·(n-1) flows write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror.
+For that each cluster needs its `bootstrap.servers`. `--clusters` leaves only flows whose target it names; where no
+enabled flow leads, heartbeats alone are written, with a warning. A file in which no flow at all is enabled is refused,
+because one was forgotten, unless it also sets `emit.heartbeats.enabled`.
 
 ## Settings that exclude each other
 
 - `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 would not copy.
 - `emit.offset-syncs.enabled = false` means no checkpoints and no offsets of groups either, as in MirrorMaker 2; so does
-  `emit.checkpoints.enabled = false`. What was asked for and is off for such a reason is told in a warning.
+  `emit.checkpoints.enabled = false`. A warning names what the file turns on and is off for such a reason.
 - `A->B.exactly.once.support = required` is an error unless `B.exactly.once.source.support = enabled` and
   `A.consumer.isolation.level = read_committed`. Without the latter exactly-once copying is warned of, because records
   of aborted transactions are copied too.
@@ -99,9 +99,9 @@ classes, transforms and a forwarding admin class of your own cannot be loaded, a
 
 ## How to read the tables
 
-The column *now* says what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
-effect yet; *Java*: it is accepted and reported once, but speaks to a Java process and means nothing here;
-*broker*: the same of what only brokers act on.
+The column *now* shows what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
+effect yet; *Java*: it is accepted and reported once, but configures a Java process and has no effect here;
+*broker*: the same for a key that configures brokers.
 A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
 written twice, as in `topics.exclude = mm2.*\\\\.internal`.
 """

@@ -34,7 +34,7 @@ class Security:
 def read_security(reading: Reading, alias: Alias, file: str, warnings: list[str]) -> Security:
     """The security of the client whose settings `reading` reads; it talks to `alias`.
 
-    `file` is the name for problems about what nobody wrote.
+    A problem with a missing key names `file`.
     """
     return _Reader(reading, alias, file, warnings).read()
 
@@ -74,7 +74,7 @@ class _Reader:
         if written is None and "sasl.mechanism" not in self.reading.layer:
             self._missing("sasl.mechanism", _or(MECHANISMS))
         elif written is not None and mechanism not in MECHANISMS:
-            more = "; Kerberos is not spoken here, so the brokers need a listener with one of these"
+            more = "; Kerberos is not supported, so the brokers need a listener with one of these"
             expected = _or(MECHANISMS) + (more if mechanism == _KERBEROS else "")
             self.reading.problems.refuse(written, repr(mechanism), expected)
         return mechanism

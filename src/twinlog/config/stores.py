@@ -1,7 +1,7 @@
 """Key stores and trust stores in the forms that Java reads: PEM, PKCS12 and JKS, each to PEM text.
 
-As in Java since version 9, a store that is called JKS may be PKCS12 and the other way round (JEP 229); the bytes say
-which. PKCS12 and PEM are read by `cryptography`. JKS is a form of Java alone, and `keytool`, which comes with the Java
+As in Java since version 9, a store that is called JKS may be PKCS12 and the other way round (JEP 229); the bytes
+decide. PKCS12 and PEM are read by `cryptography`. JKS is a form of Java alone, and `keytool`, which comes with the Java
 that Spark needs, is the only reader of it that is still kept up.
 """
 
@@ -28,7 +28,7 @@ from twinlog.config.refused import ValueRefusedError
 
 StoreType = Literal["PEM", "PKCS12", "JKS"]
 Setting = Literal["location", "password", "key.password", "key", "certificate.chain", "certificates"]
-"""Which setting of a store is at fault, by the end of its key."""
+"""The setting of a store that is wrong, by the end of its key."""
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"

@@ -1,4 +1,4 @@
-"""What somebody who wrote an unknown key may have meant."""
+"""The known key that an unknown one may stand for."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def expected_instead(placed: KeyScope, places: KeyScopes) -> str:
     if placed.entry.value.startswith("->"):
         rest = _KEY_END.split(placed.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
         return f"a flow without blanks, {name}->{rest}, because a key ends at its first blank"
-    if "->" in name and placed.pair is None:
+    if "->" in name and placed.flow is None:
         return _flow_instead(name, places)
-    if placed.pair is not None:
-        return _spelled(placed.name, CONNECTOR.exact, f"{placed.pair[0]}->{placed.pair[1]}.")
+    if placed.flow is not None:
+        return _spelled(placed.name, CONNECTOR.exact, f"{placed.flow[0]}->{placed.flow[1]}.")
     if placed.alias is not None:
         for word, table in CLIENTS.items():
             if table.find(placed.name) is not None:
@@ -49,7 +49,7 @@ def _flow_instead(name: str, places: KeyScopes) -> str:
     itself = next((alias for alias in places.aliases if name.startswith(f"{alias}->{alias}.")), None)
     if itself is not None:
         return f"a flow between two clusters; {itself} would mirror itself"
-    flows = [f"{source}->{target}" for source, target in places.pairs]
+    flows = [f"{source}->{target}" for source, target in places.flows]
     for known in sorted(CONNECTOR.exact, key=len, reverse=True):
         if name.endswith(f".{known}"):
             close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)

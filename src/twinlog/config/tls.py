@@ -35,7 +35,7 @@ Store = Literal["ssl.keystore.", "ssl.truststore."]
 
 
 def read_tls(reading: Reading, warnings: list[str]) -> TlsSettings:
-    """What TLS is spoken with. What is wrong becomes a problem of `reading`."""
+    """The TLS settings of one client. What is wrong becomes a problem of `reading`."""
     before = len(reading.problems.all())
     trust = _Stored(reading, "ssl.truststore.").trusted()
     who = _Stored(reading, "ssl.keystore.").identity()
@@ -182,7 +182,7 @@ class _Stored:
 
 
 class _Versions:
-    """The versions of TLS that may be spoken."""
+    """The versions of TLS that may be used."""
 
     def __init__(self, reading: Reading, warnings: list[str]) -> None:
         self._reading = reading
@@ -203,11 +203,11 @@ class _Versions:
         enabled = [version for version in _VERSIONS if version in items]
         if unknown or not enabled:
             found = repr(unknown[0]) if unknown else repr(entry.value)
-            self._reading.problems.refuse(entry, found, "TLSv1.2, TLSv1.3 or both; older versions are not spoken here")
+            self._reading.problems.refuse(entry, found, "TLSv1.2, TLSv1.3 or both; older versions are not supported")
         elif set(items) & set(_OLD_VERSIONS):
-            told = f"{entry.place}: {entry.key}: versions of TLS before 1.2 are not spoken here"
-            if told not in warnings:
-                warnings.append(told)
+            warning = f"{entry.place}: {entry.key}: versions of TLS before 1.2 are not supported"
+            if warning not in warnings:
+                warnings.append(warning)
         return enabled
 
     def _cap(self) -> None:
@@ -224,7 +224,7 @@ class _Versions:
             self.highest = "TLSv1.2"
 
     def narrowed_to(self, chosen: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Where suites of one version alone are allowed, no other version is spoken."""
+        """Where suites of one version alone are allowed, no other version is used."""
         ciphers, suites = chosen
         if not ciphers and not suites:
             return chosen

@@ -1,4 +1,4 @@
-"""Settings that are legal and surely not meant: said as warnings once a flow is known."""
+"""Settings that are legal and surely not meant: each becomes a warning."""
 
 from __future__ import annotations
 

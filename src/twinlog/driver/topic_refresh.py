@@ -149,7 +149,7 @@ class TopicRefresh:
             if not looks_like_heartbeats(topic)
         }
         seem_copies = {
-            topic: "not mirrored: its name says that it is a copy, but there is no such original; write it in "
+            topic: "not mirrored: by its name it is a copy, but there is no such original; write it in "
             "`topics.exclude` if it needs no copy, or choose another replication.policy.separator"
             for topic in self._seem_copies
             if not looks_like_heartbeats(topic)

@@ -1,4 +1,4 @@
-"""Which clusters a topic came over, as its name tells (Kafka class MirrorClient)."""
+"""The clusters a topic came over, read from its name (Kafka class MirrorClient)."""
 
 from __future__ import annotations
 

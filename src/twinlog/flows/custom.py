@@ -1,4 +1,4 @@
-"""Loads the Python classes that a file names, and takes nothing from them that is not of the promised form."""
+"""Loads the Python classes that a file names, and checks the type of everything that they return."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FILTER_METHODS = ("accepts",)
 
 @dataclass(frozen=True, slots=True)
 class CustomObject:
-    """An instance of the class that `named` names. Each call is answered in the promised form or by a ConfigError."""
+    """An instance of the class that `named` names. A call returns the documented type or raises ConfigError."""
 
     named: CustomClass
     instance: Any = field(compare=False)
 
     def flag(self, method: str, argument: str) -> bool:
-        """The answer of a method that says yes or no."""
+        """The answer of a method that returns a bool."""
         answer = self._call(method, argument)
         if not isinstance(answer, bool):
             raise self.error(f"{method}({argument!r}) of {self.named.path} returns {answer!r}", "True or False")
         return answer
 
     def name(self, method: str, *arguments: str, empty: bool) -> str | None:
-        """The answer of a method that gives a name, or with `empty` perhaps None."""
+        """The answer of a method that returns a name, or with `empty` perhaps None."""
         answer = self._call(method, *arguments)
         if isinstance(answer, str) or (empty and answer is None):
             return answer
@@ -45,7 +45,7 @@ class CustomObject:
         return callable(getattr(self.instance, method, None))
 
     def error(self, found: str, expected: str) -> ConfigError:
-        """What is wrong with the class, told of the line that names it."""
+        """The problem with the class, at the line that names it."""
         named = self.named
         return ConfigError([ConfigProblem(named.file, named.line, named.key, found, expected)])
 
@@ -102,12 +102,12 @@ def _attempt(empty: CustomObject, what: str, action: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CustomPolicy(ReplicationPolicy):
-    """Remote topics are called as the user's class says; heartbeats and internal topics as by the default policy."""
+    """The user's class names remote topics; the default policy names heartbeats and internal topics."""
 
     custom: CustomObject | None = None
 
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
-        """What the class calls `topic` of cluster `alias`; a ConfigError if that is no legal topic name."""
+        """The class's name for `topic` of cluster `alias`; a ConfigError if that is no legal topic name."""
         if looks_like_heartbeats(topic) or self.custom is None:
             return ReplicationPolicy.remote_name(self, alias, topic)
         name = self.custom.name("remote_name", alias, topic, empty=False) or ""
@@ -117,14 +117,14 @@ class CustomPolicy(ReplicationPolicy):
         return TopicName(name)
 
     def source_alias(self, topic: TopicName) -> Alias | None:
-        """The cluster the class says `topic` came from."""
+        """The cluster that `topic` came from, according to the class."""
         if looks_like_heartbeats(topic) or self.custom is None:
             return ReplicationPolicy.source_alias(self, topic)
         alias = self.custom.name("source_alias", topic, empty=True)
         return None if alias is None else Alias(alias)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
-        """What the class says `topic` is called on that cluster."""
+        """The name of `topic` on that cluster, according to the class."""
         if looks_like_heartbeats(topic) or self.custom is None:
             return ReplicationPolicy.upstream_name(self, topic)
         name = self.custom.name("upstream_name", topic, empty=True)

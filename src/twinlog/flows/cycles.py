@@ -1,7 +1,7 @@
 """Finds topics that several flows together would copy back to where they began, for ever.
 
 A policy knows its own copies by their names (`flows/topology.py`). Where names are kept, or flows disagree on the
-separator or the policy, nothing in a name tells one flow what another one made: the same topic goes round, or it comes
+separator or the policy, a flow cannot recognise the copies of another one: the same topic goes round, or it comes
 back under a longer name each time. MirrorMaker 2 copies both for ever.
 """
 
@@ -27,7 +27,7 @@ _STEPS = 3000
 class Return:
     """A topic that a flow must not copy: `way` are the flows that would copy it for ever, that flow first.
 
-    `brought_by` is the flow whose naming tells that the topic came from the target; None when no name tells anything.
+    `brought_by` is the flow by whose naming the topic came from the target; None when no name shows that.
     """
 
     way: tuple[Topology, ...]
@@ -38,19 +38,19 @@ def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Re
     """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
 
     Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a cycle
-    that this does not open is left out as a whole, by each of its flows. What a flow insists on it does not take for a
-    copy. `flows` are all flows that run.
+    that this does not open is left out as a whole, by each of its flows. A topic that `topics` names in full is
+    never taken for a copy. `flows` are all flows that run.
     """
     way = cycle(flow, topic, flows)
     if not way:
         return None
-    brought_by = None if flow.insists_on(topic) else _brought_by(flow, topic, flows)
+    brought_by = None if flow.names_in_full(topic) else _brought_by(flow, topic, flows)
     if brought_by is not None:
         return Return(way, brought_by)
 
     def mirrors(one: Topology, name: TopicName) -> bool:
         return _mirrors(one, name) and (
-            one.insists_on(name) or not (_brought_by(one, name, flows) and cycle(one, name, flows))
+            one.names_in_full(name) or not (_brought_by(one, name, flows) and cycle(one, name, flows))
         )
 
     way = _search(flow, (topic,), flows, mirrors)
@@ -66,7 +66,7 @@ def cycle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[
 
 
 def _know_each_other(flows: Sequence[Topology]) -> bool:
-    """Whether each flow tells the copies of all others by their names, so that nothing comes back."""
+    """Whether each flow recognises the copies of all others by their names, so that nothing comes back."""
     first = flows[0].policy if flows else None
     return type(first) is ReplicationPolicy and all(
         type(one.policy) is ReplicationPolicy
@@ -119,7 +119,7 @@ def _returns(
 
 
 def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Topology | None:
-    """The last flow on a way by which `topic` came from the target of `flow`, as all flows' naming tells it."""
+    """The last flow on a way by which `topic` came from the target of `flow`, by the naming of all flows."""
     waiting: list[tuple[Alias, TopicName, Topology | None]] = [(flow.source, topic, None)]
     seen = set()
     while waiting:
@@ -127,7 +127,7 @@ def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> 
         seen.add((where, name))
         for one in flows:
             upstream = _upstream(one, name) if one.target == where else None
-            # A flow that keeps names brings everything or nothing: its names tell nothing.
+            # A flow that keeps names copies everything or nothing: its names show no origin.
             if upstream is None or upstream == name or (one.source, upstream) in seen:
                 continue
             if one.source == flow.target:
@@ -149,7 +149,7 @@ def _mirrors(flow: Topology, topic: TopicName) -> bool:
     try:
         return flow.mirrors(topic)
     except ConfigError:
-        # A class of the user's that fails on this name says so when the flow meets the topic.
+        # A class of the user's that fails on this name raises again when the flow meets the topic.
         return False
 
 

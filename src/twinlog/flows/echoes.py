@@ -1,4 +1,4 @@
-"""Tells by their names topics that a flow outside this file brought back to where they came from.
+"""Recognises by their names topics that a flow outside this file copied back to where they came from.
 
 Two files on two hosts, each with one direction and a separator or a policy of its own, copy each topic back for ever,
 under names that grow. No file shows that; the names and the topics that are there do.
@@ -24,16 +24,16 @@ def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> 
     and a remote topic of this flow that is there on the target; or it begins with one way over this cluster twice. A
     topic that `topics` names in full is the user's own.
     """
-    if isinstance(topology.policy, IdentityPolicy) or topology.insists_on(topic):
+    if isinstance(topology.policy, IdentityPolicy) or topology.names_in_full(topic):
         return None
     behind = topic.removeprefix(topology.target)
     remote = TopicName(behind.lstrip(_SEPARATORS))
     if topic != behind != remote and remote in target and topology.source_topic(remote) not in {None, remote}:
         return (
-            f"its name says that it is the copy of {remote}, which this flow made on {topology.target}, brought back "
+            f"by its name it is the copy of {remote}, which this flow made on {topology.target}, brought back "
             "under another naming"
         )
     alias = re.escape(topology.source)
     if re.match(rf"(.+[{_SEPARATORS}]{alias}[{_SEPARATORS}])\1", topic):
-        return f"its name says that it came over {topology.source} twice"
+        return f"by its name it came over {topology.source} twice"
     return None

@@ -79,7 +79,7 @@ class ReplicationPolicy:
         return named or self.is_checkpoints(topic) or topic.startswith(OWN_PREFIX)
 
     def is_internal(self, topic: TopicName) -> bool:
-        """Whether `topic` is never mirrored, whatever the filters say."""
+        """Whether `topic` is never mirrored, whatever the filters accept."""
         return topic.startswith(("__", ".")) or self.is_mirror_internal(topic)
 
     @property
@@ -91,7 +91,7 @@ class ReplicationPolicy:
 class IdentityPolicy(ReplicationPolicy):
     """Remote topics keep their names; only heartbeats are still called after where they came from.
 
-    Every topic counts as coming from `source`, so loops cannot be told by a name.
+    Every topic counts as coming from `source`, so a name never shows a cycle.
     """
 
     source: Alias | None = None

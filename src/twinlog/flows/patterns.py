@@ -38,7 +38,7 @@ _SAME_ESCAPES = frozenset("dDsSwWbBAtnrfa")
 
 
 class PatternError(ValueError):
-    """The expression is wrong, or uses a Java feature that cannot be expressed here; the text says which."""
+    """The expression is wrong, or uses a Java feature that Python cannot express; the text names it."""
 
 
 @lru_cache(maxsize=1024)

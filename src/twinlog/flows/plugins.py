@@ -1,4 +1,4 @@
-"""The replication policy and the filters that one flow was told to use: built in, or the user's own classes.
+"""The replication policy and the filters of one flow: built in, or the user's own classes.
 
 Each call makes new ones, and loads the user's class again: call once and keep the result. All raise ConfigError when
 such a class cannot be used.
@@ -21,7 +21,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 def policy_of(flow: FlowSettings) -> ReplicationPolicy:
-    """How the flow calls remote topics."""
+    """The flow's names for remote topics."""
     internal = flow.separator if flow.internal_separator_follows else "."
     if flow.policy_class is not None:
         custom = load_class(flow.policy_class, POLICY_METHODS, flow.class_settings)

@@ -52,7 +52,7 @@ class ReplicationPolicy(Protocol):
 class TopicFilter(Protocol):
     """Which topics are mirrored; takes the place of `topics` and `topics.exclude` (Kafka interface TopicFilter).
 
-    Internal topics and topics that would go in a cycle are left out whatever it says.
+    Internal topics and topics that would go in a cycle are left out even if it accepts them.
     """
 
     def accepts(self, topic: str, /) -> bool:

@@ -44,8 +44,8 @@ class Topology:
             return filtered
         return self._cycle(topic)
 
-    def insists_on(self, topic: TopicName) -> bool:
-        """Whether `topics` names `topic` in full, and not by a pattern: whatever its name looks like, it is wanted."""
+    def names_in_full(self, topic: TopicName) -> bool:
+        """Whether `topics` names `topic` itself, and not by a pattern: then it is mirrored whatever it looks like."""
         return topic in spelled_out(self.topics.include)
 
     def remote_name(self, topic: TopicName) -> TopicName:
@@ -75,10 +75,10 @@ class Topology:
             if alias == self.target:
                 return f"it came from the target cluster {self.target}"
             upstream = self.policy.upstream_name(step)
-            # Whoever keeps names has only one alias to say where a topic came from.
+            # With the identity policy every topic counts as coming from the source.
             kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy)
             if alias == self.source and not kept:
-                return f"its name says that it came from {self.source}, where it is; it would be copied in a cycle"
+                return f"by its name it came from {self.source}, where it is; it would be copied in a cycle"
             if upstream is None:
                 return None
             step = upstream
@@ -86,7 +86,7 @@ class Topology:
 
 
 def topology_of(flow: FlowSettings) -> Topology:
-    """The rule a flow was told to follow. Raises ConfigError when a class of the user's cannot be used."""
+    """The rule of a flow. Raises ConfigError when a class of the user's cannot be used."""
     return Topology(
         source=flow.source,
         target=flow.target,

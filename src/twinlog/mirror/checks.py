@@ -142,7 +142,7 @@ def say_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirror
     """Warn of what `misread_topics` found."""
     if left_out:
         log.warning(
-            "%s: not mirrored, because their names say that they are copies, though what they would be copies of does "
+            "%s: not mirrored, because by their names they are copies, though what they would be copies of does "
             "not exist: %s; if they are topics of their own, choose another replication.policy.separator",
             flow.name,
             listed(left_out),

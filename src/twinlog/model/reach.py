@@ -10,8 +10,8 @@ from typing import Any
 class Reach:
     """Whether a cluster answers, in seconds up to the moment of the report.
 
-    `heard_s` is since a broker answered (-1: none ever did), `out_s` for how long none did that was asked (-1: they
-    answer), `why` what is known of the reason.
+    `heard_s` counts from the last answer of a broker (-1: none yet), `out_s` from the first request that no broker
+    answered (-1: they answer); `why` is the reason, if it is known.
     """
 
     heard_s: float = -1.0

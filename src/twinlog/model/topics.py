@@ -1,4 +1,4 @@
-"""Topics as values: what a cluster says of one, and what is asked of it for a new one."""
+"""Topics as values: what a cluster reports of one, and the request for a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words every package shares: names of clusters, topics and offsets, told apart by type.
+"""The words every package shares: names of clusters, topics and offsets, each a type of its own.
 
 A source offset and a target offset are different numbers for the same record, so they are different types.
 """
@@ -22,7 +22,7 @@ TargetOffset = NewType("TargetOffset", int)
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic on one cluster; which cluster is said by the place that holds it."""
+    """One partition of a topic on one cluster; its holder knows which cluster."""
 
     topic: TopicName
     partition: int

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a flow could do with slots: it can use `limit` at most, would gladly have more, or needs but one."""
+    """The slots a flow can use: `limit` at most; a `hungry` flow is at that limit, a `quiet` one needs a single
+    slot."""
 
     limit: int
     hungry: bool = False
@@ -27,8 +28,8 @@ class Sharing:
         A quiet flow leaves all but one slot to others as soon as one of these is at its limit, and has its share again
         as soon as it is at its own limit with that one.
         """
-        somebody = any(demand.hungry for demand in demands.values())
-        quiet = {name for name, demand in demands.items() if demand.quiet and somebody}
+        some_hungry = any(demand.hungry for demand in demands.values())
+        quiet = {name for name, demand in demands.items() if demand.quiet and some_hungry}
         calm = {name for name, demand in demands.items() if not demand.hungry}
         self._modest = (self._modest | quiet) & calm
         limits = [1 if name in self._modest else demand.limit for name, demand in demands.items()]
@@ -38,8 +39,8 @@ class Sharing:
 def deal(slots: int, limits: Sequence[int]) -> list[int]:
     """How many tasks each flow may have, when it can use no more than its limit.
 
-    Nobody has two more than another one that could use them, and everybody has one: with more flows than slots some
-    share theirs, see `group`.
+    Every flow has one, and none has two more than another that could use them: with more flows than slots some share
+    theirs, see `group`.
     """
     shares = [1] * len(limits)
     for _ in range(slots - len(limits)):

@@ -1,4 +1,4 @@
-"""Spreads flows over the processes that share a file: who is given a flow that nobody runs, and when one moves."""
+"""Spreads flows over the processes that share a file: which process gets an idle flow, and when a flow moves."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _best(
             for process in crew.ready:
                 surplus[process] = surplus.get(process, 0) + (crew.runner == giver) - (crew.runner == process)
     moves = [
-        # A runner of another version may not be among those of whom it told.
+        # A runner of another version may have no entry of its own.
         (-surplus.get(process, 0), _lot(flow, process), flow, process)
         for flow, crew in crews.items()
         if crew.runner == giver and flow in able

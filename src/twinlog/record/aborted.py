@@ -1,4 +1,4 @@
-"""Tells which batches a `read_committed` reader must not see."""
+"""Finds the batches that a `read_committed` reader must skip."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AbortedFilter:
         self._active: set[int] = set()
 
     def hides(self, batch: Batch, *, abort_marker: bool) -> bool:
-        """Say whether the batch holds aborted records; `abort_marker` says that it is a control batch that aborts."""
+        """Whether the batch holds aborted records; `abort_marker` is true for a control batch that aborts."""
         waiting = self._waiting
         last_offset = batch.last_offset
         while waiting and waiting[-1][1] <= last_offset:

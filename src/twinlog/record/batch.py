@@ -141,7 +141,7 @@ def check_crc(buffer: memoryview | bytes | bytearray, batch: Batch) -> None:
     if found != batch.crc:
         raise CorruptBatchError(
             f"batch at source offsets {batch.base_offset} to {batch.last_offset} ({batch.size} bytes) is corrupt: "
-            f"its CRC is {found:#010x}, its header says {batch.crc:#010x}; "
+            f"its CRC is {found:#010x}, its header has {batch.crc:#010x}; "
             "check the source broker's disk, then move the position past it if the data cannot be repaired"
         )
 
@@ -151,7 +151,7 @@ def _legacy_batch(buffer: memoryview | bytes | bytearray, at: int, size: int) ->
     offset, length, crc, magic, attributes = _LEGACY_HEADER.unpack_from(buffer, at)
     if not 0 <= magic <= 1:
         raise CorruptBatchError(
-            f"batch at source offset {offset} has magic {magic}; this version knows 0, 1 and 2 only; "
+            f"batch at source offset {offset} has magic {magic}; this version reads 0, 1 and 2 only; "
             "either the data is damaged or the source writes a newer message format"
         )
     if length < _LEGACY_MIN_LENGTH[magic]:

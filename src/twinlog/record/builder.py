@@ -22,13 +22,13 @@ STAMPS = [b"\x00" + encode_varint(delta) for delta in range(8_192)]
 
 
 def reserve_varints(count: int) -> None:
-    """Make sure that `VARINTS` knows the numbers below `count`."""
+    """Make sure that `VARINTS` has the numbers below `count`."""
     if count > len(VARINTS):
         VARINTS.extend(map(encode_varint, range(len(VARINTS), count)))
 
 
 def stamp_of(delta: int) -> bytes:
-    """Attributes 0 and a timestamp delta that `STAMPS` does not know."""
+    """Attributes 0 and a timestamp delta that `STAMPS` does not have."""
     return b"\x00" + encode_varint(delta)
 
 

@@ -19,7 +19,7 @@ CODECS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd
 _INT = Struct(">i")
 _LITTLE = Struct("<I")
 
-_GZIP_WINDOW = 31  # zlib's way to say: 32 KB window, with gzip header and trailer
+_GZIP_WINDOW = 31  # in zlib: a window of 32 KB, with gzip header and trailer
 
 # Snappy comes in the framing of xerial's snappy-java; some clients leave it away and write one bare block.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -44,11 +44,11 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2) -> bytes:
-    """Return the records block that was compressed. Raises `CorruptBatchError`, which does not know any offsets."""
+    """Return the records block that was compressed. Raises `CorruptBatchError` without offsets."""
     if codec == NONE:
         return bytes(data)
     if codec not in _DECOMPRESS:
-        raise CorruptBatchError(f"codec number {codec} is unknown; this version knows {', '.join(CODECS)}")
+        raise CorruptBatchError(f"codec number {codec} is unknown; this version has {', '.join(CODECS)}")
     if codec == LZ4 and magic == 0:
         data = _mend_lz4_header(bytes(data))
     try:

@@ -94,7 +94,7 @@ def decode_body(offset: int, timestamp: int, body: bytes) -> Record:
 
 
 def is_abort_marker(buffer: memoryview | bytes, batch: Batch) -> bool:
-    """Say whether a control batch ends its producer's transaction by aborting it (Kafka's `ControlRecordType`)."""
+    """Whether a control batch aborts its producer's transaction (Kafka's `ControlRecordType`)."""
     if not batch.is_control or not batch.record_count:
         return False
     key = next(decode_records(buffer, batch)).key

@@ -1,1 +1,1 @@
-"""What one flow was told to do, in the form that travels to the tasks."""
+"""The settings of one flow, in the form that travels to the tasks."""

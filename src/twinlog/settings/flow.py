@@ -1,4 +1,4 @@
-"""What one flow was told to do, in the form that travels to the tasks: plain values, no file names, no parsing.
+"""The settings of one flow, in the form that travels to the tasks: plain values, no file names, no parsing.
 
 `twinlog.config` builds these on the driver; Spark pickles them into tasks, so nothing here imports anything but types.
 All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
@@ -31,7 +31,7 @@ CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
 HEARTBEAT_CONNECTOR = "MirrorHeartbeatConnector"
 
 TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
-"""Topics left out unless the user says otherwise (Kafka 4.0 and newer)."""
+"""The default of `topics.exclude` (Kafka 4.0 and newer)."""
 
 GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
 
@@ -45,7 +45,7 @@ CONFIG_PROPERTIES_EXCLUDE = (
     "unclean.leader.election.enable",
     "min.insync.replicas",
 )
-"""Topic settings never copied unless the user says otherwise (Kafka 4.3)."""
+"""The default of `config.properties.exclude` (Kafka 4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class CustomClass:
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """Everything one enabled flow was told, after precedence and defaults.
+    """All settings of one enabled flow, after precedence and defaults.
 
     `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names.
     `replication_factor` and `offset_storage_replication_factor` of -1 mean the target broker's default.
@@ -158,8 +158,8 @@ class FlowSettings:
     else. With `exactly_once` enabled a transaction ends after `transaction_interval_ms`, and with the boundary `poll`
     already when all that was read is appended. `group_id` names the processes that share the flow (Connect's worker
     group on the target).
-    `alter_configs` says whether settings are changed one by one (`use.incremental.alter.configs` of Kafka 3.5 to 3.9):
-    `requested` where the target can, `required` or not at all, `never` sends all of a topic.
+    `alter_configs` is `use.incremental.alter.configs` of Kafka 3.5 to 3.9: with `requested` settings are changed one by
+    one where the target can, with `required` so or not at all; `never` sends all settings of a topic.
     `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
     `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
     Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one.

@@ -1,4 +1,4 @@
-"""How a client comes to the token that it logs in with (OAUTHBEARER); what travels to the tasks."""
+"""How a client obtains the token that it logs in with (OAUTHBEARER); travels to the tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AssertionSettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from: a file, a token server, or this process itself, which then makes one that nobody signed.
+    """Where tokens come from: a file, a token server, or this process itself, which then makes an unsigned one.
 
     `claims` is the JSON object of an unsigned token, and `lifetime_s` how long that is good for. A token is renewed
     after `refresh_factor` of its life and up to `refresh_jitter` more, but `refresh_buffer_s` before its end and no

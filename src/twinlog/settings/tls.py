@@ -1,4 +1,4 @@
-"""How TLS is spoken with one cluster: settings that travel, and what Python's `ssl` makes of them.
+"""The TLS settings for one cluster, which travel to the tasks, and the `ssl` context made from them.
 
 Everything that stood in files has been read on the driver, so a task needs no file on its host. Names of protocols are
 Java's (`TLSv1.2`).
@@ -22,7 +22,7 @@ _VERSIONS: dict[Version, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Whom to trust, who we are, and what may be spoken.
+    """Trusted certificates, our own, and the versions and ciphers allowed.
 
     `authorities` are certificates as PEM text, each of which is trusted whether it signed itself or not, as Java does;
     None means those of the operating system. `certificates` (ours, then those that vouch for it) and `private_key` are
@@ -42,7 +42,7 @@ class TlsSettings:
 
 
 class TlsContext(ssl.SSLContext):
-    """A context that knows which suites of TLS 1.3 are allowed: before Python 3.15 `ssl` cannot choose among them."""
+    """A context that checks the suite of TLS 1.3: before Python 3.15 `ssl` cannot choose among them."""
 
     suites: tuple[str, ...] = ()
     shows_certificate = False

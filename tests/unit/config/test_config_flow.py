@@ -145,7 +145,7 @@ def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
     (warning,) = read(tmp_path, text + more).warnings
     assert warning == (
-        "these keys speak to a Java process and mean nothing here: auto.include.jmx.reporter, "
+        "these keys configure a Java process and have no effect here: auto.include.jmx.reporter, "
         "add.source.alias.to.metrics, errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 

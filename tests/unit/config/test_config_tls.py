@@ -145,9 +145,7 @@ def test_versions_that_are_left(loads: Loads, lines: list[str], expected: tuple[
 def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
     config = loads("security.protocol = SSL", "ssl.enabled.protocols = TLSv1,TLSv1.1,TLSv1.2")
     assert (tls(config).lowest, tls(config).highest) == ("TLSv1.2", "TLSv1.2")
-    assert config.warnings == (
-        "f.properties:7: a.ssl.enabled.protocols: versions of TLS before 1.2 are not spoken here",
-    )
+    assert config.warnings == ("f.properties:7: a.ssl.enabled.protocols: versions of TLS before 1.2 are not supported",)
 
 
 @pytest.mark.parametrize(
@@ -354,13 +352,13 @@ def test_kerberos_is_refused_with_the_way_out(loads: Loads) -> None:
     assert told.startswith(
         "f.properties:7: a.sasl.mechanism: 'GSSAPI'; expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
     )
-    assert told.endswith("Kerberos is not spoken here, so the brokers need a listener with one of these")
+    assert told.endswith("Kerberos is not supported, so the brokers need a listener with one of these")
 
 
 def test_keys_of_brokers_are_accepted_and_told(loads: Loads) -> None:
     config = loads("sasl.oauthbearer.expected.audience = x", "sasl.oauthbearer.jwks.endpoint.url = http://x")
     (told,) = config.warnings
-    assert told.startswith("these keys are for brokers and mean nothing to their clients: a.sasl.oauthbearer.expected.")
+    assert told.startswith("these keys configure brokers and have no effect on a client: a.sasl.oauthbearer.expected.")
 
 
 def test_defaults_are_those_of_the_settings(loads: Loads) -> None:

@@ -75,7 +75,7 @@ def test_what_is_switched_off_needs_no_warning(tmp_path: Path) -> None:
 
 def test_values_that_mean_nothing_here_are_not_checked(tmp_path: Path) -> None:
     warnings = read(tmp_path, BASE + "b.producer.linger.ms = soon\n").warnings
-    assert warnings == ("these keys speak to a Java process and mean nothing here: b.producer.linger.ms",)
+    assert warnings == ("these keys configure a Java process and have no effect here: b.producer.linger.ms",)
 
 
 def test_unknown_keys_can_be_forgiven_only_in_so_many_words(tmp_path: Path) -> None:

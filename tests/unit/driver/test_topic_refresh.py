@@ -49,7 +49,7 @@ def test_not_everything_is_copied_where_the_flows_own_naming_takes_a_topic_for_a
     mirrored("t", "b.t", "b.heartbeats", "c.t").require_all()
     found = mirrored("t", "b.t", "b.own", "c.t")
     for _ in range(2):
-        with pytest.raises(RefusedError, match=r"^b\.own: not mirrored: its name says that it is a copy"):
+        with pytest.raises(RefusedError, match=r"^b\.own: not mirrored: by its name it is a copy"):
             found.require_all()
         found.refresh()
     mirrored("t", "b.own", excluded=("b.own",)).require_all()
