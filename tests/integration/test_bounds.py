@@ -88,7 +88,7 @@ def test_topics_that_somebody_else_made_get_bounds_once(
     keeper.keep()
     assert topic_config(target, checkpoints) == {**COMPACT, **JOURNALS, **own}
     warned, told = [text for text in caplog.messages if "internal topic" in text]
-    assert "somebody set segment.ms=86400000, which is left alone; to bound it: kafka-configs.sh" in warned
+    assert "it has segment.ms=86400000 of its own, which is left alone; to bound it: kafka-configs.sh" in warned
     assert warned.endswith(f"--entity-name {checkpoints} --add-config segment.ms=600000")
     assert f"internal topic {checkpoints} is kept small from now on: " in told
 

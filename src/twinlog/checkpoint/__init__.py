@@ -1,1 +1,1 @@
-"""What consumer groups get to know on the target: checkpoints of their offsets, and heartbeats of the flow."""
+"""Topics for consumer groups on the target: checkpoints of their offsets, and heartbeats of the flow."""

@@ -27,7 +27,7 @@ class Checkpoint:
 
     @property
     def remote(self) -> TopicPartition:
-        """The remote partition it speaks of."""
+        """The remote partition of the checkpoint."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -50,7 +50,7 @@ class Checkpoint:
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | None:
-    """The checkpoint of a record, of whatever version; None for a tombstone and for what is none."""
+    """The checkpoint in a record of any version; None for a tombstone and for any other record."""
     where = decode_checkpoint_key(key)
     if where is None or value is None:
         return None
@@ -64,7 +64,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | No
 
 
 def decode_checkpoint_key(key: bytes | None) -> tuple[GroupId, TopicPartition] | None:
-    """The group and the remote partition that a record speaks of, a tombstone too; None for what is no checkpoint."""
+    """The group and the remote partition of a checkpoint or its tombstone; None for any other record."""
     fields = FieldReader(key or b"")
     try:
         return GroupId(fields.string()), TopicPartition(TopicName(fields.string()), fields.int32())

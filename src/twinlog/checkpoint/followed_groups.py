@@ -1,4 +1,4 @@
-"""Which groups of the source a flow follows, and why it does not follow the others."""
+"""The groups of the source that a flow follows, and why it does not follow the others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FollowedGroups:
         self._logged = LogOnce()
 
     def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
-        """What each group has committed now, and the error codes of groups that do not tell.
+        """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
 
         New groups are looked for after each `refresh_groups_interval_s`. Values of a group that committed nothing new
         are the same as before. Raises ClusterError.
@@ -73,8 +73,8 @@ class FollowedGroups:
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
         chosen = sorted(name for name, reason in refusals.items() if reason is None)
-        told = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
-        return chosen, told
+        reported = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
+        return chosen, reported
 
     def _refusal(self, group: Group) -> str | None:
         if not group.commits:
@@ -82,11 +82,11 @@ class FollowedGroups:
         return None if self._filter.accepts(group.name) else "groups and groups.exclude do not let it through"
 
     def _say(self, reasons: dict[GroupId, str]) -> None:
-        """Say of each group once why it has no checkpoints, and when that changed."""
-        news: dict[str, list[str]] = defaultdict(list)
+        """Log once for each group why it has no checkpoints, and again when the reason changes."""
+        unreported: dict[str, list[str]] = defaultdict(list)
         for group, reason in reasons.items():
             if self._reasons.get(group) != reason:
                 self._reasons[group] = reason
-                news[reason].append(group)
-        for reason, groups in news.items():
+                unreported[reason].append(group)
+        for reason, groups in unreported.items():
             log.info("%s: no checkpoints for group %s: %s", self._settings.name, listed(groups), reason)

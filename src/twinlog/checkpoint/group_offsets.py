@@ -1,4 +1,4 @@
-"""Where on the target a group goes on that has committed an offset on the source, by both flows of a pair."""
+"""Translates a group's offset on the source into one on the target, with the maps of the flow and of the flow back."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class GroupOffsetTranslator:
 
     The second are for the way back: a group that reads `west.orders` on east goes on in `orders` on west. MirrorMaker 2
     names such topics so too (class MirrorCheckpointTask, renameTopicPartition) but never has offsets for them, because
-    the flow does not copy them. Here the flow that does copy them, from the target to the source, left its maps on
-    the source.
+    the flow does not copy them. Here the flow that does copy them, from the target to the source, has written its maps
+    on the source.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class GroupOffsetTranslator:
         return self._policy.source_alias(topic) == self._settings.target
 
     def refresh(self, topics: Iterable[TopicName]) -> None:
-        """Learn what was copied since the last call, for commits on these topics. Raises ClusterError."""
+        """Read what was copied since the last call, for commits on these topics. Raises ClusterError."""
         self._there.refresh()
         if any(self.came_from_target(topic) for topic in topics):
             self._way_back = self._refresh_back()
@@ -89,7 +89,7 @@ class GroupOffsetTranslator:
         return True
 
     def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
-        """Where a group goes on that has committed `offset` in a partition of the source; None when it is unknown."""
+        """The target position for `offset`, committed in a partition of the source; None when it is unknown."""
         if self.came_from_target(partition.topic):
             topic = self._policy.upstream_name(partition.topic)
             if topic is None or not self._way_back:
@@ -105,7 +105,7 @@ class GroupOffsetTranslator:
 
 
 def _reverse_of(settings: FlowSettings) -> FlowSettings:
-    """The flow back as it is without further settings."""
+    """The flow back with default settings."""
     return replace(
         settings, source=settings.target, target=settings.source, offset_storage_topic=None, worker_group_id=None
     )

@@ -1,8 +1,8 @@
 """Commits translated offsets for groups on the target, so that a group that moves there goes on where it stood.
 
 Kafka class MirrorCheckpointTask (syncGroupOffset) looks at the target's groups once per interval and commits an
-interval later; whoever became active meanwhile may be set back (KAFKA-19794), and a refused commit is forgotten. Here a
-group is looked at in the moment of the commit, offsets never go back, and each partition's result counts.
+interval later; a group that became active meanwhile may be set back (KAFKA-19794), and a refused commit is forgotten.
+Here a group is checked right before the commit, offsets never go back, and each partition's result counts.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 30.0
-"""How often groups are looked at that have nothing new: the target may have forgotten their offsets."""
+"""How often groups without new offsets are checked: the target may have expired their offsets."""
 
 HANDS_OFF_S = 60.0
-"""How long a group is left alone after somebody without membership committed for it on the target."""
+"""How long a group is left alone after a consumer outside the group protocol committed for it on the target."""
 
 AGAIN_S = 2.0
 """Until a group whose offsets were refused is tried again."""
 
 SETTLE_S = 5.0
-"""How long a coordinator may be moving or loading before that is said."""
+"""How long a coordinator may be moving or loading before that is reported."""
 
 _ACTIVE = frozenset({22, 25, 27, 82})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID: the group has members after all."""
@@ -46,13 +46,13 @@ class GroupSync:
     def __init__(
         self, settings: FlowSettings, target: ClusterAdmin, positions: Callable[[], Mapping[GroupId, GroupOffsets]]
     ) -> None:
-        """`positions` tells where each group would go on now, by remote partition."""
+        """`positions` returns each group's translated offsets by remote partition."""
         self._settings = settings
         self._target = target
         self._positions = positions
         self._admin = GroupAdmin(target.client)
         self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
-        """The positions that the target's groups were last seen to have reached."""
+        """The positions that the target's groups had reached at the last check."""
         self._seen: dict[GroupId, GroupOffsets] = {}
         """What each group had committed on the target after the last look, our own commits with it."""
         self._hands_off: dict[GroupId, float] = {}
@@ -62,9 +62,9 @@ class GroupSync:
         self._look_at = 0.0
 
     def turn(self) -> str | None:
-        """Commit what is due for groups that are proven to have no members; returns what could not be committed.
+        """Commit due offsets for groups that have no members; returns what could not be committed.
 
-        Asks nothing when no position is new. Raises ClusterError when the target does not answer.
+        Sends no request when no position is new. Raises ClusterError when the target does not answer.
         """
         now = self._target.clock.monotonic()
         positions = self._positions()
@@ -73,14 +73,14 @@ class GroupSync:
             self._look_at = now + LOOK_AGAIN_S
         self._forget(positions.keys(), now)
         due = {
-            group: news
+            group: new
             for group, all_of_it in positions.items()
             if self._failed.get(group, (0.0, 0.0, ""))[1] <= now
-            and (news := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
+            and (new := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
         }
         if due:
             self._sync(due)
-        return self._told()
+        return self._report()
 
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
         """Groups come and go for ever: keep nothing of those that are not followed any more."""
@@ -109,12 +109,12 @@ class GroupSync:
                 self._reached(group, due[group], set())
         if not commits:
             return
-        # What is proven must be so in the moment of the commit; members that come later the broker itself protects.
+        # The group must be empty right before the commit; from members that join later the broker refuses it.
         groups = self._target.call(self._admin.listed)
         commits = {
             group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
         }
-        # Until they have ended it is not known which of these commits were ours.
+        # Until these commits have ended it is not known which of them succeeded.
         before = {group: self._seen.pop(group) for group in commits}
         refused = self._target.call(self._admin.commit, commits)
         for group, offsets in commits.items():
@@ -133,8 +133,8 @@ class GroupSync:
     def _is_idle(self, group: GroupId, there: Group | None, moved: bool) -> bool:
         """Whether offsets may be committed for a group: it has no members, or does not exist.
 
-        A group that never had members may still be somebody's who assigns partitions to himself and commits: where its
-        offsets `moved` without us, it is left alone for a while.
+        A group without members may still be in use by a consumer that assigns partitions to itself and commits: when
+        its offsets `moved` without us, it is left alone for a while.
         """
         now = self._target.clock.monotonic()
         if there is None:
@@ -155,7 +155,7 @@ class GroupSync:
         return self._settings.name, group, self._settings.target
 
     def _fail(self, group: GroupId, code: int, topic: str = "") -> None:
-        """Remember why, and when to try again: at once what passes by itself."""
+        """Record the reason, and when to retry: at once where the fault is temporary."""
         now = self._target.clock.monotonic()
         since = self._failed[group][0] if group in self._failed else now
         if code in _ACTIVE:
@@ -177,7 +177,7 @@ class GroupSync:
             text = f"group {group}: {error_codes.explain(code)}"
         self._failed[group] = float("-inf"), now + AGAIN_S, text
 
-    def _told(self) -> str | None:
+    def _report(self) -> str | None:
         now = self._target.clock.monotonic()
         texts = {text for since, _, text in self._failed.values() if now - since > SETTLE_S}
         return listed(texts) if texts else None

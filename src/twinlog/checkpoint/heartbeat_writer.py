@@ -1,4 +1,4 @@
-"""Writes the heartbeats of a flow: proof to others, and to flows that mirror on, that the target can be written to."""
+"""Writes the heartbeats of a flow: they show others, and flows that mirror them on, that the target takes writes."""
 
 from __future__ import annotations
 

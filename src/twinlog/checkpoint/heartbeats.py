@@ -12,7 +12,7 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The flow from `source` to `target` lived at `timestamp_ms`, which is also the record's timestamp.
+    """The flow from `source` to `target` ran at `timestamp_ms`, which is also the record's timestamp.
 
     Kafka class Heartbeat.
     """
@@ -40,7 +40,7 @@ class Heartbeat:
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
-    """The heartbeat of a record, of whatever version; None for a tombstone and for what is none."""
+    """The heartbeat in a record of any version; None for a tombstone and for any other record."""
     if key is None or value is None:
         return None
     who, when = FieldReader(key), FieldReader(value)

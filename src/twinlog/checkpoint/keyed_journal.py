@@ -1,4 +1,4 @@
-"""Topics that tell others of a flow: one partition on the target, of whose records the last of each key stays."""
+"""Compacted topics of a flow for readers on the target: one partition, which keeps the last record of each key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Journal:
     def ensure(self, *, look: bool = False) -> bool:
         """Create the topic unless it is there, compacted and with one partition, as MirrorMaker 2 does.
 
-        With `look` also if it was there before: somebody may have deleted it. Returns whether it was created. Raises
+        With `look` also if it was there before: it may have been deleted. Returns whether it was created. Raises
         RefusedError when it neither exists nor can be created, ClusterError when the target does not answer.
         """
         if self._there and not look:
@@ -69,7 +69,7 @@ class Journal:
             try:
                 self._target.call(partial(self._writer.append, part, timestamp_ms=timestamp_ms))
             except NotAppendedError as error:
-                # Somebody deleted it: it is created with the next turn.
+                # It was deleted: the next turn creates it.
                 self._there = error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
                 raise
 

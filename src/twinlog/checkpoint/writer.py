@@ -1,4 +1,4 @@
-"""Writes checkpoints: again and again where each group of the source would go on in the remote topics."""
+"""Writes checkpoints: periodically, where each group of the source would go on in the remote topics."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FORGET_S = 3600.0
 """How long a group may be away until its checkpoints are forgotten here; in the topic they stay."""
 
 LOST_S = 60.0
-"""How long an offset may have no translation before that is said."""
+"""How long an offset may have no translation before that is logged."""
 
-SAID = float("inf")
+LOGGED = float("inf")
 WRONG_S = 5.0
-"""How long a coordinator may not tell a group's offsets before that is said: it may have to load them first."""
+"""How long a coordinator may refuse a group's offsets before that is reported: it may have to load them first."""
 
 
 class CheckpointWriter:
@@ -58,9 +58,9 @@ class CheckpointWriter:
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition, as the topic holds them."""
         self._standing: dict[GroupId, GroupOffsets] = {}
-        """Where each group would go on now; without partitions of which that is not known for sure."""
+        """Where each group would go on now; only partitions with an exact translation."""
         self._seen: dict[GroupId, GroupOffsets] = {}
-        self._unsettled: set[GroupId] = set()
+        self._unresolved: set[GroupId] = set()
         """Groups with an offset that has no exact translation yet."""
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, float] = {}
@@ -82,9 +82,9 @@ class CheckpointWriter:
             return dict(self._standing)
 
     def turn(self) -> str | None:
-        """Write the checkpoints that are due; returns what could not be done for single groups.
+        """Write the checkpoints that are due; returns the failures of single groups.
 
-        Writes nothing and asks only for offsets when no group committed anything. Raises ClusterError.
+        When no group committed anything, it reads offsets and writes nothing. Raises ClusterError.
         """
         look = self._target.clock.monotonic() >= self._look_at
         created = self._journal.ensure(look=look)
@@ -97,7 +97,7 @@ class CheckpointWriter:
         changed = [
             group
             for group, committed in offsets.items()
-            if look or created or group in self._unsettled or self._seen.get(group) is not committed
+            if look or created or group in self._unresolved or self._seen.get(group) is not committed
         ]
         if changed:
             self._translator.refresh({where.topic for group in changed for where in offsets[group]})
@@ -106,18 +106,18 @@ class CheckpointWriter:
             with self._lock:
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
-        self._unsettled &= set(offsets)
+        self._unresolved &= set(offsets)
         self._forget(offsets)
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]
         if look:
             self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
-            self._say_untranslated()
-        return self._told(wrong)
+            self._warn_of_untranslated()
+        return self._report(wrong)
 
     def _read_last(self) -> None:
-        """Go on from the checkpoints that are there, so that none goes back for no reason."""
+        """Read the checkpoints that are there, so that none goes back without a reason."""
         try:
             self._reader.read_last(self._found)
         except RefusedError as error:
@@ -133,7 +133,7 @@ class CheckpointWriter:
         self._found.clear()
 
     def _take(self, records: Iterable[Record]) -> None:
-        """Take what the topic holds, the last record of each key."""
+        """Read the last record of each key in the topic."""
         for record in records:
             checkpoint = decode_checkpoint(record.key, record.value)
             if checkpoint is not None:
@@ -152,17 +152,17 @@ class CheckpointWriter:
         before = self._last.get(group, {})
         due: list[Checkpoint] = []
         standing: GroupOffsets = {}
-        settled = True
+        translated_all = True
         for where, committed in offsets.items():
             translated = self._translator.find(where, committed.offset)
             if translated is None:
-                # What was said to be lost is looked for again from time to time only.
-                settled = (
-                    settled
-                    and self._untranslated.setdefault((group, where.topic), self._target.clock.monotonic()) == SAID
+                # A partition whose loss was logged is looked for again from time to time only.
+                translated_all = (
+                    translated_all
+                    and self._untranslated.setdefault((group, where.topic), self._target.clock.monotonic()) == LOGGED
                 )
                 continue
-            settled = settled and translated.exact
+            translated_all = translated_all and translated.exact
             self._untranslated.pop((group, where.topic), None)
             new = Checkpoint(group, *translated.partition, committed.offset, translated.offset, committed.metadata)
             last = before.get(new.remote)
@@ -171,10 +171,10 @@ class CheckpointWriter:
             elif last is not None and last.downstream > new.downstream:
                 continue
             standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
-        if settled:
-            self._unsettled.discard(group)
+        if translated_all:
+            self._unresolved.discard(group)
         else:
-            self._unsettled.add(group)
+            self._unresolved.add(group)
         return due, standing
 
     def _write(self, checkpoints: list[Checkpoint]) -> None:
@@ -184,12 +184,12 @@ class CheckpointWriter:
         for checkpoint in checkpoints:
             self._last[checkpoint.group][checkpoint.remote] = checkpoint
 
-    def _say_untranslated(self) -> None:
-        """A group without a checkpoint in a topic would begin there as a new one: say so once."""
+    def _warn_of_untranslated(self) -> None:
+        """Warn once of a group without a checkpoint in a topic: it would begin there as a new group."""
         lost: dict[TopicName, list[str]] = defaultdict(list)
         for (group, topic), since in self._untranslated.items():
             if self._target.clock.monotonic() - since > LOST_S:
-                self._untranslated[group, topic] = SAID
+                self._untranslated[group, topic] = LOGGED
                 lost[topic].append(group)
         for topic, groups in lost.items():
             log.warning(
@@ -200,7 +200,7 @@ class CheckpointWriter:
                 listed(groups),
             )
 
-    def _told(self, wrong: Mapping[GroupId, int]) -> str | None:
+    def _report(self, wrong: Mapping[GroupId, int]) -> str | None:
         now = self._target.clock.monotonic()
         self._wrong = {group: self._wrong.get(group, now) for group in wrong}
         by_code: dict[int, list[str]] = defaultdict(list)

@@ -16,7 +16,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.log_once import LogOnce
-from twinlog.mirror.checks import misread_topics, say_misread_topics
+from twinlog.mirror.checks import misread_topics, warn_of_misread_topics
 from twinlog.mirror.topics import TopicMirror
 from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
@@ -235,7 +235,7 @@ class TopicRefresh:
             seem_copies, mirrored = misread_topics(self._topology, self._aliases, source, target)
             seem_copies = [topic for topic in seem_copies if topic in fresh]
             self._seem_copies = self._seem_copies.union(seem_copies)
-            say_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
+            warn_of_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
         self._seen = frozenset(source)
         self._seem_copies = self._seem_copies.intersection(source)
         gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)

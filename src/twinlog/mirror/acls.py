@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
-    """The right on the remote topic that a right on a source topic becomes; None when it is not carried over.
+    """The right on the remote topic for a right on a source topic; None when it is not carried over.
 
-    Whoever may do everything with a topic may read its copy: only the flow writes there.
+    A principal with all rights on a topic may only read its copy, because only the flow writes there.
     """
     if acl.pattern != Pattern.LITERAL or acl.topic == EVERY_TOPIC or not topology.mirrors(acl.topic):
         return None
@@ -40,7 +40,7 @@ def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
 class AclSync:
     """The rights on one flow's remote topics; `run` looks once.
 
-    `left_out` says of a topic of the source whether the flow leaves it out for the sake of other flows.
+    `left_out(topic)` is true for a topic of the source that the flow leaves to other flows.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class AclSync:
         return found
 
     def _say_what_stays(self, there: Iterable[TopicAcl]) -> None:
-        """What MirrorMaker 2 passes over in silence."""
+        """Warn of rights that are not carried over; MirrorMaker 2 skips them without a warning."""
         every = any(acl.topic == EVERY_TOPIC and acl.pattern == Pattern.LITERAL for acl in there)
         prefixed = {acl.topic for acl in there if acl.pattern == Pattern.PREFIXED}
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
@@ -124,6 +124,6 @@ class AclSync:
             )
 
     def _say(self, level: int, text: str) -> None:
-        """Each note once, however many rounds it holds."""
+        """Log each note once, in however many rounds it applies."""
         if self._logged.is_new(text):
             log.log(level, "%s: %s", self._settings.name, text)

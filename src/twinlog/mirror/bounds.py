@@ -1,8 +1,7 @@
 """Keeps internal topics small: without bounds a broker holds a week or a gigabyte of what was overwritten long ago.
 
 A compacted topic is never cleaned in its active segment, which Kafka closes after `segment.ms` (7 days by default) or
-`segment.bytes` (1 GiB). Whoever reads the topic, twinlog at each start and MirrorMaker 2 too, reads all of that
-(KAFKA-15086).
+`segment.bytes` (1 GiB). twinlog and MirrorMaker 2 read all of that at each start (KAFKA-15086).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class BoundedTopic:
 
 
 def bounded_topics(flow: FlowSettings) -> list[BoundedTopic]:
-    """The internal topics that a flow writes to, whoever made them."""
+    """The internal topics that a flow writes to, also those that it did not create."""
     there = flow.target
     found = []
     if flow.enabled:
@@ -77,7 +76,7 @@ def bounded_topics(flow: FlowSettings) -> list[BoundedTopic]:
 
 
 def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The bounds that a topic is beyond: those to set, and those beside which its own setting was made by somebody.
+    """The bounds that a topic exceeds: those to set, and those where the topic has a setting of its own.
 
     What is stricter stays, wherever it comes from; a setting that the broker does not know is left out.
     """
@@ -92,7 +91,7 @@ def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tupl
 
 
 class TopicBounds:
-    """Bounds the internal topics of one flow that are there without bounds; each is spoken of once."""
+    """Sets bounds on existing internal topics of one flow that have none; logs each topic once."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -100,10 +99,10 @@ class TopicBounds:
         self._done: set[tuple[Alias, TopicName]] = set()
 
     def keep(self) -> None:
-        """Look at topics that were not there or did not answer before, and set what they lack.
+        """Look at topics that were missing or did not answer before, and set their missing bounds.
 
-        What somebody set on a topic stays, and so does everything without the permission or where the cluster refuses
-        it; then a warning has the command. Raises ClusterError when a cluster does not answer.
+        A topic's own settings stay. Without the permission, or where the cluster refuses, nothing changes and a
+        warning has the command. Raises ClusterError when a cluster does not answer.
         """
         for admin in self._clusters:
             here = [
@@ -128,7 +127,7 @@ class TopicBounds:
         missing, chosen = too_loose(entries, topic.bounds)
         if chosen:
             own = ", ".join(f"{entry.name}={entry.value}" for entry in entries if entry.name in chosen)
-            self._warn(admin, topic, f"somebody set {own}, which is left alone", chosen)
+            self._warn(admin, topic, f"it has {own} of its own, which is left alone", chosen)
         if not missing:
             return
         refused = self._alter(admin, topic, missing)
@@ -142,8 +141,8 @@ class TopicBounds:
         made = {name: value for name, value in missing.items() if name not in left}
         if made:
             before = {entry.name: entry.value for entry in entries}
-            told = ", ".join(f"{name} {before[name]} -> {value}" for name, value in made.items())
-            log.info("%s: internal topic %s is kept small from now on: %s", self._settings.name, topic.name, told)
+            changes = ", ".join(f"{name} {before[name]} -> {value}" for name, value in made.items())
+            log.info("%s: internal topic %s is kept small from now on: %s", self._settings.name, topic.name, changes)
         if refused is not None:
             why = refused.text
             if error_codes.refused(refused.code):

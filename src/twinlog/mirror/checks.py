@@ -1,4 +1,4 @@
-"""Looks at what is already on the clusters of a flow before it changes anything, and says what is wrong with it."""
+"""Checks the clusters and internal topics of a flow before it changes anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic that a flow keeps for itself and that must be compacted; `loss` says what goes missing if it is not."""
+    """A topic that a flow keeps for itself and that must be compacted; `loss` is what goes missing if it is not."""
 
     name: TopicName
     cluster: Alias
@@ -63,7 +63,7 @@ def compacted_topics(flow: FlowSettings) -> list[InternalTopic]:
 def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """Look at the cleanup policy of the internal topics that exist; changes none.
 
-    As in Connect, positions that are not compacted stop the flow with RefusedError; of the others is only warned.
+    As in Connect, positions that are not compacted stop the flow with RefusedError; the others get a warning.
     Raises ClusterError when a cluster does not answer.
     """
     wanted = compacted_topics(flow)
@@ -92,7 +92,7 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
 
 
 def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
-    """Raise RefusedError when both sides of a flow are one cluster, whatever it is called.
+    """Raise RefusedError when source and target of a flow are one cluster, under whatever addresses.
 
     Clusters that were set up with one id by mistake are told apart by their addresses.
     """
@@ -138,7 +138,7 @@ def misread_topics(
     return left_out, mirrored
 
 
-def say_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirrored: Sequence[TopicName]) -> None:
+def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirrored: Sequence[TopicName]) -> None:
     """Warn of what `misread_topics` found."""
     if left_out:
         log.warning(

@@ -28,7 +28,7 @@ _MADE = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_D
 _REFUSED_SETTING = (Code.INVALID_CONFIG, Code.INVALID_REQUEST, Code.POLICY_VIOLATION)
 
 Settings = Mapping[str, str | None]
-"""What the settings of a remote topic should be; None for the target's own default."""
+"""The settings wanted on a remote topic; None for the target's own default."""
 
 _Changes = dict[TopicName, list[ConfigChange]]
 _Own = dict[TopicName, dict[str, str | None]]
@@ -52,7 +52,7 @@ def wanted_settings(source: Sequence[ConfigEntry], chosen: ConfigPropertyFilter)
 
 
 def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigChange]:
-    """What to change on a remote topic. A value it only has by default is set all the same: defaults change."""
+    """The changes for a remote topic. A value that it has by default is set all the same: defaults change."""
     own = own_settings(target)
     changes = []
     for name, value in wanted.items():
@@ -103,8 +103,8 @@ class ConfigSync:
         before = {topic: own_settings(target[topic]) for topic in changes}
         made = self._apply(changes, {topic: dict(own) for topic, own in before.items()}) if changes else {}
         for topic, changed in made.items():
-            told = ", ".join(_told(change, before[topic]) for change in changed)
-            log.info("%s: settings of %s: %s", self._settings.name, topic, told)
+            changes_text = ", ".join(_shown(change, before[topic]) for change in changed)
+            log.info("%s: settings of %s: %s", self._settings.name, topic, changes_text)
         if self._troubles:
             text = "; ".join(str(trouble) for trouble in self._troubles)
             refused = all(isinstance(trouble, RefusedError) for trouble in self._troubles)
@@ -126,8 +126,8 @@ class ConfigSync:
         wanted = wanted_settings(source, self._filter)
         own = own_settings(target)
         before = self._in_step.get(remote, {})
-        # A source that lost its own setting to its broker's file says no more what the remote topic should have. What
-        # it still has is a copy, and goes, if it was seen to be one: MirrorMaker 2 would leave it for ever.
+        # The source topic lost its own setting, and the value of its broker's file is not copied. The remote topic
+        # still has the copy, which is removed if it was seen to be one; MirrorMaker 2 would leave it for ever.
         stale = {
             entry.name: before[entry.name]
             for entry in source
@@ -160,7 +160,7 @@ class ConfigSync:
         return made
 
     def _apply_singly(self, changes: _Changes, own: _Own) -> _Changes:
-        """Find out which changes the target does not take: each alone, of all these topics at a time."""
+        """Find out which changes the target refuses: one setting at a time, for all these topics at once."""
         made: _Changes = defaultdict(list)
         reasons: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
         for number in range(max(len(wanted) for wanted in changes.values())):
@@ -205,7 +205,7 @@ def _changed(own: Mapping[str, str | None], changes: Sequence[ConfigChange]) -> 
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _told(change: ConfigChange, before: Mapping[str, str | None]) -> str:
+def _shown(change: ConfigChange, before: Mapping[str, str | None]) -> str:
     old = before.get(change.name)
     new = "the target's default" if change.value is None else change.value
     return f"{change.name} {'default' if old is None else old} -> {new}"

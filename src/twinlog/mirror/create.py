@@ -1,4 +1,4 @@
-"""Creates topics on a target that may not take everything: fewer brokers than replicas, settings it does not know."""
+"""Creates topics on a target that may refuse some of it: too few brokers for the replicas, unknown settings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
-    """Create topics, and again without what the target refused of them; returns those that it refused altogether.
+    """Create topics; retry without what the target refused; returns the topics that it refused altogether.
 
     A topic that exists counts as created. Raises ClusterError when the target does not answer.
     """
     wanted = {topic.name: topic for topic in topics}
     refused = target.create_topics(topics)
-    while again := [humbler for name, refusal in refused.items() if (humbler := _humbler(wanted[name], refusal))]:
-        _say(flow, again, refused)
+    while again := [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]:
+        _warn(flow, again, refused)
         wanted.update((one.topic.name, one.topic) for one in again)
         for one in again:
             refused.pop(one.topic.name)
@@ -32,7 +32,7 @@ def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -
     return refused
 
 
-class _Humbler(NamedTuple):
+class _Reduced(NamedTuple):
     """A topic without what the target refused, and words for that."""
 
     topic: NewTopic
@@ -40,11 +40,11 @@ class _Humbler(NamedTuple):
     instead: str
 
 
-def _humbler(topic: NewTopic, refusal: Refusal) -> _Humbler | None:
+def _reduced(topic: NewTopic, refusal: Refusal) -> _Reduced | None:
     """The same topic without what the target refused; None when nothing can be left out."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
-        return _Humbler(replace(topic, replication_factor=-1), what, "the broker's default is taken")
+        return _Reduced(replace(topic, replication_factor=-1), what, "the broker's default is taken")
     optional = topic.optional & topic.configs.keys()
     named = frozenset(key for key in topic.configs if key in refusal.text)
     if refusal.code == Code.POLICY_VIOLATION:
@@ -52,15 +52,15 @@ def _humbler(topic: NewTopic, refusal: Refusal) -> _Humbler | None:
         named = named & optional or optional
     if refusal.code in (Code.INVALID_CONFIG, Code.POLICY_VIOLATION) and named:
         configs = {key: value for key, value in topic.configs.items() if key not in named}
-        return _Humbler(replace(topic, configs=configs), ", ".join(sorted(named)), "created without")
+        return _Reduced(replace(topic, configs=configs), ", ".join(sorted(named)), "created without")
     return None
 
 
-def _say(flow: str, again: Sequence[_Humbler], refused: Mapping[TopicName, Refusal]) -> None:
-    """One warning for all topics of which the same is refused."""
+def _warn(flow: str, again: Sequence[_Reduced], refused: Mapping[TopicName, Refusal]) -> None:
+    """One warning for all topics with the same refusal."""
     topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
     for one in again:
         topics[one.what, one.instead, refused[one.topic.name].text].append(one.topic.name)
     for (what, instead, why), names in topics.items():
-        said = f"the target refuses {what} of {listed(names)} ({why}); {instead}"
-        log.warning("%s: %s", flow, said, extra={"of": names})
+        text = f"the target refuses {what} of {listed(names)} ({why}); {instead}"
+        log.warning("%s: %s", flow, text, extra={"of": names})

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
-    """Create it unless the flow writes no offset syncs; a refusal is only said, for records are copied without them.
+    """Create it unless the flow writes no offset syncs; a refusal is only logged: records are copied without them.
 
     Raises ClusterError when the cluster does not answer.
     """

@@ -77,15 +77,17 @@ class TopicMirror:
 
         A source topic that vanished meanwhile gets none.
         """
-        configs, untold = self._source.call(describe_configs, self._source.client, [pair.source.name for pair in pairs])
+        configs, unreadable = self._source.call(
+            describe_configs, self._source.client, [pair.source.name for pair in pairs]
+        )
         lacks = self._source.client.lacks
         hidden = {
             pair.remote: Refusal(
-                untold[pair.source.name],
+                unreadable[pair.source.name],
                 str(lacks("DESCRIBE_CONFIGS", f"topic {pair.source.name}", "reading its settings")),
             )
             for pair in pairs
-            if error_codes.refused(untold.get(pair.source.name, Code.NONE))
+            if error_codes.refused(unreadable.get(pair.source.name, Code.NONE))
         }
         topics = [
             NewTopic(

@@ -1,9 +1,9 @@
-"""How much to ask a broker for at a time, so that the way there and back does not decide how fast records come."""
+"""How many bytes to fetch from a broker at a time, so that the round trip does not limit the throughput."""
 
 from __future__ import annotations
 
 ROUND_TRIPS = 4
-"""An answer that fills its limit in less time than so many round trips spent too much of it on the way."""
+"""An answer that fills its limit in less than so many round trips spent too much time on the way."""
 
 FULL = 0.75
 """The share of its limit from which on an answer counts as full; what does not fit is cut off or left out."""
@@ -12,8 +12,8 @@ FULL = 0.75
 class FetchSize:
     """The most bytes of one partition in an answer of one broker: `least_bytes`, and more as it pays.
 
-    A fetch is asked for after the one before it came, for only then it is known where to go on. So each costs a round
-    trip in which nothing comes, and from afar only a large one makes that cheap.
+    A fetch is sent after the answer of the one before, which has the next offset. So each fetch costs a round trip in
+    which no bytes arrive, and from a distant broker only a large one makes that cheap.
     """
 
     __slots__ = ("_least_bytes", "bytes")
@@ -23,7 +23,7 @@ class FetchSize:
         self.bytes = least_bytes
 
     def answered(self, received: int, asked: int, elapsed_s: float, round_trip_s: float) -> None:
-        """An answer had `received` bytes of the `asked` ones that it might have had, after `elapsed_s` seconds."""
+        """An answer came after `elapsed_s` seconds, with `received` of at most `asked` bytes."""
         if received < FULL * asked:
             return
         if elapsed_s < ROUND_TRIPS * round_trip_s:

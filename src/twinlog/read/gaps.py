@@ -1,4 +1,4 @@
-"""Tells when source records are gone before they were copied. MirrorMaker 2 resets its consumer without a word."""
+"""Detects source records that are gone before they were copied. MirrorMaker 2 resets its consumer silently."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def find_gap(
 ) -> Gap | None:
     """Compare the next offset to copy with the source log; None when nothing is missing.
 
-    `diverging_end` is where the log parts from what was read, as the broker says it by leader epoch (-1: it does not).
+    `diverging_end` is the offset from which the log differs from what was read, by the broker's leader epochs (-1: it
+    does not differ).
     """
     if recreated:
         return Gap("recreated", position, position, log_start)

@@ -10,8 +10,8 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicPartition
 
 SHUN_S = 10.0
-"""How long leaders are not told our rack after a near replica failed: until the cluster itself has noticed, as a rule
-(`broker.session.timeout.ms` is 9 s). Meanwhile leaders give the records themselves."""
+"""How long fetches carry no rack after a near replica failed: until the cluster itself has noticed, as a rule
+(`broker.session.timeout.ms` is 9 s). Meanwhile leaders return the records themselves."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class NearestReplicas:
 
     As in Kafka's consumer (classes SubscriptionState, AbstractFetch) that ends after `max_age_s`, with a new leader or
     epoch, when the replica is not online any more, and with any error: then the leader is asked again. Kafka's consumer
-    would be sent back at once to a replica that died, until the cluster has noticed; here no rack is told meanwhile,
-    each time for twice as long while the same replica keeps failing.
+    would be sent back at once to a replica that died, until the cluster has noticed; here fetches carry no rack
+    meanwhile, each time for twice as long while the same replica keeps failing.
     """
 
     def __init__(self, client: ClusterClient, rack: str, max_age_s: float) -> None:
@@ -42,13 +42,13 @@ class NearestReplicas:
 
     @property
     def rack(self) -> str:
-        """What to tell a leader: our rack, or nothing after a near replica failed."""
+        """The rack to send to a leader: ours, or none after a near replica failed."""
         if self._rack and any(until > self._now() for until, _ in self._shunned.values()):
             return ""
         return self._rack
 
     def node(self, partition: TopicPartition) -> int | None:
-        """Where to read a partition; None while it has no leader that is known."""
+        """The broker to read a partition from; None while it has no known leader."""
         leader = self._client.leader(partition)
         near = self._near.get(partition)
         if near is None:
@@ -59,12 +59,12 @@ class NearestReplicas:
         return None if leader is None else leader.node
 
     def leads(self, partition: TopicPartition, node: int) -> bool:
-        """Whether what `node` says of a partition is the last word; a follower's log may lag behind or be cut."""
+        """Whether `node` leads a partition; a follower's log may lag behind or be truncated."""
         leader = self._client.leader(partition)
         return leader is None or leader.node == node
 
     def follow(self, partition: TopicPartition, answer: PartitionResponse) -> bool:
-        """A leader sends us elsewhere; False when that cannot be followed, because the replica is not known here."""
+        """A leader names another replica to read from; False when that replica is not known here."""
         leader, node = self._client.leader(partition), answer.preferred_replica
         if leader is None or not self._client.holds(partition, node):
             self._shun(node)
@@ -74,7 +74,7 @@ class NearestReplicas:
         return True
 
     def took(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
-        """A near replica answered: its view of the end lags behind what the leader said, which counts here."""
+        """A near replica answered: its end of the log lags behind the leader's, which counts here."""
         if node in self._shunned and self._shunned[node][0] <= self._now():
             del self._shunned[node]
         near = self._near.get(partition)

@@ -21,20 +21,20 @@ from twinlog.settings.flow import ConsumerSettings
 
 SHORT_WAIT_MS = 10
 """Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long. It
-grows by a millisecond for every `HELD_SHARE` that none was acknowledged: a target that is gone is no reason to ask the
-source a hundred times a second."""
+grows by a millisecond for every `HELD_SHARE` that none was acknowledged, so that a target that is gone does not make a
+hundred fetches a second."""
 
 HELD_SHARE = 4
 
 NO_ROOM_S = 0.02
-"""Pause before memory is asked for again."""
+"""Pause before memory is reserved again."""
 
 LEAST_WAIT_MS = 25
-"""With less to wait for records a broker would be asked again and again; a record ends the wait in any case."""
+"""A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
 
 EMPTY_ANSWERS = 3
 """So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
-so whatever the reason is, it must not become a loop."""
+and the reader must not loop on it."""
 
 READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended, or less when memory is short."""
@@ -44,34 +44,34 @@ MAX_FETCH_BYTES = 16 << 20
 
 
 class Cursor(Protocol):
-    """A partition that wants to be read."""
+    """A partition to read."""
 
     @property
     def held_back(self) -> bool:
         """Whether it only waits for its appends to be acknowledged; `fetch_position` finds out."""
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        """Where to read next, `max_bytes` being of no account.
+        """The next fetch position; its `max_bytes` is not used.
 
-        None while `read_ahead` bytes of it wait to be appended, or it is not to be read.
+        None while `read_ahead` bytes of it wait to be appended, or while it is not read.
         """
 
 
 class Memory(Protocol):
-    """What answers are received into, as far as there is any: see `task.memory.CopierMemory`."""
+    """The memory that answers are received into: see `task.memory.CopierMemory`."""
 
     @property
     def room_bytes(self) -> int:
-        """How much more there may be."""
+        """Bytes that are free."""
 
     def share_bytes(self, brokers: int) -> int:
         """The largest answer that one of so many brokers is asked for."""
 
     def reserve(self, node: int, most_bytes: int) -> int:
-        """How many bytes an answer of a broker may have, up to `most_bytes`; 0 when there is no room now."""
+        """Bytes reserved for the answer of a broker, up to `most_bytes`; 0 when none are free."""
 
     def release(self, node: int) -> None:
-        """The answer was taken, or will not come."""
+        """Free the reserved bytes: the answer was taken, or will not come."""
 
 
 class SourceReader:
@@ -109,7 +109,7 @@ class SourceReader:
         self._loop.start(self._keep_leaders)
 
     def wake(self) -> None:
-        """Cursors were added or taken away, or leaders moved: look at all of them."""
+        """Look at all cursors again: some were added or removed, or leaders moved."""
         for cursor in self._cursors:
             node = self._nearest.node(cursor)
             if node is None:
@@ -121,23 +121,23 @@ class SourceReader:
             poll.wake.set()
 
     def resume(self, partition: TopicPartition) -> None:
-        """One partition that was held back wants more, or is to be read elsewhere from now on."""
+        """Read a partition again that was held back, or that has another broker now."""
         node = self._nearest.node(partition)
         if node is not None:
             poll = self._poll(node)
             poll.changed.add(partition)
             poll.wake.set()
 
-    def heard_at(self, partition: TopicPartition) -> float | None:
-        """When the broker that a partition is asked of answered last (monotonic seconds), None if it never did.
+    def answered_at(self, partition: TopicPartition) -> float | None:
+        """When the broker that a partition is read from answered last (monotonic seconds), None if it never did.
 
-        It answers all the time, for partitions without news too.
+        It answers all the time, also for partitions without new records.
         """
         node = self._nearest.node(partition)
         return None if node is None else self._client.contact.data_at(node)
 
     def refresh(self) -> None:
-        """Ask for leaders again, soon."""
+        """Refresh the leaders soon."""
         self._stale.set()
 
     def stop(self) -> None:
@@ -206,10 +206,10 @@ class SourceReader:
             if self._client.far:
                 asked = min(most_bytes, poll.size.bytes)
                 poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
-            settled = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
-            # Its memory is wanted for the next one.
+            accepted = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
+            # The next answer needs its memory.
             answers.clear()
-            if settled:
+            if accepted:
                 backoff.worked()
             else:
                 self.refresh()
@@ -217,7 +217,7 @@ class SourceReader:
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
-        # Brokers that are gone, or lead nothing here any more, need no share.
+        # Brokers that are gone, or lead no partition here any more, need no share.
         asked = sum(1 for one in self._polls.values() if one.wanted)
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
@@ -226,7 +226,7 @@ class SourceReader:
             return await session.fetch(
                 poll.wanted,
                 max_wait_ms=wait_ms,
-                # A broker that need not wait for any answers at once, and so often that it does nothing else.
+                # With 0 the broker would answer at once, and the reader would fetch in a loop.
                 min_bytes=max(1, self._settings.fetch_min_bytes),
                 max_bytes=most_bytes,
                 rack=self._nearest.rack,
@@ -235,37 +235,37 @@ class SourceReader:
             self._memory.release(node)
 
     def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
-        """Take what a broker answered; False when the next answer may be no better."""
-        settled = True
+        """Take a broker's answers; False when the next one may be no better."""
+        accepted = True
         for fetched in answers:
             asked = poll.wanted.get(fetched.partition)
             if asked is not None and not self._stopped:
                 poll.changed.add(fetched.partition)
-                settled = self._take(node, asked, fetched) and settled
-        return settled
+                accepted = self._take(node, asked, fetched) and accepted
+        return accepted
 
     def _take(self, node: int, asked: FetchPosition, fetched: Fetched) -> bool:
-        """Deliver one answer, or find another broker to ask; False when the next one may have no better answer."""
+        """Deliver one answer, or choose another broker; False when the next answer may be no better."""
         nearest, partition, answer = self._nearest, fetched.partition, fetched.answer
-        settled = True
+        accepted = True
         if not nearest.leads(partition, node):
             if answer.error or answer.diverging_epoch >= 0:
-                # Only the leader knows what is missing: a follower's log may just be shorter.
+                # Only the leader's log shows a gap: a follower's log may just be shorter.
                 nearest.leave(partition, node)
                 self.resume(partition)
                 return False
             nearest.took(partition, node, answer)
         elif answer.preferred_replica >= 0 and not answer.error:
-            settled = nearest.follow(partition, answer)
+            accepted = nearest.follow(partition, answer)
             self.resume(partition)
         self._deliver(asked, fetched)
-        return settled
+        return accepted
 
     def _choose(self, node: int, poll: _Poll) -> None:
-        """Bring the poll's wishes up to date; with thousands of idle partitions only those that changed are asked."""
+        """Update the positions that the poll fetches; of thousands of idle partitions only those that changed."""
         changed, poll.changed = poll.changed | poll.held_back, set()
         size = poll.size.bytes
-        # Who has nothing waiting is read even when nothing is left: asking for room is what makes some.
+        # A partition without waiting appends is read even when no memory is free: reserving it frees some.
         read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
         if poll.rebuild:
             poll.rebuild = False
@@ -281,7 +281,7 @@ class SourceReader:
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                # With the epoch that is known a broker that leads no more says so, or it would be read as a follower.
+                # With the leader epoch a former leader returns an error; without it, it would be read as a follower.
                 leader = self._client.leader(partition)
                 epoch = -1 if leader is None else leader.epoch
                 poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
@@ -290,7 +290,7 @@ class SourceReader:
 
 
 class _Poll:
-    """What one broker is asked for: `wanted` positions, `held_back` partitions that will want more any moment."""
+    """The fetches of one broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
 
     __slots__ = ("_held_since", "_now", "changed", "held_back", "rebuild", "size", "wake", "wanted")
 

@@ -1,4 +1,4 @@
-"""Tells what Spark's JVM and its Python workers complain of from what they say of every orderly end."""
+"""Separates real errors of Spark's JVM and Python workers from the lines that they print at every orderly end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _CANCELLED = (
     "ERROR Utils: Aborting task",
     "ERROR DataWritingSparkTask: Abort",
 )
-"""A query was ended while its tasks ran; whoever ended it has said why. An error of a task is a line of its own."""
+"""A query was stopped while its tasks ran; the reason is logged where it was stopped. A task's error is another
+line."""
 
 
 class Complaints:
@@ -22,7 +23,7 @@ class Complaints:
         self._frame = ""
 
     def level(self, line: str) -> int | None:
-        """At which level a line is worth a log line; None for one that says nothing."""
+        """The level to log a line at; None for one without information."""
         if not line or line.startswith(_NOISE):
             return None
         frame, self._frame = self._frame, line if line.lstrip().startswith("File ") else self._frame

@@ -38,7 +38,7 @@ PRELOADED = (
 MAX_REQUEST_BYTES = 1 << 20
 STREAMS = 3
 MAX_CHILDREN = 4096
-"""Ends of children that are taken note of at once."""
+"""Ends of children that are collected at once."""
 
 # `-S -E` leave out what makes Python start slowly; the daemon gets its own environment from the request.
 _LAUNCHER = """\
@@ -48,7 +48,7 @@ exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
 
 
 class ForkServer:
-    """The running fork_server, seen from the driver. Its files lie in `folder`. Raises OSError."""
+    """The running fork server, as the driver uses it. Its files lie in `folder`. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,7 +103,7 @@ def main() -> None:
         ready, _, _ = select.select([0, listener.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, MAX_CHILDREN)
-            # A number is given to another process only once the child that had it was waited for.
+            # The kernel reuses a process id only after the child that had it was waited for.
             children = {pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)}
         if 0 in ready:
             break
@@ -134,7 +134,7 @@ def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
         os.setpgid(0, 0)
         listener.close()
         _become(caller, streams, request["arguments"], request["environment"])
-    # Whoever is first; the other one is told that it has been done.
+    # Caller and child both try; the second one gets an error.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     for stream in streams:
@@ -143,7 +143,7 @@ def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
 
 
 def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    """Go on as if started as `python -m ARGUMENTS`; the caller's line ends with this process."""
+    """Go on as if started as `python -m ARGUMENTS`; the caller's connection ends with this process."""
     code = 1
     try:
         for number, stream in enumerate(streams):
@@ -152,11 +152,11 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
         os.environ.clear()
         os.environ.update(environment)
         caller.sendall(f"{os.getpid()}\n".encode())
-        # Its workers may outlive it, but the line is not theirs: else the caller would go on to signal a number that
-        # may be somebody else's by then.
+        # Its workers may outlive it, but must not hold the connection: else the caller would signal a process id that
+        # another process may have by then.
         os.register_at_fork(after_in_child=caller.close)
         sys.argv = list(arguments)
-        # That the module was imported before is the point.
+        # The warning is about a module that was imported before, which is the purpose here.
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         code = 0

@@ -1,4 +1,4 @@
-"""Spark's JVM as a process of ours: started, asked, found dead, and forgotten, so that another one may follow it.
+"""Spark's JVM as a child process: started, called, found dead, and forgotten, so that another one can be started.
 
 pyspark starts its JVM out of sight and keeps it in attributes of its classes. Here the same command is run with the
 same handshake (pyspark.java_gateway.launch_gateway), because the driver wants to end a JVM that has only just begun to
@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.05
 NOTICE_S = 1.0
-"""A connection breaks a moment before the process behind it is seen to have ended."""
+"""A connection breaks a moment before the end of its process is visible."""
 
 SLOW_S = 20.0
-"""A JVM that does not listen after so long is said to be slow; it is waited for all the same."""
+"""A JVM that does not listen after so long is logged as slow; the driver goes on waiting for it."""
 
 
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A JVM without heap goes on with some of its threads and does nothing any more: better it ends."""
+"""A JVM without heap keeps some of its threads and does no work, so it must end."""
 
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
@@ -64,33 +64,34 @@ class Jvm:
         self._ends = False
 
     def expect_end(self) -> None:
-        """What it says from now on is about its end."""
+        """Its log lines from now on are about its end."""
         self._ends = True
 
     def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
-        """Start it and make it pyspark's; it writes into `folder` how it is reached, and has these environment
+        """Start it and make it pyspark's; it writes its address into `folder`, and has these environment
         variables beside those of this process.
 
         Raises EngineError, EngineLostError.
         """
-        # What a lost JVM leaves unanswered becomes an error at `asked`, and is said there. py4j logs as root, too.
+        # A call that a lost JVM leaves unanswered raises at `asked`, which reports it. py4j logs to the root logger,
+        # too.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_by_py4j)
-        told = folder / "gateway"
+        address_file = folder / "gateway"
         command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(_find_spark_home()) / "bin" / "spark-submit")]
         for key, value in conf.getAll():
             command += ["--conf", f"{key}={value}"]
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address_file)}
         environment = {**os.environ, **(variables or {}), **own}
-        # Spark's shells say the same of a Java that is missing and of one that was killed before it took over.
-        if not (self._launch(command, environment, told) or self._launch(command, environment, told)):
+        # Spark's shells print the same for a Java that is missing and for one that was killed before it took over.
+        if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
             raise self._has_ended(starting=True)
         with self.asked():
-            self._connect(told.read_bytes())
+            self._connect(address_file.read_bytes())
 
-    def _launch(self, command: list[str], environment: dict[str, str], told: Path) -> bool:
-        """Run it until it listens; False when it ended before, and nobody can say why. Raises EngineLostError."""
+    def _launch(self, command: list[str], environment: dict[str, str], address_file: Path) -> bool:
+        """Run it until it listens; False when it ended before, for an unknown reason. Raises EngineLostError."""
         with self._lock:
             if self._ending.is_set():
                 raise EngineLostError("Spark is to end before it has started")
@@ -100,7 +101,7 @@ class Jvm:
         threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True).start()
         began = time.monotonic()
         logged = LogOnce()
-        while not told.is_file():
+        while not address_file.is_file():
             if process.poll() is not None:
                 ended = self._has_ended(starting=True)
                 if ended.retriable:
@@ -118,10 +119,10 @@ class Jvm:
             time.sleep(LOOK_S)
         return True
 
-    def _connect(self, told: bytes) -> None:
-        (port,) = struct.unpack_from(">i", told)
+    def _connect(self, address: bytes) -> None:
+        (port,) = struct.unpack_from(">i", address)
         # Behind the port the secret's length, and the secret.
-        os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), told[8:].decode()), strict=True))
+        os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), address[8:].decode()), strict=True))
         try:
             self._gateway = launch_gateway()
         finally:
@@ -152,7 +153,7 @@ class Jvm:
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[None]:
-        """What py4j and Spark raise within becomes EngineError, or EngineLostError when there is no Spark any more."""
+        """Turn errors of py4j and Spark within into EngineError, or EngineLostError when Spark has ended."""
         try:
             yield
         except TwinlogError:
@@ -164,7 +165,7 @@ class Jvm:
             raise fault from error
 
     def _fault(self, error: Exception) -> EngineError | None:
-        """What an error means; None when it is not one of Spark's."""
+        """The error to raise instead; None when `error` is not one of Spark's."""
         answered = isinstance(error, (Py4JJavaError, PySparkException))
         if self._process is not None and not answered:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -190,8 +191,8 @@ class Jvm:
         """The error that says how it ended."""
         code = None if self._process is None else self._process.poll()
         if code is None or self._ending.is_set():
-            return EngineLostError("Spark's JVM was told to end")
-        # What a shell says of a program that was killed.
+            return EngineLostError("Spark's JVM was stopped")
+        # The exit code by which a shell reports a program that was killed.
         number = -code if code < 0 else code - 128
         if number in set(signal.Signals):
             return EngineLostError(f"Spark's JVM was killed by {signal.Signals(number).name}")
@@ -203,7 +204,7 @@ class Jvm:
         return EngineLostError(f"Spark's JVM ended with code {code}")
 
     def interrupt(self) -> None:
-        """Kill it, without waiting; who just asks it something gets an EngineLostError."""
+        """Kill it, without waiting; a call to it that is under way raises EngineLostError."""
         self.expect_end()
         with self._lock:
             self._ending.set()
@@ -218,7 +219,7 @@ class Jvm:
             process = self._process
         if process is not None:
             assert process.stdin is not None
-            # It stops Spark on its way; what it still says is about its end.
+            # It stops Spark on its way; its last log lines are about its end.
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout_s)
@@ -234,16 +235,16 @@ class Jvm:
             SparkContext._gateway = SparkContext._jvm = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
         SQLContext._instantiatedContext = None
-        # The directory is gone, and somebody else may put another one there.
+        # The directory is gone, and another process may make a new one of that name.
         sys.path[:] = [place for place in sys.path if place not in self._added]
         if context is not None:
             context._jsc = None
             accumulators = getattr(context, "_accumulatorServer", None)
             if accumulators is not None:
-                # It ends within a second or so, at its next look around; nobody has to wait for that.
+                # It ends within a second or so by itself; there is no need to wait.
                 threading.Thread(target=_shut, args=(accumulators,), name="accumulators", daemon=True).start()
         if self._gateway is not None:
-            # Objects of the JVM that are collected late must not be looked for behind a port that is somebody else's.
+            # Proxies of JVM objects that are collected late must not call a port that another process has by then.
             client = self._gateway._gateway_client
             client.is_connected = False
             client.close()
@@ -252,7 +253,7 @@ class Jvm:
             self._gateway = None
 
     def _pass_on(self, stream: IO[bytes]) -> None:
-        """Its complaints, and those of its Python workers, go to the log; a stack trace only at debug level."""
+        """Log its errors and those of its Python workers; a stack trace only at debug level."""
         complaints = Complaints()
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
@@ -273,6 +274,6 @@ def _not_by_py4j(record: logging.LogRecord) -> bool:
 
 
 def _brief(error: Exception) -> str:
-    """The telling line of what Java says: behind a colon on a line of its own, or the first."""
+    """The one line of a Java error that names the reason: behind a colon on a line of its own, or the first."""
     lines = str(error).splitlines() or [repr(error)]
     return next((line[2:] for line in lines if line.startswith(": ")), lines[0])

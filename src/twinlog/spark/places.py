@@ -31,13 +31,13 @@ def scratch_parent() -> Path:
 
 
 def local_dirs(conf: Mapping[str, str]) -> list[Path]:
-    """Where Spark was told to keep its blocks, by `$SPARK_LOCAL_DIRS` or a setting; nothing when it was not told."""
-    told = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir", "")
-    return [Path(part.strip()) for part in told.split(",") if part.strip()]
+    """The directories for Spark's blocks, by `$SPARK_LOCAL_DIRS` or a setting; empty when neither is set."""
+    setting = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir", "")
+    return [Path(part.strip()) for part in setting.split(",") if part.strip()]
 
 
 def sweep_leftovers(conf: Mapping[str, str]) -> None:
-    """Remove what runs that were killed left in all these places, and say so in one line."""
+    """Remove what runs that were killed left in all these places, and log it in one line."""
     places = (Path(tempfile.gettempdir()), scratch_parent(), archive_file().parent, *local_dirs(conf))
     if removed := sweep(places):
         log.info(

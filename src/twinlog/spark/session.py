@@ -1,4 +1,4 @@
-"""Starts Spark for flows: as small as it can be locally, and as the user says elsewhere."""
+"""Starts Spark for flows: as small as it can be locally, and by the user's settings elsewhere."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SparkEngine:
     """One Spark session for all flows of a process, and the JVM behind it.
 
     `conf` wins over twinlog's own settings. Spark runs its tasks with the interpreter that runs this; on other machines
-    the same path must exist, or `spark.pyspark.python` says another. `java_options` are added to the JVM's, instead of
+    the same path must exist, or `spark.pyspark.python` names another. `java_options` are added to the JVM's, instead of
     those that use the class archive of `twinlog warm-up`.
 
     Whatever is asked here raises EngineLostError once the JVM has died. An engine that was lost does not come back:
@@ -163,7 +163,7 @@ class SparkEngine:
             log.debug("Python is started anew for each of Spark's daemons: %r", error)
 
     def require_alive(self) -> None:
-        """Raises EngineLostError when the JVM has died; cheaper than to ask it something."""
+        """Raises EngineLostError when the JVM has died; cheaper than a call to it."""
         self._jvm.require_alive()
 
     @property
@@ -223,11 +223,11 @@ class SparkEngine:
             return LeaseQuery(session, self._jvm, name, flows, address, self._scratch.path)
 
     def expect_end(self) -> None:
-        """Spark is about to stop: of what it says from now on nobody needs to hear."""
+        """Spark is about to stop: its log lines from now on are logged at debug level only."""
         self._jvm.expect_end()
 
     def interrupt(self) -> None:
-        """Kill the JVM, whatever it does: who asks it something gets an EngineLostError. `stop` is still needed."""
+        """Kill the JVM, whatever it does: a call to it raises EngineLostError. `stop` is still needed."""
         self._jvm.interrupt()
 
     def stop(self, timeout_s: float) -> None:

@@ -1,7 +1,7 @@
 """The streaming source `twinlog`: a micro-batch is a lease, a Spark partition is a task's share of it.
 
 Spark's offset only counts micro-batches, so its checkpoint directory may be lost at any time. No record passes through
-a Spark row; a row says what a copier has done.
+a Spark row; a row has the counts of a copier.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a Spark task does: find or start the process's copiers, join their leases, and say what was copied."""
+"""A Spark task: finds or starts the process's copiers, joins their leases, and returns counts of what was copied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 ROW_EVERY_S = 10.0
 
 PAUSE_S = 1.0
-"""Before a copier that broke down beside others is started again."""
+"""Pause before a copier that failed beside others is started again."""
 
 _hosts: dict[tuple[str, int], CopierThread] = {}
 """Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
@@ -69,7 +69,7 @@ def _host(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
     key = (ticket.settings.name, ticket.address.port)
     host = _hosts.get(key)
     while host is None or not host.join(ticket, over):
-        # kafka-python tells of every lost connection as an error; a copier retries, and reports what lasts.
+        # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         host = _hosts[key] = CopierThread(ticket)
         gc.collect()

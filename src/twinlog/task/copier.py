@@ -123,7 +123,7 @@ class Copier:
             self.target,
             max_in_flight=producer.max_in_flight,
             max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
-            max_flying_bytes=settings.copier_memory_bytes // FLYING,
+            max_in_flight_bytes=settings.copier_memory_bytes // FLYING,
             request_timeout_s=producer.client.request_timeout_ms / 1000,
             allowed=allowed,
             lost=self._lost,
@@ -382,7 +382,7 @@ class Copier:
         # One that was let go was followed up to that moment.
         if part.read.heard_at is None or part.held_back or (part.paused and not part.left):
             return part.read.heard_at
-        return max(part.read.heard_at, self._reader.heard_at(part.source) or part.read.heard_at)
+        return max(part.read.heard_at, self._reader.answered_at(part.source) or part.read.heard_at)
 
     def tell(self, kind: str, text: str) -> None:
         """Something that an operator should see."""

@@ -1,1 +1,1 @@
-"""Bytes out: what may be appended to a remote topic, and the batches that were changed for it."""
+"""Bytes out: prepares fetched batches for a remote topic and appends them."""

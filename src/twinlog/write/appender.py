@@ -18,10 +18,10 @@ class TargetAppender:
     """All appends of one task to one cluster.
 
     `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
-    cluster refuses for good. Once `max_flying_bytes` are on their way, each broker has one request at a time, because
-    the frame of a request is a copy of its batches for as long as the socket does not take it. `transactional_id` is
-    set when all appends are part of transactions. A queue offered here is looked at until it has nothing to send; it is
-    offered again by whoever puts something into it.
+    cluster refuses for good. Once `max_in_flight_bytes` are in flight, each broker has one request at a time, because
+    the frame of a request is a copy of its batches until the socket takes it. `transactional_id` is set when all
+    appends are part of transactions. A queue offered here is sent until it is empty; who puts an append into it offers
+    it again.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class TargetAppender:
         *,
         max_in_flight: int,
         max_request_bytes: int,
-        max_flying_bytes: int,
+        max_in_flight_bytes: int,
         request_timeout_s: float,
         allowed: Callable[[], bool],
         lost: Callable[[TwinlogError], None],
@@ -41,8 +41,8 @@ class TargetAppender:
         self._client = client
         self._max_in_flight = max_in_flight
         self._max_request_bytes = max_request_bytes
-        self._max_flying_bytes = max_flying_bytes
-        self._flying_bytes = 0
+        self._max_in_flight_bytes = max_in_flight_bytes
+        self._in_flight_bytes = 0
         self._timeout_s = request_timeout_s
         self._allowed = allowed
         self._lost = lost
@@ -53,7 +53,7 @@ class TargetAppender:
         self._stopped = False
 
     def start(self, topics: Callable[[], set[TopicName]]) -> None:
-        """Begin; `topics` names the remote topics whose leaders are to be kept known."""
+        """Begin; `topics` returns the remote topics whose leaders are kept up to date."""
         self._wanted = topics
         self._loop.start(self._keep_leaders)
 
@@ -71,7 +71,7 @@ class TargetAppender:
         broker.offer(queue)
 
     def refresh(self) -> None:
-        """Ask for leaders again, soon."""
+        """Refresh the leaders soon."""
         self._stale.set()
 
     def stop(self) -> None:
@@ -81,8 +81,8 @@ class TargetAppender:
             broker.wake.set()
 
     def _arrived(self, size: int) -> None:
-        crowded = self._flying_bytes >= self._max_flying_bytes
-        self._flying_bytes -= size
+        crowded = self._in_flight_bytes >= self._max_in_flight_bytes
+        self._in_flight_bytes -= size
         if crowded:
             for broker in self._brokers.values():
                 broker.wake.set()
@@ -120,7 +120,7 @@ class _BrokerAppender:
         self.wake.set()
 
     def move_on(self) -> None:
-        """What waits to be sent here again goes to its new leader at once (KAFKA-15415)."""
+        """Send appends that wait here for a retry to their new leader at once (KAFKA-15415)."""
         leader = self._appender._client.leader
         for queue in self._ready:
             if queue.not_before:
@@ -137,7 +137,7 @@ class _BrokerAppender:
             if entries:
                 size = sum(sent.append.bytes for _, sent in entries)
                 self._in_flight += 1
-                owner._flying_bytes += size
+                owner._in_flight_bytes += size
                 owner._loop.start(self._send, entries, size)
             else:
                 await self.wake.wait(later)
@@ -147,7 +147,7 @@ class _BrokerAppender:
         owner = self._appender
         if self._in_flight >= owner._max_in_flight:
             return [], None
-        if self._in_flight and owner._flying_bytes >= owner._max_flying_bytes:
+        if self._in_flight and owner._in_flight_bytes >= owner._max_in_flight_bytes:
             return [], None
         if not owner._allowed():
             return [], 1.0

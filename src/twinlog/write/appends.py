@@ -1,4 +1,4 @@
-"""What `prepare` makes of a fetch: batches ready to be appended, and an account of what was left out."""
+"""The result of `prepare`: batches ready to be appended, and counts of what was left out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _ANY_RECORDS = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class CopyRules:
-    """How a flow wants its batches; the same for every fetch of a partition.
+    """How a flow prepares its batches; the same for every fetch of a partition.
 
     `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep each batch's own;
     `codec_level` is that codec's level, None for Kafka's default. `max_batch_bytes` is the remote topic's
     `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
     (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
     `merge_batch_bytes`; `merge_below` 0 merges nothing.
-    `oversized` says what to do with a record that cannot fit a batch of its own: stop the partition, or skip it with a
-    note.
+    `oversized` is the rule for a record that does not fit into a batch of its own: stop the partition, or skip it with
+    a warning.
 
     A broker takes one batch per partition and request, and a request costs about 50 us of CPU here and as much there.
     Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4): up to
@@ -41,10 +41,10 @@ class CopyRules:
     oversized: Literal["stop", "skip"] = "stop"
 
     def merging_all(self) -> CopyRules:
-        """These rules for a target far away: as many records go into a batch as it may have, up to 4 MB.
+        """These rules for a distant target: batches as large as the topic allows, up to 4 MB.
 
-        Of an idempotent producer five batches of a partition may be on their way (KIP-98): with 64 KB each and 80 ms
-        there and back that would be 4 MB/s. Rules that merge nothing stay so.
+        An idempotent producer may have five batches of a partition in flight (KIP-98): with 64 KB each and a round trip
+        of 80 ms that would be 4 MB/s. Rules that merge nothing stay so.
         """
         if not self.merge_batch_bytes or not self.merge_below:
             return self

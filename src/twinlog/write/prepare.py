@@ -1,4 +1,4 @@
-"""Turns what was fetched into batches that a broker accepts from a client: most go on as they are.
+"""Turns fetched batches into batches that a broker accepts from a producer: most go on as they are.
 
 Called in tasks, once per partition and fetch; a pure function that changes no byte of what it is given.
 """
@@ -36,10 +36,10 @@ def prepare(
     `records` is a writable view that belongs to the caller until the appends are acknowledged: appends share its bytes.
     `aborted` is the fetch's list of aborted transactions as (producer id, first offset), used under
     `rules.read_committed`. A batch that is opened is checked against its CRC first; one that goes on as it is only
-    under `rules.check_crcs`, for its checksum goes along.
+    under `rules.check_crcs`, because it keeps its checksum.
 
-    Raises `CorruptBatchError` and `RecordTooLargeError`, but only if nothing comes before the bad batch or record: else
-    what does is returned, with the position of the rest, and the next call raises.
+    Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
+    before the bad one, those are returned with the position of the rest, and the next call raises.
     """
     work = _Preparation(records, position, rules)
     try:
@@ -68,7 +68,7 @@ class _Preparation:
         self.lone: Batch | None = None
 
     def run(self, hidden: AbortedFilter | None) -> None:
-        """Take all complete batches, in order; `hidden` knows the aborted ones."""
+        """Take all complete batches, in order; `hidden` finds the aborted ones."""
         at = 0
         try:
             while (batch := read_batch(self.records, at)) is not None:
@@ -130,7 +130,7 @@ class _Preparation:
         return self.rules.max_batch_bytes - HEADER_SIZE if builder.codec == NONE else _LARGEST_BLOCK
 
     def _joins(self, batch: Batch) -> bool:
-        """Say whether the batch can be merged with what comes right before it; then a builder is ready for it."""
+        """Whether the batch can be merged with what comes right before it; if so, a builder is ready for it."""
         lone = self.lone
         if lone is not None:
             if self._codec_for(lone) != self._codec_for(batch) or lone.size + batch.size > self.target:

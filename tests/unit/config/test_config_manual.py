@@ -96,7 +96,7 @@ ACCEPTED = [
             "producer.compression_type": "gzip",
             "target_admin.client.bootstrap_servers": ("broker8:9092",),
         },
-        ["mean nothing here: us-east.producer.buffer.memory"],
+        ["have no effect here: us-east.producer.buffer.memory"],
     ),
     # The two steps to exactly-once.
     (
@@ -108,7 +108,7 @@ ACCEPTED = [
         TWO + "us-east.exactly.once.source.support = enabled\ndedicated.mode.enable.internal.rest = true\n"
         "listeners = http://localhost:8080\nus-west.consumer.isolation.level = read_committed\n",
         {"exactly_once": "enabled", "group_id": "us-west-mm2"},
-        ["listeners is accepted", "mean nothing here: dedicated.mode.enable.internal.rest"],
+        ["listeners is accepted", "have no effect here: dedicated.mode.enable.internal.rest"],
     ),
     # Defaults for all flows and settings of one, with a key that does not exist.
     (
@@ -141,7 +141,7 @@ ACCEPTED = [
         "us-east.config.storage.replication.factor = -1\nus-east.status.storage.replication.factor = -1\n"
         "sync.group.offsets.enabled = true\nrefresh.groups.interval.seconds = 60\n",
         {"policy": "identity", "checkpoints_replication_factor": -1, "sync_group_offsets_interval_s": 1.0},
-        ["mean nothing here: us-east.config.storage.replication.factor, us-east.status.storage.replication.factor"],
+        ["have no effect here: us-east.config.storage.replication.factor, us-east.status.storage.replication.factor"],
     ),
     # A singular for a plural.
     (
@@ -151,7 +151,7 @@ ACCEPTED = [
         [
             "emit.checkpoint.enabled: .*emit.checkpoints.enabled",
             "emit.heartbeat.interval.seconds: .*emit.heartbeats.interval.seconds",
-            "mean nothing here: key.converter",
+            "have no effect here: key.converter",
         ],
     ),
     # Two flows, and two processes that tell them different things.
