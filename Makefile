@@ -3,6 +3,8 @@
 PYTHON := .venv/bin/python
 ARGS ?=
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
+# Images set it, and every process of every test would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit bench parity faults soak drill picture docs build lock clean
