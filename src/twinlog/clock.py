@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time, and lets threads wait for it."""
+    """Returns the time, and lets threads wait for it."""
 
     @property
     def monotonic(self) -> Callable[[], float]:

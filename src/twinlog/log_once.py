@@ -1,4 +1,4 @@
-"""Remembers what was logged already, so that a log has each thing once, or now and then."""
+"""Remembers what was logged, so that the log has each message once, or now and then."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from twinlog.clock import SYSTEM, Clock
 
 AGAIN_S = 60.0
-"""What lasts is logged again after so long."""
+"""A state that lasts is logged again after so long."""
 
 MOST = 10_000
 """What is remembered of things that do not last; processes, topics and rights come and go for months."""

@@ -219,7 +219,7 @@ def test_whole_sets_of_settings_where_single_changes_are_unknown(
     both(clusters, topic_name, {"retention.ms": "1000"}, {"flush.ms": "5000", "min.insync.replicas": "1"})
     sync = syncing(topics=(topic_name,), alter_configs=mode)
     if mode == "requested":
-        monkeypatch.setattr("twinlog.mirror.configs.knows_single_changes", lambda _: False)
+        monkeypatch.setattr("twinlog.mirror.configs.supports_incremental_alter", lambda _: False)
     sync()
     assert has(clusters[1], f"north.{topic_name}", {"retention.ms": "1000", "min.insync.replicas": "1"})
 
@@ -231,7 +231,7 @@ def test_single_changes_can_be_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both(clusters, topic_name, {"retention.ms": "1000"}, {"flush.ms": "5000"})
-    monkeypatch.setattr("twinlog.mirror.configs.knows_single_changes", lambda _: False)
+    monkeypatch.setattr("twinlog.mirror.configs.supports_incremental_alter", lambda _: False)
     with pytest.raises(ClusterError, match="KIP-339"):
         syncing(topics=(topic_name,), alter_configs="required")()
     assert has(clusters[1], f"north.{topic_name}", {"flush.ms": "5000"})

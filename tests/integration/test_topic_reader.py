@@ -194,7 +194,7 @@ def test_who_holds_a_transaction_open_is_named(
         got.extend(record.value for _, record in reader.read())
     assert re.search(
         rf"{topic}-0 is held up at offset 5 of 11 by an open transaction of transactional id {owner} "
-        rf"\(producer \d+, epoch \d+, last heard of \d+ s ago\), which began at offset 5",
+        rf"\(producer \d+, epoch \d+, last append \d+ s ago\), which began at offset 5",
         str(raised.value),
     )
     producer.abort_transaction(30)

@@ -84,7 +84,7 @@ def test_silence() -> None:
 
 def test_a_web_server() -> None:
     with server(lambda one: one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
-        assert f"{address}: the port speaks HTTP" in str(fault(address))
+        assert f"{address}: the port answers in HTTP" in str(fault(address))
 
 
 def test_a_port_with_tls() -> None:
@@ -95,13 +95,13 @@ def test_a_port_with_tls() -> None:
 
     with server(alert) as address:
         text = str(fault(address))
-    assert f"{address}: the port speaks TLS" in text
+    assert f"{address}: the port uses TLS" in text
     assert "security.protocol is PLAINTEXT" in text
 
 
 def test_a_port_without_tls(source_cluster: KafkaCluster) -> None:
     text = str(fault(source_cluster.bootstrap, security_protocol="SSL"))
-    assert f"{source_cluster.bootstrap}: the port does not speak TLS, and security.protocol is SSL" in text
+    assert f"{source_cluster.bootstrap}: the port does not use TLS, and security.protocol is SSL" in text
 
 
 def test_a_port_that_wants_a_login(source_cluster: KafkaCluster) -> None:

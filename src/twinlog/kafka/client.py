@@ -1,4 +1,4 @@
-"""Talks to one cluster from an event loop: metadata, offsets, raw fetches and raw appends.
+"""A client of one cluster on an event loop: metadata, offsets, raw fetches and raw appends.
 
 Runs in tasks (and in tests); every call is a coroutine on the loop the client was made with.
 """
@@ -37,7 +37,7 @@ from twinlog.settings.flow import ClientSettings
 MAX_FRAME_BYTES = 256 << 20
 EARLIEST, LATEST = -2, -1
 FAR_S = 0.01
-"""Round trip of a cluster that is not near: with 8 MB a time and 1 GB/s half of the time would be spent waiting."""
+"""Round trip of a distant cluster: with 8 MB a fetch and 1 GB/s half of the time would be spent waiting."""
 
 _FETCH = 1
 _DEBUGGING_REPLICA = -2
@@ -45,10 +45,10 @@ _DEBUGGING_REPLICA = -2
 
 @dataclass(slots=True)
 class ClusterClient:
-    """One cluster, seen from one loop.
+    """One cluster on one loop.
 
-    Long polls travel on connections of their own (`data`), so that a question never waits behind a fetch; so does what
-    changes something for others (`changes`), because a connection sends nothing any more once that is not allowed.
+    Long polls have connections of their own (`data`), so that a request never waits behind a fetch. So have writes that
+    others see (`changes`), because such a connection sends nothing any more once that is not allowed.
     """
 
     loop: Loop
@@ -61,9 +61,9 @@ class ClusterClient:
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
     round_trip_s: float = field(init=False, default=float("inf"))
-    """The shortest time that a question took which waits behind none: how far away the cluster is, and that at most.
+    """The shortest time of a request that waits behind no other: an upper bound of the round trip.
 
-    The first one alone would tell how quickly a connection is made, by a broker that may just be starting.
+    The first request alone would also count the time to connect, to a broker that may just be starting.
     """
     contact: Contact = field(init=False)
     _rounds: MetadataRounds = field(init=False)
@@ -81,12 +81,12 @@ class ClusterClient:
         self._rounds = MetadataRounds(self.loop, self.refresh)
 
     def append_only_while(self, allowed: Callable[[], bool]) -> None:
-        """Append nothing and `change` nothing while `allowed()` is false, whatever waits already to be sent."""
+        """Append nothing and `change` nothing while `allowed()` is false, not even requests that wait to be sent."""
         self._allowed = allowed
         self._data.may_send = self._changes.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
-        """Reach a bootstrap server and learn the brokers; raises ClusterError or RefusedError."""
+        """Connect to a bootstrap server and read the brokers; raises ClusterError or RefusedError."""
         self._control._auth_failures.clear()
         self._control.failures.clear()
         asked = self.contact.asked(None, timeout_s)
@@ -114,7 +114,7 @@ class ClusterClient:
         return bool(self._control.broker_version_data is not None and self._control.cluster.brokers())
 
     def supports(self, api_key: int, version: int = 0) -> bool:
-        """Whether the brokers know a request of the protocol, in this version or a newer one."""
+        """Whether the brokers support a request of the protocol, in this version or a newer one."""
         known = self._control.broker_version_data
         return known is not None and known.api_versions.get(api_key, (0, -1))[1] >= version
 
@@ -124,16 +124,15 @@ class ClusterClient:
         return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}")
 
     async def nodes(self) -> list[int]:
-        """Ids of the brokers as the cluster names them now."""
+        """Ids of the cluster's brokers now."""
         await self.refresh([])
         return sorted(broker.node_id for broker in self._control.cluster.brokers())
 
     async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError.
 
-        A question to any broker that got no answer is asked again, `retries` times and for `default.api.timeout.ms`
-        or `timeout_s` seconds at most, and not when no broker at all can be reached: then nobody should have to wait
-        to be told.
+        A request to any broker that got no answer is sent again, `retries` times and for `default.api.timeout.ms` or
+        `timeout_s` seconds at most, but not when no broker at all can be reached: then it raises at once.
         """
         settings = self.settings
         most_s = settings.default_api_timeout_ms / 1000
@@ -162,7 +161,7 @@ class ClusterClient:
 
     @property
     def far(self) -> bool:
-        """Whether so much time passes between question and answer that it decides how fast records come and go."""
+        """Whether the round trip is so long that it limits the throughput."""
         return FAR_S <= self.round_trip_s < float("inf")
 
     @property
@@ -175,7 +174,7 @@ class ClusterClient:
         return self._data.unreachable(node)
 
     async def unthrottled(self, node: int) -> None:
-        """Wait until a broker that throttled us wants to hear of us again on the data connection."""
+        """Wait until a broker that throttled us takes requests again on the data connection."""
         while (wait_s := self._data.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
@@ -184,9 +183,9 @@ class ClusterClient:
         return await self._send(self._data, request, node, timeout_s)
 
     async def change(self, request: Any, node: int, timeout_s: float) -> Any:
-        """Send what changes something for others, such as a commit: not while `append_only_while` says no.
+        """Send a request that others see, such as a commit: not while `append_only_while` does not allow it.
 
-        Where it waits for a connection it is not sent either once that says no. Raises ClusterError.
+        Nor is it sent when that ends while it waits for a connection. Raises ClusterError.
         """
         self._require_allowed()
         return await self._send(self._changes, request, node, timeout_s)
@@ -211,7 +210,7 @@ class ClusterClient:
             else:
                 self.contact.failed(asked)
             if isinstance(error, NodeNotReadyError):
-                # The library says no more than the broker's number.
+                # The library's error has only the broker's number.
                 which = "no broker can" if node is None else f"broker {node} cannot"
                 fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
             raise fault from error
@@ -220,20 +219,20 @@ class ClusterClient:
         return answer
 
     def _why_unreachable(self) -> str:
-        """What became of the last connections, for people."""
-        failures = {**self._data.failures, **self._changes.failures, **self._control.failures}
+        """The errors of the last connections, for users."""
+        errors = {**self._data.failures, **self._changes.failures, **self._control.failures}
         protocol = self.settings.security_protocol
-        told = []
-        for address, error in sorted(failures.items()):
-            # Of a broker that answered before, nobody asks for which protocol it listens.
+        failures = []
+        for address, error in sorted(errors.items()):
+            # The protocol of a broker that answered before is right.
             broke = self.connected and "disconnected" in str(error)
-            told.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
-        return "; ".join(told) or "no answer"
+            failures.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
+        return "; ".join(failures) or "no answer"
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin to connect to the leaders of partitions, which will be needed soon; says nothing of its outcome."""
+        """Begin to connect to the leaders of partitions, which will be needed soon; does not report failures."""
         for node in {leader.node for part in partitions if (leader := self.leader(part)) is not None}:
-            # Who sends there hears what is wrong.
+            # A later request reports the failure.
             with contextlib.suppress(KafkaError):
                 self._data.get_connection(node)
 
@@ -262,7 +261,7 @@ class ClusterClient:
         control: bool = False,
         transactional_id: str | None = None,
     ) -> dict[tuple[str, int], Appended]:
-        """As `produce`, with all that the broker says. `transactional_id` is that of the open transaction which the
+        """As `produce`, with the broker's whole answer. `transactional_id` is that of the open transaction which the
         batches are part of."""
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
@@ -270,9 +269,9 @@ class ClusterClient:
         return answer.partitions
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
-        """Ask for leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders.
+        """Read leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders.
 
-        A broker that is behind takes back no leader with a newer epoch.
+        An answer with an older leader epoch does not replace a newer one.
         """
         names = sorted(set(topics))
         request = MetadataRequest(
@@ -295,11 +294,11 @@ class ClusterClient:
         return found
 
     async def refresh_soon(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
-        """As `refresh`, together with others who ask within the next 50 ms."""
+        """As `refresh`, in one request with all other calls of the next 50 ms."""
         return await self._rounds.ask(topics)
 
     def topic(self, name: TopicName) -> TopicMetadata | None:
-        """What the last `refresh` said of a topic."""
+        """A topic by the last `refresh`."""
         return self._topics.get(name)
 
     def leader(self, partition: TopicPartition) -> Leader | None:
@@ -325,9 +324,9 @@ class ClusterClient:
 
         LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
         leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
-        that no longer leads, or does not know yet that it does, says so (KIP-320). Partitions whose leader is unknown
-        or answers with a passing error are missing from the result; `errors` gets their codes, where it is given.
-        Raises RefusedError for a missing permission.
+        that no longer leads, or does not know yet that it does, returns an error (KIP-320). Partitions whose leader is
+        unknown or answers with a retriable error are missing from the result; `errors` gets their codes, where it is
+        given. Raises RefusedError for a missing permission.
         """
         by_node: dict[int, dict[TopicName, list[tuple[int, int]]]] = {}
         for partition in partitions:

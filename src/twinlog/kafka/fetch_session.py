@@ -33,7 +33,7 @@ class Fetched:
 class FetchSession:
     """The fetch session with one broker; not shared between coroutines.
 
-    With `kept` False the broker keeps no session: for a look at a few partitions, of their leaders.
+    With `kept` False the broker keeps no session: for single fetches of a few partitions.
     """
 
     def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
@@ -47,10 +47,10 @@ class FetchSession:
         self._id = 0
         self._epoch = 0 if self._kept else -1
         self._known: dict[TopicPartition, FetchPosition] = {}
-        """What the broker has in its session. It answers a partition that it refuses again and again, at once, until it
-        is told to forget it."""
+        """What the broker has in its session. A fetch with a partition that it refuses returns at once, until a
+        request forgets that partition."""
         self._refused: set[TopicPartition] = set()
-        """Those that were refused last: they are said again, because the broker keeps none of them current."""
+        """Partitions that the last fetch refused: the next one names them again, for the broker keeps none of them."""
 
     async def fetch(
         self,
@@ -63,11 +63,11 @@ class FetchSession:
     ) -> list[Fetched]:
         """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
 
-        A leader that is told our `rack` may send us to a replica near it instead (KIP-392).
+        A leader that gets our `rack` may name a replica near it to read from instead (KIP-392).
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
         if not self._kept:
-            # A request to a broker that throttles fails at once, and who reads a whole log would begin again for ever.
+            # A request to a broker that throttles fails at once, and a reader of a whole log would retry for ever.
             await self._client.unthrottled(self._node)
             wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
         if self._epoch <= 0:
@@ -75,7 +75,7 @@ class FetchSession:
             forgotten: list[TopicPartition] = []
         else:
             ask = {part: at for part, at in wanted.items() if self._known.get(part) != at or part in self._refused}
-            # A topic made anew is another one to the broker, which would go on answering for the one that is gone.
+            # For the broker a recreated topic is another one; it would go on answering for the deleted one.
             forgotten = [
                 part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
             ]

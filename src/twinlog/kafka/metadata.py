@@ -1,4 +1,4 @@
-"""What a cluster says of a topic: who leads its partitions, and since when."""
+"""The metadata of a topic: the leaders of its partitions and their epochs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.model.types import TopicName
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who serves a partition: broker node id and the epoch of its leadership (-1 unknown)."""
+    """The leader of a partition: broker node id and leader epoch (-1 unknown)."""
 
     node: int
     epoch: int
@@ -23,7 +23,7 @@ class TopicMetadata:
     """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
 
     `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
-    partition and are online; `epochs` are those of the last leaders, also where there is none now; `errors` say why
+    partition and are online; `epochs` are those of the last leaders, also where there is none now; `errors` are why
     partitions have none.
     """
 
@@ -38,7 +38,7 @@ class TopicMetadata:
 
 
 def described(topic: Any) -> TopicMetadata:
-    """A topic out of a MetadataResponse."""
+    """The metadata of a topic in a MetadataResponse."""
     return TopicMetadata(
         name=TopicName(topic.name),
         topic_id=topic.topic_id or None,
@@ -59,9 +59,9 @@ def described(topic: Any) -> TopicMetadata:
 
 
 def newest(before: TopicMetadata | None, found: TopicMetadata) -> TopicMetadata:
-    """What is known of a topic after `found` came: of each partition what has the newer leader epoch.
+    """Merges the answer `found` into the metadata of a topic: of each partition the newer leader epoch counts.
 
-    Any broker answers a question for metadata, also one that has not heard of a new leader yet (KIP-320, Kafka class
+    Any broker answers a metadata request, also one that does not know a new leader yet (KIP-320, Kafka class
     Metadata). A topic with another id is another topic, whose epochs begin anew.
     """
     if before is None or before.topic_id != found.topic_id:

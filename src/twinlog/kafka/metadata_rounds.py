@@ -1,4 +1,4 @@
-"""Metadata for many who ask at the same time, by one request."""
+"""Joins concurrent metadata requests into one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import TopicName
 
 ROUND_S = 0.05
-"""How long a round waits for others that ask, too: a thousand partitions of a topic that is gone each ask for it."""
+"""How long a round collects requests: each of a thousand partitions of a deleted topic sends one."""
 
 
 class MetadataRounds:
-    """Asks a cluster by `refresh(topics)`, at most once in `ROUND_S`, whoever asks for whichever topics meanwhile."""
+    """Calls `refresh(topics)` at most once in `ROUND_S`, with the topics of all calls meanwhile."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class MetadataRounds:
         self._round: Any = None
 
     async def ask(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
-        """What the cluster says of these topics from now on, and of others. Raises as `refresh` does."""
+        """Metadata of these topics, read after this call, and of others. Raises as `refresh` does."""
         self._wanted |= set(topics)
         if self._round is None:
             self._round = self._loop.spawn(self._ask)

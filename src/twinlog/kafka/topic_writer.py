@@ -34,7 +34,7 @@ _Round = list[tuple[int, Sequence[bytes]]]
 
 
 class TopicWriter:
-    """One topic; one append at a time. `purpose` completes "... needs it" when a permission is missing.
+    """One topic; one append at a time. `purpose` completes "... needs it" in the error for a missing permission.
 
     All records go to partition 0, as those of MirrorMaker 2's connectors do, or with `by_key` to the partition of their
     key, as those of Connect's workers do. With `control` they pass by copied records on a connection of their own.
@@ -157,7 +157,7 @@ class TopicWriter:
         self.in_doubt = doubtful
         wrong: tuple[int, int, int] | None = None
         for (partition, bodies), (_, batch) in zip(batches, sent, strict=True):
-            # Of what a broker leaves out of its answer nothing is known.
+            # The broker left partitions out of its answer: their outcome is unknown.
             code, _ = answers.get((self.topic, partition), (Code.REQUEST_TIMED_OUT, -1))
             if code == Code.NONE:
                 self.appended += len(bodies)

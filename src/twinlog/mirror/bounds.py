@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twinlog.flows.naming import HEARTBEATS
 from twinlog.flows.plugins import policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes
+from twinlog.kafka.admin.configs import alter_configs, describe_configs, supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
@@ -150,7 +150,7 @@ class TopicBounds:
             self._warn(admin, topic, why, left)
 
     def _alter(self, admin: ClusterAdmin, topic: BoundedTopic, wanted: Mapping[str, str]) -> Refusal | None:
-        if not knows_single_changes(admin.client):
+        if not supports_incremental_alter(admin.client):
             return Refusal(0, "the brokers cannot change single settings (KIP-339)")
         changes = {topic.name: [ConfigChange(name, value) for name, value in wanted.items()]}
         return admin.call(alter_configs, admin.client, changes).get(topic.name)

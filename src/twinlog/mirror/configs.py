@@ -14,7 +14,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import alter_configs, describe_configs, knows_single_changes, replace_configs
+from twinlog.kafka.admin.configs import alter_configs, describe_configs, replace_configs, supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
@@ -185,7 +185,7 @@ class ConfigSync:
     def _send(self, changes: _Changes, own: _Own) -> dict[TopicName, Refusal]:
         admin, mode = self._target, self._settings.alter_configs
         self._replaces = self._replaces or mode == "never"
-        if not self._replaces and not knows_single_changes(admin.client):
+        if not self._replaces and not supports_incremental_alter(admin.client):
             if mode == "required":
                 text = "it does not know single changes (KIP-339), which use.incremental.alter.configs requires"
                 return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}

@@ -20,7 +20,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.run_in_thread import aside
+from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.settings.flow import ClientSettings
 
 ENOUGH_S = 60.0
@@ -310,7 +310,7 @@ def test_names_that_cannot_be_looked_up_are_an_error_of_who_asked(loop: Loop) ->
         raise LookupError("no such name")
 
     with pytest.raises(LookupError, match="no such name"):
-        loop.run(aside, loop.net, fail)
+        loop.run(run_in_thread, loop.net, fail)
 
 
 # -- keeping

@@ -188,7 +188,7 @@ def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pyt
     [
         ("no token", LoginRefusedError, "no JSON web token"),
         ("a.b.c", LoginRefusedError, "no JSON web token"),
-        (f"{packed({})}.{packed({'sub': 'u'})}.", LoginRefusedError, "does not say when it ends"),
+        (f"{packed({})}.{packed({'sub': 'u'})}.", LoginRefusedError, "has no time at which it ends"),
         (token(-1), NoTokenError, "has ended already"),
     ],
     ids=["no-token", "no-parts", "endless", "ended"],

@@ -74,7 +74,7 @@ def serving(context: ssl.SSLContext) -> Iterator[str]:
     thread.join(60)
 
 
-HANDS_SHAKEN = "the port speaks HTTP"
+HANDS_SHAKEN = "the port answers in HTTP"
 
 
 def fault(address: str, tls: TlsSettings, within_s: float = 3.0) -> ClusterError:

@@ -1,1 +1,1 @@
-"""Questions and changes on a cluster: topics, settings, rights, groups, producers."""
+"""Requests for topics, settings, ACLs, groups and producers of a cluster."""

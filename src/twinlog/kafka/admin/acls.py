@@ -1,4 +1,4 @@
-"""Asks a cluster for its rights on topics and adds some; coroutines on a client's loop."""
+"""Reads a cluster's ACLs of topics and adds some; coroutines on a client's loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a cluster about its topics and creates them; blocking calls for the driver, batched: no call per topic.
+"""Describes and creates the topics of a cluster; blocking calls for the driver, batched: no request per topic.
 
 Each call raises ClusterError when the cluster does not answer and RefusedError when a permission is missing.
 """
@@ -33,7 +33,7 @@ CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """A cluster's id, as it was formatted, and its brokers as `host:port` of the listener that was asked."""
+    """A cluster's id, as it was formatted, and its brokers as `host:port` of the listener in use."""
 
     cluster_id: str | None
     brokers: frozenset[str]
@@ -44,7 +44,7 @@ Connect = Callable[[str, ClientSettings], "ClusterAdmin"]
 
 
 class ClusterAdmin:
-    """One cluster, seen from the driver; may be used from several threads.
+    """One cluster for the driver; may be used from several threads.
 
     Its `loop` brings the clock and the connections. Making it raises RuntimeError where there may be no thread for it.
     """
@@ -70,7 +70,7 @@ class ClusterAdmin:
         self.call(self.client.connect, timeout_s)
 
     def keep_in_contact(self) -> None:
-        """From now on ask something every `CONTACT_S` seconds while nobody else does, so that `reach` is the truth."""
+        """From now on send a request every `CONTACT_S` seconds when no other is sent, so that `reach` is current."""
         self._loop.call_threadsafe(lambda: self._loop.spawn(self._keep_in_contact))
 
     async def _keep_in_contact(self) -> None:
@@ -81,7 +81,7 @@ class ClusterAdmin:
                     await self.client.refresh([])
 
     def reach(self) -> Reach:
-        """Whether the cluster answers now, without asking it."""
+        """Whether the cluster answers now, without a request."""
         return self.client.contact.reach()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class ClusterAdmin:
         self._loop.close()
 
     def identity(self) -> ClusterIdentity:
-        """By what the cluster can be told from others."""
+        """The id and the brokers of the cluster."""
         return self.call(self._identity)
 
     async def _identity(self) -> ClusterIdentity:

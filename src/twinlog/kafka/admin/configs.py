@@ -1,4 +1,4 @@
-"""Asks a cluster for the settings of topics and changes them, many topics at a time; coroutines on a client's loop."""
+"""Describes and alters the settings of topics, many topics at a time; coroutines on a client's loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK = 100
 async def describe_configs(
     client: ClusterClient, topics: Sequence[TopicName]
 ) -> tuple[dict[TopicName, list[ConfigEntry]], dict[TopicName, int]]:
-    """All settings of topics, with where each comes from, and the error codes of topics whose settings are not told.
+    """All settings of topics, with where each comes from, and the error codes of topics that could not be described.
 
     A topic that vanished has the error code UNKNOWN_TOPIC_OR_PARTITION.
     """
@@ -83,7 +83,7 @@ async def alter_configs(
 async def replace_configs(
     client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]]
 ) -> dict[TopicName, Refusal]:
-    """Replace all settings of topics, for clusters without KIP-339: what is not given falls back to its default."""
+    """Replace all settings of topics, for clusters without KIP-339: a setting not given falls back to its default."""
     kind = AlterConfigsRequest.AlterConfigsResource
     resources = [
         kind(
@@ -96,7 +96,7 @@ async def replace_configs(
     return await _alter(client, AlterConfigsRequest, resources)
 
 
-def knows_single_changes(client: ClusterClient) -> bool:
+def supports_incremental_alter(client: ClusterClient) -> bool:
     """Whether a cluster takes `alter_configs`."""
     return client.supports(IncrementalAlterConfigsRequest.API_KEY)
 

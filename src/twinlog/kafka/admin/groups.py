@@ -1,6 +1,6 @@
-"""Asks a cluster about consumer groups, and commits offsets for groups from outside: many groups at a time.
+"""Describes consumer groups, and commits offsets for groups without being a member: many groups at a time.
 
-Questions about offsets go to the brokers that coordinate the groups: one request for a hundred groups and a broker
+Requests for offsets go to the brokers that coordinate the groups: one request for a hundred groups and a broker
 (KIP-709, KIP-699). A commit is one request for a group; they are sent to each broker without waiting in between.
 """
 
@@ -21,7 +21,7 @@ from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 LOADING_S = 5.0
-"""How long a coordinator may load its groups until that is an error."""
+"""How long a coordinator may load its groups before that is an error."""
 
 _TIMEOUT_S = 15.0
 _OFFSET_FETCH = 9
@@ -38,12 +38,12 @@ _LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
 class GroupAdmin:
     """The groups of one cluster; its coroutines run on the client's loop.
 
-    Each raises ClusterError when the cluster does not answer. What is wrong with single groups is returned as the
-    protocol's error code by group.
+    Each raises ClusterError when the cluster does not answer. Errors of single groups are returned as the protocol's
+    error code by group.
     """
 
     def __init__(self, client: ClusterClient, *, several: bool = True) -> None:
-        """`several` False asks for each group alone, as brokers before Kafka 3.0 want it."""
+        """With `several` False each request names one group, for brokers before Kafka 3.0."""
         self._client = client
         self._several = several
         self._coordinators = Coordinators(client, GROUP, timeout_s=_TIMEOUT_S, several=several)
@@ -74,7 +74,7 @@ class GroupAdmin:
         }
 
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
-        """What each group has committed, and the error codes of groups that do not tell.
+        """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
 
         A group that does not exist has committed nothing. Where nothing changed since the last call with the same
         groups, the same values are returned.
@@ -97,7 +97,7 @@ class GroupAdmin:
         return found, wrong
 
     async def commit(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
-        """Commit offsets for groups from outside; returns the error codes of what was not taken.
+        """Commit offsets for groups without being a member; returns the error codes of refused partitions.
 
         The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
         OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
@@ -165,7 +165,7 @@ class GroupAdmin:
         try:
             return await ask_at_once(self._client, send, requests, _TIMEOUT_S)
         except TwinlogError:
-            # A coordinator that does not answer may be one no more.
+            # A coordinator that does not answer may have moved.
             self._coordinators.nodes.clear()
             raise
 
@@ -197,7 +197,7 @@ def _commit_request(group: GroupId, offsets: GroupOffsets) -> Any:
 
 
 def _read_offsets(response: Any, groups: Sequence[GroupId]) -> _Offsets:
-    """An offset below 0, which some clients commit to forget one, is none."""
+    """Drops offsets below 0, which some clients commit to delete an offset."""
     found: dict[GroupId, GroupOffsets] = {}
     wrong: dict[GroupId, int] = {}
     several = response.API_VERSION >= _SEVERAL_GROUPS

@@ -1,4 +1,4 @@
-"""Which producers a partition knows, their open transactions, and which of these holds readers back (KIP-664)."""
+"""The active producers of a partition, their open transactions, and which of these holds readers back (KIP-664)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """What a leader remembers of a producer: the sequence number of its last record there, when that came (ms), and
-    where its open transaction begins, -1 without one."""
+    """A producer in a leader's state: the sequence number of its last record, that record's timestamp (ms), and where
+    its open transaction begins, -1 without one."""
 
     producer_id: int
     epoch: int
     last_sequence: int
     first_offset: int
-    heard_ms: int
+    last_append_ms: int
 
 
 async def producer_states(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
-    """The producers that the leaders of partitions remember, one request for each leader; and why some do not tell.
+    """The active producers of partitions, one request for each leader; and the errors of partitions without an answer.
 
-    None where brokers cannot tell (Kafka before 2.8, others than Kafka's), or may not without READ on the topic. Raises
-    ClusterError when one does not answer.
+    A partition has no producers where brokers lack the request (Kafka before 2.8, others than Kafka's), or refuse it
+    without READ on the topic. Raises ClusterError when a broker does not answer.
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}
@@ -48,8 +48,8 @@ async def producer_states(
     async def ask(node: int, topics: dict[str, list[int]]) -> None:
         wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
         response = await client.ask(DescribeProducersRequest(topics=wanted), node)
-        told = [(topic.name, part) for topic in response.topics for part in topic.partitions]
-        for name, part in told:
+        answered = [(topic.name, part) for topic in response.topics for part in topic.partitions]
+        for name, part in answered:
             where = TopicPartition(TopicName(name), part.partition_index)
             if part.error_code in RETRIABLE:
                 errors[where] = explain(part.error_code)
@@ -71,9 +71,10 @@ async def producer_states(
 async def open_transactions(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers whose transactions are open in partitions, as their leaders know it, one request for each leader.
+    """The producers with an open transaction in partitions, one request for each leader.
 
-    Nothing where they do not tell. Raises ClusterError when one does not answer or does not lead any more.
+    None where brokers lack the request or refuse it. Raises ClusterError when a broker does not answer, or no longer
+    leads a partition.
     """
     found, errors = await producer_states(client, partitions)
     for partition, why in errors.items():
@@ -84,8 +85,7 @@ async def open_transactions(
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:
     """The oldest transaction that is open in a partition, as words that complete "held up by ...".
 
-    Its producer, by its leader, and its transactional id, if the principal may describe that; what cannot be learned is
-    left out.
+    Names its producer, and its transactional id if the principal may describe that; what cannot be read is left out.
     """
     try:
         return await _name(client, partition)
@@ -98,8 +98,8 @@ async def _name(client: ClusterClient, partition: TopicPartition) -> str:
     if not open_ones:
         return "an open transaction"
     oldest = min(open_ones, key=lambda one: one.first_offset)
-    since_s = max(0.0, client.loop.clock.wall() - oldest.heard_ms / 1000)
-    who = f"producer {oldest.producer_id}, epoch {oldest.epoch}, last heard of {since_s:.0f} s ago"
+    since_s = max(0.0, client.loop.clock.wall() - oldest.last_append_ms / 1000)
+    who = f"producer {oldest.producer_id}, epoch {oldest.epoch}, last append {since_s:.0f} s ago"
     owner = await _transactional_id(client, oldest.producer_id)
     what = "an open transaction" if owner is None else f"an open transaction of {owner}"
     return f"{what} ({who}), which began at offset {oldest.first_offset}"

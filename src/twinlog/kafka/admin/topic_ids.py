@@ -1,4 +1,4 @@
-"""Makes sure that a topic id is the one by which its leader has the topic (KIP-516)."""
+"""Checks that the leader of a partition has the topic under the id in the metadata (KIP-516)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from twinlog.kafka.protocol.fetch_response import TOPIC_IDS_SINCE
 from twinlog.model.types import TopicPartition
 
 _NOWHERE = 2**62
-"""No log reaches so far, so none gives a record."""
+"""No log has an offset this high, so the fetch returns no record."""
 
 _OF_ANOTHER = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 async def require_current_id(client: ClusterClient, partition: TopicPartition) -> None:
-    """Raise ClusterError unless a partition's leader has it as one of the topic that metadata named.
+    """Raise ClusterError unless a partition's leader has it under the topic id of the metadata.
 
-    Any broker answers a question for metadata, also one that has not heard yet that a topic was made anew, and offsets
-    are asked for by name: what one topic holds would be taken for what is left of the other. Brokers that know no topic
-    ids are believed.
+    Any broker answers a metadata request, also one that has not yet seen that a topic was recreated, and offsets are
+    read by name: those of the new topic would be taken for those of the old one. Brokers without topic ids are not
+    checked.
     """
     topic, leader = client.topic(partition.topic), client.leader(partition)
     if client.fetch_version < TOPIC_IDS_SINCE or topic is None or topic.topic_id is None:
@@ -39,4 +39,4 @@ async def require_current_id(client: ClusterClient, partition: TopicPartition) -
         if code and code != Code.OFFSET_OUT_OF_RANGE:
             raise ClusterError(f"cluster {client.alias}: {partition}: {explain(code)}")
         return
-    raise ClusterError(f"cluster {client.alias}: {partition} does not tell its id")
+    raise ClusterError(f"cluster {client.alias}: {partition}: its leader returned no topic id")

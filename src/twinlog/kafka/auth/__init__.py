@@ -1,1 +1,1 @@
-"""How a client proves who it is."""
+"""Authentication of a client."""

@@ -34,11 +34,11 @@ _FINAL_STATUS = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411
 """Answers that another try would not change (Kafka class HttpJwtRetriever)."""
 
 _LOGIN_AGAIN = 0.85
-"""The part of a session after which a connection logs in again, at the earliest; with a new token by then, because the
-session that an old one buys would be very short."""
+"""The part of a session after which a connection logs in again, at the earliest; with a new token by then, because an
+old one would give a very short session."""
 
 PATIENCE_S = 30.0
-"""How long a token server may take to connect and to answer where no setting says it; Java waits for ever."""
+"""How long a token server may take to connect and to answer without a setting; Java waits for ever."""
 
 OLD_TOKEN_S = 2.0
 """How long a login waits for a new token while the old one is still good."""
@@ -49,7 +49,7 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token, and the times (Unix, in seconds) from which on it is to be renewed and no good any more."""
+    """A token, and the times (Unix, in seconds) at which to renew it and at which it expires."""
 
     text: str = field(repr=False)
     renew_at: float
@@ -69,7 +69,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         self._trouble = ""
 
     def token(self) -> str:
-        """The token to log in with; `prepare` has seen to it that there is one."""
+        """The token to log in with; `prepare` has obtained it."""
         assert self._token is not None
         return self._token.text
 
@@ -91,14 +91,14 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             try:
                 threading.Thread(target=self._fetch, name="token", daemon=True).start()
             except RuntimeError as error:
-                # Else everybody would wait for ever for one that does not fetch.
+                # Otherwise every login would wait for ever for a thread that does not fetch.
                 failure = None if self._good() else NoTokenError(f"no token can be fetched: {error}")
                 self._tell(failure, besides=done)
                 if failure is not None:
                     raise failure from error
                 return
         now = net.now()
-        # A moment earlier than the connection gives up, which knows no reason.
+        # A moment before the connection's own time-out, whose error has no reason.
         timeout_at = now + 0.8 * (timeout_at - now)
         if self._good():
             timeout_at = min(timeout_at, now + OLD_TOKEN_S)
@@ -113,7 +113,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             net.cancel(timer)
 
     def renew(self) -> None:
-        """Fetch a token unless another thread just did; one that is still good stays where none can be had."""
+        """Fetch a token unless another thread just did; without a new one a token that is still valid stays."""
         with self._fetching:
             if self._fresh():
                 return
@@ -132,14 +132,14 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         self._tell(failure)
 
     def _tell(self, failure: Exception | None, besides: Future | None = None) -> None:
-        """All logins that wait go on, or end with this failure."""
+        """Let all waiting logins go on, or end them with this failure."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._trouble = ""
         for net, done in waiting:
             if done is besides:
                 continue
-            # A loop may have ended meanwhile, and with it the login.
+            # The loop may have ended meanwhile, and the login with it.
             with contextlib.suppress(RuntimeError):
                 net.call_soon_threadsafe(_telling(done, failure))
 
@@ -157,9 +157,9 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _telling(done: Future, failure: Exception | None) -> Callable[[], None]:
-    """Wakes who waits, unless that has happened. A loop of kafka-python takes a plain function only."""
+    """Resolves a waiting login once. A loop of kafka-python takes a plain function only."""
 
-    def tell() -> None:
+    def resolve() -> None:
         if done.is_done:
             return
         if failure is None:
@@ -167,7 +167,7 @@ def _telling(done: Future, failure: Exception | None) -> Callable[[], None]:
         else:
             done.failure(failure)
 
-    return tell
+    return resolve
 
 
 @lru_cache(maxsize=32)
@@ -204,7 +204,7 @@ def _packed(content: dict[str, Any]) -> str:
 def _from_server(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> str:
     """The token that the server gives; asked again for a while when it is in trouble (Kafka class Retry).
 
-    `failed` hears of each time that it was.
+    `failed` is called with each error before a retry.
     """
     deadline = time.monotonic() + settings.retry_for_ms / 1000
     pause = settings.retry_backoff_ms / 1000
@@ -243,10 +243,10 @@ def _asked(settings: TokenSettings) -> str:
     finally:
         connection.close()
     if answer.status not in {200, 201}:
-        said = f"{where} answers {answer.status} {answer.reason}{_complaint(content)}"
+        text = f"{where} answers {answer.status} {answer.reason}{_complaint(content)}"
         if answer.status in _FINAL_STATUS:
-            raise LoginRefusedError(f"{said}; check sasl.oauthbearer.* and the client's id and secret")
-        raise NoTokenError(said)
+            raise LoginRefusedError(f"{text}; check sasl.oauthbearer.* and the client's id and secret")
+        raise NoTokenError(text)
     try:
         token = json.loads(content)["access_token"]
     except (ValueError, KeyError, TypeError):
@@ -257,7 +257,7 @@ def _asked(settings: TokenSettings) -> str:
 
 
 def _where(settings: TokenSettings) -> str:
-    """The token server by its URL, without a login that somebody may have written into that."""
+    """The token server by its URL, without a user and password in it."""
     url = urllib.parse.urlsplit(settings.url or "")
     return f"the token server {url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
 
@@ -310,10 +310,13 @@ def _body(settings: TokenSettings) -> str:
 
 
 def _complaint(content: bytes) -> str:
-    """What the server says is wrong (RFC 6749, section 5.2), which holds no secret."""
+    """The error in the server's answer (RFC 6749, section 5.2), which holds no secret."""
     try:
-        said = json.loads(content)
-        parts = [said.get("error") or said.get("errorCode"), said.get("error_description") or said.get("errorSummary")]
+        fields = json.loads(content)
+        parts = [
+            fields.get("error") or fields.get("errorCode"),
+            fields.get("error_description") or fields.get("errorSummary"),
+        ]
     except (ValueError, AttributeError):
         return ""
     words = ", ".join(str(part) for part in parts if part)[:_SHOWN]
@@ -329,7 +332,7 @@ def _dated(text: str, settings: TokenSettings) -> Token:
     claims = _claims(text)
     ends, begins = claims.get("exp"), claims.get("iat")
     if not isinstance(ends, int | float):
-        raise LoginRefusedError("the token that was obtained does not say when it ends (claim exp)")
+        raise LoginRefusedError("the token that was obtained has no time at which it ends (claim exp)")
     if ends <= now:
         raise NoTokenError("the token that was obtained has ended already; do the clocks of both hosts agree?")
     return Token(text, renewal(now, begins if isinstance(begins, int | float) else now, ends, settings), ends)

@@ -1,4 +1,4 @@
-"""Connections that no retry can mend: what TLS or a token server said no to, and the way out."""
+"""Logins and TLS handshakes that no retry can help: the reason, and the way out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 
 
 class LoginRefusedError(KafkaError):  # type: ignore[misc]
-    """One side does not accept the other, and will not later; its text is for people."""
+    """One side refuses the other for good; the text is for users."""
 
     retriable = False
 
@@ -18,7 +18,7 @@ class LoginRefusedError(KafkaError):  # type: ignore[misc]
 
 
 class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
-    """No token can be had at the moment."""
+    """No token can be obtained at the moment."""
 
     @property
     def sentence(self) -> str:
@@ -28,7 +28,7 @@ class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
 _HOST_MISMATCH = frozenset({62, 64})
 _UNTRUSTED = frozenset({2, 18, 19, 20, 21, 24, 27, 28})
 _NOT_YET_VALID, _EXPIRED = 9, 10
-"""OpenSSL's numbers for what it finds wrong with a certificate (x509_vfy.h)."""
+"""OpenSSL's error numbers for certificates (x509_vfy.h)."""
 
 _ALERT = "ALERT_"
 _ABOUT_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR")
@@ -47,16 +47,16 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "R
 
 
 def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
-    """Why TLS came to nothing for good, None when another try may succeed.
+    """Why a TLS handshake failed for good, None when another try may succeed.
 
-    `certificate` says whether this client has one to show.
+    `certificate` is true when this client has one to send.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_certificate(error, host)
     reason = error.reason or ""
-    _, alert, told = reason.partition(_ALERT)
-    if alert and any(word in told for word in _ABOUT_CERTIFICATE):
-        words = told.lower().replace("_", " ")
+    _, alert, alert_text = reason.partition(_ALERT)
+    words = (alert_text or reason).lower().replace("_", " ")
+    if alert and any(word in alert_text for word in _ABOUT_CERTIFICATE):
         if not certificate:
             return f"it wants a certificate of its clients ({words}); set ssl.keystore.location"
         return (
@@ -65,14 +65,14 @@ def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
         )
     if any(word in reason for word in _NOTHING_IN_COMMON):
         return (
-            f"both sides have no version of TLS or no cipher in common ({(told or reason).lower().replace('_', ' ')}); "
+            f"both sides have no version of TLS or no cipher in common ({words}); "
             "look at ssl.enabled.protocols and ssl.cipher.suites here and there; a broker that wants a certificate of "
-            "its clients may say so too"
+            "its clients may report this too"
         )
     if any(word in reason for word in _NOT_TLS):
-        return "the port does not speak TLS; set PLAINTEXT or SASL_PLAINTEXT as security.protocol, or use another port"
+        return "the port does not use TLS; set PLAINTEXT or SASL_PLAINTEXT as security.protocol, or use another port"
     if any(word in reason for word in _WEAK):
-        return f"its keys or signatures are too weak for OpenSSL here ({reason.lower().replace('_', ' ')})"
+        return f"its keys or signatures are too weak for OpenSSL here ({words})"
     return None
 
 

@@ -1,1 +1,1 @@
-"""What a group coordinator and a transaction coordinator are asked."""
+"""Requests to group coordinators and transaction coordinators."""

@@ -1,4 +1,5 @@
-"""Which broker coordinates a group or a transactional id: of many of them at a time, or of one that is spoken with."""
+"""Finds the broker that coordinates a group or a transactional id: for many at a time, or for one that gets
+requests."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ T = TypeVar("T")
 GROUP, TRANSACTION = CoordinatorType.GROUP, CoordinatorType.TRANSACTION
 
 CHUNK = 100
-"""Names per question."""
+"""Names per request."""
 
 AT_ONCE = 32
 """Requests in flight, of the 64 that a connection may have."""
 
 MOST_NODES = 10_000
-"""Of so many names the coordinator is remembered without asking whether they are still there."""
+"""The coordinators of so many names are cached without a check whether the names still exist."""
 
 MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
-"""Codes that say to look for the coordinator again."""
+"""Codes after which the coordinator must be found again."""
 
 _SEVERAL = 4
 """The version since which one request may have many names (KIP-699, Kafka 3.0)."""
@@ -35,7 +36,7 @@ _SEVERAL = 4
 class Coordinators:
     """The coordinators of names of one kind; `nodes` has those that were found.
 
-    `several` False asks for each name alone, as brokers before Kafka 3.0 want it. `timeout_s` None is the client's own.
+    With `several` False each request has one name, for brokers before Kafka 3.0. `timeout_s` None is the client's own.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Coordinators:
 
 
 class Coordinator:
-    """The coordinator of one name, wherever it is at the moment. `check(code)` raises what an error code means."""
+    """The coordinator of one name, on whichever broker it is. `check(code)` raises the error of a code."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Coordinator:
             raise
 
     def forget(self) -> None:
-        """Look for it again before the next request."""
+        """Find it again before the next request."""
         self._known.nodes.clear()
 
 

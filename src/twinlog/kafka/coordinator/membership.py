@@ -21,7 +21,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
 SESSION_S = 6.0
-"""The shortest session that brokers accept unless `group.min.session.timeout.ms` says otherwise."""
+"""The shortest session that brokers accept by default (`group.min.session.timeout.ms`)."""
 
 LONGER_SESSIONS_S = (10.0, 30.0, 60.0, 300.0, 1800.0)
 """Tried one after the other where brokers refuse a shorter one; 1,800 s is the longest they accept by default."""
@@ -33,13 +33,13 @@ ANSWER_S = 3.0
 """How long a coordinator may take for an answer that needs no other member."""
 
 _PROTOCOL = "v2"
-"""Of what members tell each other; who speaks another one cannot join."""
+"""The protocol name of the members' metadata; a member with another one cannot join."""
 
 _NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 
 
 class HeartbeatResult(Enum):
-    """What the coordinator answers to a heartbeat."""
+    """The coordinator's answer to a heartbeat."""
 
     STABLE = "a member of the present generation"
     REBALANCE = "a member that must join again"
@@ -62,7 +62,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """A group as anybody sees it who may describe it; `members` are client ids with their hosts."""
+    """A group as DescribeGroups returns it; `members` are client ids with their hosts."""
 
     protocol_type: str
     members: tuple[str, ...]
@@ -73,14 +73,14 @@ class Membership:
 
     `join` waits for the other members on a connection of its own, so `beat` and `leave` may be called meanwhile. Calls
     raise ClusterError for what may pass, RefusedError when the principal lacks a right, and GroupTakenError while the
-    group's members speak another protocol.
+    group's members use another protocol.
     """
 
     def __init__(self, client: ClusterClient, group: str, protocol_type: str) -> None:
         self.group = group
         self.session_s = SESSION_S
         self.generation: Generation | None = None
-        """None before the first `enter`, and once the coordinator has said that this is no member any more."""
+        """None before the first `enter`, and once the coordinator no longer knows this member."""
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
@@ -125,7 +125,7 @@ class Membership:
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes | None:
         """The leader gives each member something (by member id), the others wait for it; returns this member's.
 
-        After this the generation is in the coordinator's log: another broker that takes the group over knows it. None
+        After this the generation is in the coordinator's log: another broker that takes the group over has it. None
         when the next rebalance began meanwhile.
         """
         generation = self._require()
@@ -150,7 +150,7 @@ class Membership:
         return bytes(response.assignment)
 
     async def beat(self) -> HeartbeatResult:
-        """Say that this member lives; the coordinator counts its session anew from when it hears that."""
+        """Send a heartbeat; the coordinator restarts the session timeout when it gets it."""
         generation = self._require()
         response = await self._call(
             HeartbeatRequest(
@@ -177,7 +177,7 @@ class Membership:
         await self._call(LeaveGroupRequest(group_id=self.group, members=[member], max_version=4, min_version=3))
 
     async def describe(self) -> GroupSeen:
-        """Who the group's members are."""
+        """The group's members."""
         response = await self._call(
             DescribeGroupsRequest(groups=[self.group], include_authorized_operations=False, max_version=5)
         )
@@ -192,7 +192,7 @@ class Membership:
         self.generation = None
 
     def search(self) -> None:
-        """Ask for the coordinator again before the next call."""
+        """Find the coordinator again before the next call."""
         self._coordinator.forget()
 
     def _require(self) -> Generation:
@@ -213,7 +213,7 @@ class Membership:
         return await self._coordinator.ask(request, timeout_s, apart=apart)
 
     def _check(self, code: int, *, operation: str = "READ") -> None:
-        """Raise what an error code means."""
+        """Raise the error of an error code."""
         if code == Code.NONE:
             return
         alias = self._client.alias

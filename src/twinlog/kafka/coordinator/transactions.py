@@ -1,4 +1,4 @@
-"""Speaks to the coordinator of a transactional id: who may write under it, which partitions take part, how it ends.
+"""Requests to the coordinator of a transactional id: init the producer, add partitions, commit or abort.
 
 The requests are those of the transactional producer before KIP-890 (Kafka class TransactionManager); every broker since
 2.8 serves them. Each call is safe to repeat after a ClusterError: the coordinator answers a repeated request as it
@@ -44,7 +44,7 @@ class TransactionCoordinator:
     """The coordinator of one transactional id on one cluster, wherever it is at the moment.
 
     Every call raises ClusterError for what may pass, RefusedError when the principal lacks a right, and FencedError
-    when somebody else has taken the id over.
+    when another producer has taken the id over.
     """
 
     def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
@@ -54,7 +54,7 @@ class TransactionCoordinator:
         self._coordinator = Coordinator(client, TRANSACTION, transactional_id, self._check)
 
     async def init(self, expected: ProducerEpoch = NOBODY) -> ProducerEpoch:
-        """Become the only writer under the id: aborts what its last writer left open and fences that writer.
+        """Become the only writer under the id: aborts the open transaction of its last writer and fences that writer.
 
         With `expected` only if that is still the present one; it then gets a higher epoch, under which sequence numbers
         begin at 0 again (KIP-360).
@@ -128,7 +128,7 @@ class TransactionCoordinator:
         return True
 
     async def _call(self, request: Any) -> Any:
-        """Ask the coordinator, again and again while it is busy with the transaction before."""
+        """Call the coordinator; retry while it still ends the transaction before."""
         pause_s = BUSY_S
         for _ in range(_TRIES):
             response = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
@@ -145,7 +145,7 @@ class TransactionCoordinator:
         )
 
     def _check(self, code: int) -> None:
-        """Raise what an error code of a whole request means."""
+        """Raise the error of an error code for a whole request."""
         if code == Code.NONE:
             return
         alias, name = self._client.alias, self.transactional_id
@@ -169,13 +169,13 @@ _OF_THE_ID = frozenset(
         Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""Codes that the answer to AddPartitionsToTxn repeats for each partition although they speak of the request."""
+"""Codes that the answer to AddPartitionsToTxn repeats for each partition although they are of the whole request."""
 
 _COORDINATOR_FAULTS = frozenset({14, 15, 16, 51, 52, 7, -1})
 
 
 def _code_of(response: Any) -> int:
-    """The code that speaks of a whole answer."""
+    """The code of a whole answer."""
     topics = getattr(response, "results_by_topic_v3_and_below", None)
     if topics is None:
         return cast(int, response.error_code)
@@ -186,7 +186,7 @@ def _code_of(response: Any) -> int:
 async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:
     """Transactional ids of the form prefix + number that the cluster remembers (KIP-664).
 
-    None when its brokers are older than Kafka 3.0, which cannot tell. Ids that the principal may not describe are
+    None when its brokers are older than Kafka 3.0, which lack the request. Ids that the principal may not describe are
     missing. Raises ClusterError while a coordinator cannot answer.
     """
     if not client.supports(_LIST_TRANSACTIONS):

@@ -1,4 +1,4 @@
-"""Turns names of servers into addresses, as `client.dns.lookup` says."""
+"""Turns names of servers into addresses, by `client.dns.lookup`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def pause_s(failures: int, initial_ms: int, most_ms: int, chance: float | None =
 
 
 class Backoff:
-    """Counts the failures of one thing that is tried again and again."""
+    """Counts the failures in a row of one operation."""
 
     __slots__ = ("_failures", "_initial_ms", "_most_ms")
 
@@ -35,10 +35,10 @@ class Backoff:
         self._failures = 0
 
     def failed(self) -> float:
-        """Note a failure; returns how many seconds to wait."""
+        """Count a failure; returns how many seconds to wait."""
         self._failures += 1
         return pause_s(self._failures, self._initial_ms, self._most_ms)
 
     def worked(self) -> None:
-        """The next failure is the first again."""
+        """Reset the count."""
         self._failures = 0

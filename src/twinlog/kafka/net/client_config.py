@@ -38,11 +38,11 @@ def connection_options(settings: ClientSettings) -> dict[str, Any]:
 
 
 def principal(settings: ClientSettings) -> str:
-    """Whom the brokers take this client for, as rights name it; with certificates and tokens only they know."""
+    """The principal of this client, as ACLs name it; with certificates and tokens only the brokers know it."""
     if settings.sasl_username is not None:
         return f"User:{settings.sasl_username}"
     if settings.security_protocol.startswith("SASL_"):
         subject = settings.tokens.subject if settings.tokens else None
         return f"User:{subject}" if subject else "the principal of this client's token"
-    # With TLS and no certificate a client is nobody, too.
+    # With TLS and no certificate a client is anonymous, too.
     return f"User:{settings.tls.subject}" if settings.tls and settings.tls.subject else "User:ANONYMOUS"

@@ -1,7 +1,7 @@
 """Opens, keeps and closes the connections to one cluster, by the settings of its client.
 
-What kafka-python lacks beside `wire`: it gives up on brokers that moved while nobody looked, gives one bootstrap server
-the time of all, and takes a connection for good whose login failed.
+What kafka-python lacks beside `frames`: it gives up on brokers that moved while no connection was open, gives one
+bootstrap server the time of all, and counts a connection as good whose login failed.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from kafka.errors import KafkaConnectionError, KafkaError
 
 from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.frames import FrameManager
-from twinlog.kafka.net.run_in_thread import aside
+from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.kafka.net.wire import Wire
 from twinlog.settings.flow import ClientSettings
 
 IDLE_LOOK_S = 0.1
-"""Shortest pause between two looks for idle connections."""
+"""Shortest pause between two searches for idle connections."""
 
 LOGIN_AGAIN_S = 5.0
-"""Before that a login that a broker refused is not tried again there."""
+"""Pause before a login that a broker refused is tried again there."""
 
 
 class Connections(FrameManager):
-    """Connections to the brokers of one cluster. Two of these may share what is known of it (`share_metadata`)."""
+    """Connections to the brokers of one cluster. Two of these may share its metadata (`share_metadata`)."""
 
     cluster: Any
     config: dict[str, Any]
@@ -42,15 +42,15 @@ class Connections(FrameManager):
         self._bootstrapping = False
         self._refused_at: dict[Any, float] = {}
         self.rebootstraps = 0
-        """How often the bootstrap servers were asked again."""
+        """How often it bootstrapped again."""
         super().__init__(net, wire, **options)
         self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
-        # Topics are asked for elsewhere, by name; the cluster must never create one because somebody asked.
+        # Topics are described elsewhere, by name; a metadata request must never create one.
         self.cluster.config["allow_auto_create_topics"] = False
         self.cluster.add_listener(self._look_at_brokers)
 
     def share_metadata(self, other: Connections) -> None:
-        """Know the brokers that `other` knows, now and later."""
+        """Use the brokers that `other` has, now and later."""
         self.cluster.close()
         self.cluster = other.cluster
         self.cluster.add_listener(self._look_at_brokers)
@@ -67,12 +67,12 @@ class Connections(FrameManager):
         return node in self._backoff
 
     def throttled_s(self, node: int) -> float:
-        """For how many seconds nothing may be sent to a broker, as its last answer said (KIP-219)."""
+        """For how many seconds nothing may be sent to a broker, by the throttle time of its last answer (KIP-219)."""
         connection = self._conns.get(node)
         return 0.0 if connection is None else max(0.0, connection._throttle_time - self._net.now())
 
     def metadata_wanted(self) -> None:
-        """Metadata is asked for; when it was long since it came, the bootstrap servers are asked instead (KIP-1102)."""
+        """Metadata is requested; when the last answer is long ago, bootstrap again instead (KIP-1102)."""
         now = self._net.now()
         if self._asked_since is None:
             self._asked_since = now
@@ -81,7 +81,7 @@ class Connections(FrameManager):
             self.rebootstrap()
 
     def rebootstrap(self) -> None:
-        """Have the bootstrap servers say which brokers there are (KIP-899), unless this is under way or not wanted."""
+        """Read the brokers from the bootstrap servers again (KIP-899), unless that is under way or turned off."""
         if self._settings.rebootstrap and not self._bootstrapping and not self.closed:
             self._bootstrapping = True
             self._net.begin(self._rebootstrap)
@@ -97,7 +97,7 @@ class Connections(FrameManager):
             self._bootstrapping = False
 
     async def _learn_from(self, server: str) -> bool:
-        """Whether a bootstrap server told which brokers there are."""
+        """Whether a bootstrap server returned the brokers."""
         try:
             connection = self.get_connection(server, refresh_metadata_on_err=False)
             response = await connection.send_request(self.cluster.metadata_request())
@@ -119,7 +119,7 @@ class Connections(FrameManager):
 
     async def _resolve(self) -> None:
         if self._settings.canonical_bootstrap:
-            names = await aside(self._net, lambda: canonical(self._settings.bootstrap_servers))
+            names = await run_in_thread(self._net, lambda: canonical(self._settings.bootstrap_servers))
             self.cluster.config["bootstrap_servers"] = names
             self.cluster._bootstrap_brokers = self.cluster._generate_bootstrap_brokers()
 
@@ -133,7 +133,7 @@ class Connections(FrameManager):
             raise
 
     def _look_at_brokers(self, _cluster: Any) -> None:
-        """Metadata came: a connection to where a broker was before leads nowhere, or to another broker."""
+        """After new metadata: close connections to addresses that a broker no longer has."""
         self._asked_since = None
         before = self._addresses
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in self.cluster.brokers()}
@@ -147,14 +147,14 @@ class Connections(FrameManager):
     # Opening and closing.
 
     def get_connection(self, node_id: Any, timeout_ms: float | None = None, **options: Any) -> Any:
-        # A bootstrap gives the first server that it tries all the time it has.
+        # A bootstrap gives the first server all of its time.
         most_ms = self.socket_connection_setup_timeout_ms(node_id)
         return super().get_connection(
             node_id, timeout_ms=most_ms if timeout_ms is None else min(timeout_ms, most_ms), **options
         )
 
     def maybe_raise_auth_failure(self, node_id: Any) -> None:
-        # The library keeps a refused login for good, but a token or a password may be right by now.
+        # The library remembers a refused login for ever, but a token or a password may be right by now.
         refused_at = self._refused_at.get(node_id)
         if refused_at is not None and self._net.now() - refused_at > LOGIN_AGAIN_S:
             del self._refused_at[node_id]
@@ -168,20 +168,20 @@ class Connections(FrameManager):
             self._refused_at[node.node_id] = self._net.now()
         failed = conn.init_future.exception is not None
         if failed and node.node_id not in self._backoff and options.get("reset_backoff_on_connect", True):
-            # The library counts a connection as made whose first questions were not answered.
+            # The library counts a connection as made even when its first requests got no answer.
             if before is not None:
                 self._backoff[node.node_id] = before
             self.update_backoff(node.node_id)
 
     def close_idle_connections(self) -> None:
-        """Close what nobody used for `connections.max.idle.ms`, now and whenever it is time again."""
+        """Close connections that were idle for `connections.max.idle.ms`, now and whenever it is time again."""
         most_s = self._settings.connections_max_idle_ms / 1000
         if most_s < 0 or getattr(self, "closed", False):
             return
         now = self._net.now()
         next_look = now + most_s
         for connection in list(self._conns.values()):
-            # An answer that is waited for is use, however long it takes.
+            # A connection with a request in flight is in use, however long the answer takes.
             if connection.connected and not connection.in_flight_requests:
                 idle_at = connection.transport.last_activity + most_s
                 if idle_at <= now:

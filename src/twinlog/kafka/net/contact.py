@@ -1,7 +1,7 @@
-"""Knows whether a cluster answers: how long ago a broker was heard, and since when none is.
+"""Tracks whether a cluster answers: when a broker last answered, and since when none does.
 
-What is asked of a cluster all the time tells that by itself, so nothing has to be waited for: a broker that is gone
-breaks its connections, and one that hangs leaves a question open for longer than any answer takes.
+The requests that are sent anyway are enough for that: a broker that is gone breaks its connections, and one that hangs
+leaves a request open for longer than any answer takes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.model.reach import Reach
 
 SILENT_S = 3.0
-"""A question that is open for so much longer than a broker may hold it back is not answered any more."""
+"""A request that is open for so much longer than a broker may hold it back gets no answer any more."""
 
 SURE_S = 1.0
 """A fault is no outage before it has lasted so long: leaders move, and the next broker answers."""
@@ -26,7 +26,7 @@ class _Question:
 
 
 class Contact:
-    """Questions to one cluster and what became of them. Read by any thread, told by one."""
+    """Requests to one cluster and their outcomes. Any thread may read it, one writes it."""
 
     def __init__(self, why: Callable[[], str], clock: Callable[[], float]) -> None:
         self._why = why
@@ -38,14 +38,14 @@ class Contact:
         self._data: dict[int, float] = {}
 
     def asked(self, node: int | None, patience_s: float = 0.0) -> int:
-        """A question is on its way, which the broker may hold back for `patience_s`; returns its number."""
+        """A request was sent, which the broker may hold back for `patience_s`; returns its number."""
         now = self._clock()
         self._number += 1
         self._open[self._number] = _Question(node, now, now + patience_s + SILENT_S)
         return self._number
 
     def answered(self, number: int, *, data: bool = False) -> None:
-        """An answer came, be it a refusal; `data` on a connection for data."""
+        """An answer came, an error code too; `data` on a connection for data."""
         question = self._open.pop(number, None)
         self._answered_at = now = self._clock()
         self._failed_at = None
@@ -57,12 +57,12 @@ class Contact:
         question = self._open.pop(number, None)
         if self._failed_at is None:
             now = self._clock()
-            # What was waited for in vain was silent all the time.
+            # A request that timed out was without an answer all the time.
             overdue = question is not None and question.due_at < now
             self._failed_at = question.asked_at if overdue and question is not None else now
 
     def dropped(self, number: int) -> None:
-        """Nobody waits for an answer any more."""
+        """The caller no longer waits for an answer."""
         self._open.pop(number, None)
 
     def data_at(self, node: int) -> float | None:

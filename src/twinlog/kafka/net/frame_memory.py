@@ -1,4 +1,4 @@
-"""Memory for large frames, used again once nobody looks at it any more.
+"""Memory for large frames, reused once no view of it is left.
 
 Fresh memory is filled with zeros and mapped page by page: for fetches of megabytes that took an eighth of a copier's
 time.
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from sys import getrefcount
 
 LARGE_BYTES = 256 << 10
-"""Smaller frames are left to Python, which has their memory at hand."""
+"""Smaller frames are left to Python's allocator."""
 
 MOST_BYTES = 64 << 20
-"""What is kept for later, at most: what a task reads ahead of eight partitions."""
+"""At most so much is kept for reuse: what a task reads ahead of eight partitions."""
 
 KEEP_S = 5.0
 """Without a large frame for so long, nothing is kept."""
@@ -23,7 +23,7 @@ _STEP = 256 << 10
 
 
 class _Frame(bytearray):
-    """A frame that is not kept, and tells when nobody sees it any more."""
+    """A frame that is not kept; a weak reference notices when its last view is gone."""
 
     __slots__ = ("__weakref__",)
 
@@ -48,18 +48,18 @@ class FrameMemory:
 
     @property
     def kept_bytes(self) -> int:
-        """What would be used again, or is in use and will be."""
+        """Bytes of the frames that are kept, in use or free."""
         return sum(map(len, self._kept))
 
     @property
     def used_bytes(self) -> int:
-        """The size of all frames of which anybody still sees anything."""
+        """The size of all frames with a view left."""
         kept = self._kept
         in_use = (len(kept[index]) for index in range(len(kept)) if _references(kept, index) != _UNSEEN)
         return self._lent_bytes + sum(in_use)
 
     def take(self, size: int) -> memoryview:
-        """`size` writable bytes with anything in them; they are taken again when no view of them is left."""
+        """`size` writable bytes with arbitrary content; they are reused when no view of them is left."""
         now = self._now()
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
@@ -80,7 +80,7 @@ class FrameMemory:
         return memoryview(self._kept[-1])[:size]
 
     def keep_at_most(self, free_bytes: int) -> None:
-        """Give back what nobody sees, if it is more than `free_bytes`."""
+        """Free the frames without a view, if they are more than `free_bytes`."""
         if self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
             self._drop_free()
 
@@ -107,4 +107,4 @@ def _references(kept: list[bytearray], index: int) -> int:
 
 
 _UNSEEN = _references([bytearray()], 0)
-"""Every view counts as one more: a memoryview, and all that are cut from it, hold on to what they show."""
+"""The references to a frame without a view: each memoryview, and each slice of one, adds one."""

@@ -40,7 +40,7 @@ _INT = struct.Struct(">i")
 
 
 class Undecoded:
-    """A response to a question that is asked again and again, to be decoded only when it is another one than before.
+    """A response to a repeated request, which is decoded only when it differs from the one before.
 
     `content` is all of it behind the time that the broker throttled it for.
     """
@@ -93,8 +93,8 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
 
 
 _RESPONSE_CLASSES = threading.Lock()
-"""kafka-python makes the class of a response when the first one of its version comes. Of two threads that do so at the
-same time one would leave a dead reference behind, and every later response of that kind would fail."""
+"""kafka-python makes the class of a response when the first one of its version arrives. Of two threads that do so at
+the same time one would leave a dead reference, and every later response of that kind would fail."""
 
 _OFFSET_FETCH = 9
 _API_VERSIONS = 18
@@ -122,7 +122,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
 
     `wire` opens them. `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is
-    asked before anything is sent; a connection that has something to send when it says no is closed. All connections
+    called before anything is sent; a connection with something to send is closed when it returns False. All connections
     receive into `frames`.
     """
 
@@ -136,7 +136,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         self.cluster.refresh_metadata = self._note_refresh
 
     def _may_send_now(self) -> bool:
-        # Connections may be there before it is known who is to be asked.
+        # Connections may exist before the brokers are known.
         return self.may_send()
 
     async def _note_refresh(self, node_id: Any = None) -> Any:
@@ -159,7 +159,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             self._auth_failures[node.node_id] = error
         address = f"{node.host}:{node.port}"
         if error is not None:
-            # Cut short at the end of all patience, it tells less than the one before.
+            # An attempt that ran into the overall time-out has less information than the one before.
             if address not in self.failures or "timed out" not in str(error):
                 self.failures[address] = error
             return

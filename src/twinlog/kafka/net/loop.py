@@ -38,7 +38,7 @@ class Loop:
         self.wire = SocketWire() if wire is None else wire
         self.net = LeanSelector(clock, selector=selector)
         self.crashed: Callable[[BaseException], None] = _log_crash
-        """Called when a coroutine given to `start` ends with an error: nobody else would hear of it."""
+        """Called when a coroutine given to `start` ends with an error, which is lost otherwise."""
 
     def run(self, main: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         """Run `main` to its end and return its result; other coroutines run meanwhile."""

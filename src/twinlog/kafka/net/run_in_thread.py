@@ -1,4 +1,4 @@
-"""Runs what blocks beside the event loop."""
+"""Runs a blocking function on a thread beside the event loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kafka.future import Future
 T = TypeVar("T")
 
 
-async def aside(net: Any, function: Callable[[], T]) -> T:
-    """What `function` returns or raises; it runs on a thread of its own, while kafka-python's loop `net` goes on.
+async def run_in_thread(net: Any, function: Callable[[], T]) -> T:
+    """Returns or raises what `function` does; it runs on a thread of its own, while kafka-python's loop `net` goes on.
 
     Raises KafkaConnectionError when no thread can be started.
     """
@@ -22,7 +22,7 @@ async def aside(net: Any, function: Callable[[], T]) -> T:
     results: list[T] = []
     errors: list[Exception] = []
 
-    def tell() -> None:
+    def resolve() -> None:
         if errors:
             done.failure(errors[0])
         else:
@@ -33,12 +33,12 @@ async def aside(net: Any, function: Callable[[], T]) -> T:
             results.append(function())
         except Exception as error:
             errors.append(error)
-        # A loop that has ended meanwhile says why; nobody waits any more.
+        # The loop may have ended meanwhile; then its own error is reported.
         with contextlib.suppress(Exception):
-            net.call_soon_threadsafe(tell)
+            net.call_soon_threadsafe(resolve)
 
     try:
-        threading.Thread(target=run, name="aside", daemon=True).start()
+        threading.Thread(target=run, name="run-in-thread", daemon=True).start()
     except RuntimeError as error:
         raise KafkaConnectionError(str(error)) from error
     result: T = await done

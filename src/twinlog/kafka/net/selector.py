@@ -100,7 +100,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
 
     def _poll_once(self, timeout: float | None = None) -> None:
         if not self._poll_lock.acquire(blocking=False):
-            # Raises: who calls it is told what is wrong.
+            # Raises the error for the caller.
             super()._poll_once(timeout)
             return
         self._poll_owner = threading.current_thread()

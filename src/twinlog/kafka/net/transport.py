@@ -86,18 +86,18 @@ class _Frames:
 
     def _give_up(self, error: Exception) -> None:
         if not self._closed:
-            # What the other side said before it closed the connection tells more than that it did.
-            said = self._receive() if self._may_send() else None
-            self.abort(error=said if isinstance(said, LoginRefusedError) else error)  # type: ignore[attr-defined]
+            # The last bytes before the peer closed the connection may hold the reason.
+            received = self._receive() if self._may_send() else None
+            self.abort(error=received if isinstance(received, LoginRefusedError) else error)  # type: ignore[attr-defined]
 
     def _sock_send(self) -> tuple[int, Exception | None]:
-        # Asked here, because a request may have waited for a connection, and the rest of one for room in the socket.
+        # Checked here, because a request may have waited for a connection, and the rest of one for room in the socket.
         if not self._may_send():
             return 0, cast(Exception, KafkaConnectionError("not allowed to send any more"))
         return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
 
     def _receive(self) -> Exception | None:
-        """Read what there is; the error that ends the connection, None when it goes on."""
+        """Read the available bytes; returns the error that ends the connection, None when it goes on."""
         fresh = True
         while True:
             frame = self._frame
@@ -168,10 +168,10 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
     _ssl_context: TlsContext
     host: str
     address = ""
-    """host:port of the broker, for what is said of it."""
+    """host:port of the broker, for messages."""
 
     async def handshake(self) -> None:
-        """Raises LoginRefusedError when one side does not accept the other."""
+        """Raises LoginRefusedError when one side refuses the other."""
         try:
             await super().handshake()
         except ssl.SSLError as error:

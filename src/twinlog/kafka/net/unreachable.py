@@ -1,4 +1,4 @@
-"""Says why a broker cannot be reached, in words that name the way out."""
+"""Explains why a broker cannot be reached, and names the way out."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _TLS_RECORD = (0x14, 0x15, 0x16)
 def unreachable(
     failures: Mapping[str, BaseException], servers: tuple[str, ...], protocol: str, timeout_s: float
 ) -> str:
-    """What became of each bootstrap server that was tried; `failures` by `host:port`, `protocol` as Kafka names it."""
+    """The error of each bootstrap server that was tried; `failures` by `host:port`, `protocol` as Kafka names it."""
     if not failures:
         return f"none of {', '.join(servers)} answered within {timeout_s:g} s"
-    told = "; ".join(f"{address}: {reason(error, protocol)}" for address, error in sorted(failures.items()))
-    return f"no broker can be reached: {told}"
+    reasons = "; ".join(f"{address}: {reason(error, protocol)}" for address, error in sorted(failures.items()))
+    return f"no broker can be reached: {reasons}"
 
 
 def reason(error: BaseException, protocol: str) -> str:
-    """Why one connection came to nothing."""
+    """Why one connection failed."""
     if isinstance(error, NoTokenError):
         return error.sentence
     text = str(error)
@@ -38,9 +38,9 @@ def reason(error: BaseException, protocol: str) -> str:
     if frame is not None:
         first = int(frame[1]).to_bytes(4, "big")
         if _begins_like_tls(first):
-            return f"the port speaks TLS, and security.protocol is {protocol}; set SSL or SASL_SSL, or use another port"
+            return f"the port uses TLS, and security.protocol is {protocol}; set SSL or SASL_SSL, or use another port"
         if first == b"HTTP":
-            return "the port speaks HTTP; is this a broker?"
+            return "the port answers in HTTP; is this a broker?"
     if isinstance(error, IncompatibleBrokerVersion):
         return "it is not a broker for clients; is it the port of a controller?"
     if "ECONNREFUSED" in text:
@@ -50,7 +50,7 @@ def reason(error: BaseException, protocol: str) -> str:
     if "EHOSTUNREACH" in text or "ENETUNREACH" in text:
         return "no route to that host"
     if any(sign in text for sign in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "record layer")):
-        return f"the port does not speak TLS, and security.protocol is {protocol}"
+        return f"the port does not use TLS, and security.protocol is {protocol}"
     if isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in text:
         return "no answer in time; is the broker alive, and does a firewall drop packets?"
     if isinstance(error, IllegalSaslStateError):

@@ -1,4 +1,4 @@
-"""Tells faults that pass from faults that stay: error codes of brokers and errors of the connection.
+"""Separates retriable errors from fatal ones: error codes of brokers and errors of the connection.
 
 Codes and whether a retry can help: `org.apache.kafka.common.protocol.Errors`.
 """
@@ -137,12 +137,12 @@ def explain(code: int) -> str:
 
 
 def refused(code: int) -> bool:
-    """Whether a broker says no for good: a permission is missing."""
+    """Whether a code means that a permission is missing."""
     return code in REFUSED
 
 
 def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogError:
-    """An error of kafka-python as one of ours, naming the cluster it came from and whose login it was."""
+    """Turns an error of kafka-python into one of ours, which names the cluster and the principal."""
     if isinstance(error, TwinlogError):
         return error
     if isinstance(error, LoginRefusedError):

@@ -23,10 +23,10 @@ _NO_ID = bytes(16)
 class FetchPosition(NamedTuple):
     """Where to read a partition next.
 
-    `leader_epoch` is that of the leader that is meant: a broker that does not lead with it says so, instead of
-    answering as the follower that it is by now (KIP-320). `last_epoch` is the leader epoch of the batch before `offset`
-    (-1 unknown): with it the broker itself says when the log was truncated below `offset` (KIP-595). `topic_id` guards
-    against a topic of the same name made anew (KIP-516).
+    `leader_epoch` is that of the expected leader: a broker that does not lead with it returns an error, instead of
+    answering as a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with
+    it the broker reports a log that was truncated below `offset` (KIP-595). `topic_id` guards against a recreated topic
+    of the same name (KIP-516).
     """
 
     offset: int

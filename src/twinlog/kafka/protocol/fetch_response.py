@@ -36,8 +36,8 @@ class AbortedTransaction(NamedTuple):
 class PartitionResponse:
     """One partition's part of the response; `records` is a writable view, complete batches first.
 
-    `diverging_epoch` and `diverging_end` say where the broker's log parts from what was read, -1 when it does not.
-    `preferred_replica` is the broker that a leader sends us to instead of giving records (KIP-392), -1 for none.
+    `diverging_epoch` and `diverging_end` are where the broker's log differs from what was read, -1 when it does not.
+    `preferred_replica` is the broker that a leader names to read from instead (KIP-392), -1 for none.
     """
 
     partition: int

@@ -26,7 +26,7 @@ class RecordError(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What a broker says of one batch: error code, offset of its first record, and a time in ms.
+    """A broker's answer for one batch: error code, offset of its first record, and a time in ms.
 
     The time is that of the append where the topic stamps it, and the batch's own where the broker had it already (Kafka
     class UnifiedLog); otherwise -1. With an error come the broker's own words, and the records that it is about
@@ -73,7 +73,7 @@ class RawProduce(RawRequest):
 
     def frame(self, correlation_id: int, client_id: str) -> bytes:
         framed = super().frame(correlation_id, client_id)
-        # All of it is in there. Where nobody answers, it must not hold on to the fetches that its batches came in.
+        # The frame has all bytes. Until the answer comes, the request must not hold the fetches of its batches.
         for batches in self.topics.values():
             batches[:] = [(partition, b"") for partition, _ in batches]
         return framed

@@ -1,4 +1,4 @@
-"""What twinlog needs of a broker's protocol, and since when Kafka has it."""
+"""The versions of requests that twinlog needs, and since which release Kafka has them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDED = (Need(0, "Produce", PRODUCE_VERSION, "2.8"), Need(1, "Fetch", FETCH_VER
 
 
 def incompatible(api_versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """Why twinlog cannot work with a broker, by the (lowest, highest) version it knows of each request; None if it can.
+    """Why twinlog cannot work with a broker, by its (lowest, highest) version of each request; None if it can.
 
     >>> incompatible({0: (0, 8), 1: (0, 12)})
     'the brokers are too old: they know Produce up to version 8, twinlog needs 9, which Kafka has since 2.8'
