@@ -1,7 +1,7 @@
 """Appends records of our own to a topic: positions, maps, offset syncs, checkpoints, heartbeats, progress.
 
-No idempotent producer writes them: a record that comes twice says the same twice. What has to come once, positions in a
-transaction, goes through the queues that copied records go through (`offsets.position_log`).
+No idempotent producer writes them: the second copy of a record has the same content. Positions in a transaction must
+be written once; they go through the same queues as copied records (`offsets.position_log`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TopicWriter:
         self.appended = 0
         """How many records of the last `append` are acknowledged; with one partition these are the first ones."""
         self.in_doubt = False
-        """Whether others of them may be in the log, or will be yet."""
+        """Whether unacknowledged ones may be in the log, or may still arrive."""
         self._client = client
         self._timeout_s = timeout_s
         self._purpose = purpose
@@ -66,7 +66,7 @@ class TopicWriter:
         self._codec = codec
         self._wait_s = wait_s
         self._moved = False
-        """Whether leaders may be others by now."""
+        """Whether leaders may have moved."""
 
     async def append(
         self, records: Iterable[OwnRecord], *, at_once: bool = False, timestamp_ms: int | None = None

@@ -1,5 +1,4 @@
-"""Finds the broker that coordinates a group or a transactional id: for many at a time, or for one that gets
-requests."""
+"""Finds the brokers that coordinate groups or transactional ids: for many at a time, or for one that gets requests."""
 
 from __future__ import annotations
 
