@@ -49,6 +49,11 @@ drill: .venv/.ready ## kill the source under twinlog and under MirrorMaker 2: wh
 picture: .venv/.ready ## draw the pictures of the documents from their text
 	@$(PYTHON) -m scripts.picture
 
+docs: .venv/docs/.ready ## the documentation as a site, in build/docs/site: strict, every link followed
+	@rm -rf build/docs && mkdir -p build/docs && cp -R docs build/docs/pages && cp zensical.toml build/docs/
+	@.venv/docs/bin/zensical build --strict --config-file build/docs/zensical.toml
+	@$(PYTHON) -m scripts.check_site build/docs/site
+
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation
 
@@ -62,6 +67,7 @@ lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
 	@$(COMPILE) --constraint requirements/build.txt --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/build.txt --constraint requirements/runtime.txt \
 		--output-file requirements/dev.txt requirements/dev.in pyproject.toml
+	@$(COMPILE) --output-file requirements/docs.txt requirements/docs.in
 
 clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -69,3 +75,8 @@ clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 
 .venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
 	@scripts/make_venv.sh
+
+.venv/docs/.ready: requirements/docs.txt | .venv/.ready
+	@$(PYTHON) -m venv --clear .venv/docs
+	@.venv/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
