@@ -64,7 +64,7 @@ def test_topics_are_made_with_bounds(
     assert [text for text in caplog.messages if "internal topic" in text] == []
 
 
-def test_topics_that_somebody_else_made_get_bounds_once(
+def test_existing_topics_get_bounds_once(
     clusters: tuple[KafkaCluster, KafkaCluster],
     settings: FlowSettings,
     admins: tuple[ClusterAdmin, ClusterAdmin],

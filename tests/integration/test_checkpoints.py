@@ -245,7 +245,7 @@ def test_offsets_never_go_back_and_checkpoints_only_with_their_group(scene: Scen
     assert scene.on_target(ahead) == {(scene.remote, 0): Committed(25)}
 
 
-def test_somebody_who_commits_without_being_a_member_is_left_alone(scene: Scene) -> None:
+def test_a_group_that_commits_without_members_is_left_alone(scene: Scene) -> None:
     produce(scene.source, scene.topic, numbered(50))
     scene.wait_until_copied(50)
     group = scene.group()

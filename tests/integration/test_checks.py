@@ -204,7 +204,7 @@ def test_a_topic_that_would_go_round_in_a_cycle_is_left_out(
     assert opened(back).topics(there, back).pairs == ()
 
 
-def test_of_two_flows_into_one_topic_one_writes_whoever_starts_first(
+def test_of_two_flows_into_one_topic_one_writes_in_either_order_of_start(
     clusters: Pair,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
@@ -230,7 +230,7 @@ def test_of_two_flows_into_one_topic_one_writes_whoever_starts_first(
     assert opened(first).topics(first, second).pairs == ()
 
 
-def test_a_rival_that_cannot_be_seen_is_known_by_its_positions(
+def test_a_conflicting_flow_of_another_file_is_found_by_its_positions(
     clusters: Pair,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],

@@ -34,7 +34,7 @@ def test_large_batches_go_on_as_they_are(copy_flow: CopyFlow, topic_name: str) -
     assert len(consume(copy_flow.target, remote)) == 2000
 
 
-def test_what_kafkas_own_tool_says_of_copied_batches(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_kafkas_dump_tool_accepts_copied_batches(copy_flow: CopyFlow, topic_name: str) -> None:
     remote = copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, lively(300), codec="zstd", per_batch=300)
 

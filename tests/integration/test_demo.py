@@ -117,7 +117,7 @@ def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], numb
     ],
     ids=["no java", "no jars"],
 )
-def test_what_is_missing_is_said_in_one_sentence(tmp_path: Path, env: dict[str, str], said: str) -> None:
+def test_a_missing_program_is_reported_in_one_sentence(tmp_path: Path, env: dict[str, str], said: str) -> None:
     given = {key: value if value.startswith("/") else str(tmp_path / value) for key, value in env.items()}
     done = subprocess.run(
         [sys.executable, "-m", "demo"],

@@ -290,7 +290,9 @@ def test_a_host_that_the_certificate_does_not_name(site: Site, client: Callable[
     assert listed(client(site.mtls(**elsewhere, ssl_endpoint_identification_algorithm="")))
 
 
-def test_an_authority_that_nobody_trusts(site: Site, client: Callable[[Lines], ClientSettings], tmp_path: Path) -> None:
+def test_an_untrusted_authority_is_refused(
+    site: Site, client: Callable[[Lines], ClientSettings], tmp_path: Path
+) -> None:
     (tmp_path / "other.pem").write_text(authority("Another").pem)
     assert "its certificate is not trusted" in fault(
         client(site.mtls(ssl_truststore_location=str(tmp_path / "other.pem")))
@@ -304,7 +306,7 @@ def test_a_client_without_a_certificate(site: Site, client: Callable[[Lines], Cl
     assert "it wants a certificate of its clients" in fault(client(lines))
 
 
-def test_a_client_with_a_strangers_certificate(
+def test_an_unknown_client_certificate_is_refused(
     site: Site, client: Callable[[Lines], ClientSettings], tmp_path: Path
 ) -> None:
     authority("Another").issue("mirror").write_pem(tmp_path / "stranger.pem", KEY)

@@ -180,7 +180,7 @@ def test_checkpoints_are_found_among_whatever_else_is_in_their_topic(
     assert client.translate_offsets(settings, alias, "sho", PATIENCE_S) == {}
 
 
-def test_a_wrong_alias_is_said(target_cluster: KafkaCluster, settings: ClientSettings, alias: str) -> None:
+def test_a_wrong_alias_is_reported(target_cluster: KafkaCluster, settings: ClientSettings, alias: str) -> None:
     create_topic(target_cluster, f"{alias}.checkpoints.internal")
     with pytest.raises(ClusterError, match=re.escape(f"no topic {alias}x.checkpoints.internal")) as raised:
         client.translate_offsets(settings, f"{alias}x", "group", PATIENCE_S)

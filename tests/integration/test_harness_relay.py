@@ -108,7 +108,7 @@ def test_no_more_than_the_window_is_on_its_way_and_every_byte_arrives_in_order(l
     assert client.recv(1) == b""
 
 
-def test_what_nobody_takes_holds_up_the_sender(line: Channel) -> None:
+def test_bytes_that_are_not_read_hold_up_the_sender(line: Channel) -> None:
     accepted: list[int] = []
 
     def pour(end: socket.socket) -> None:

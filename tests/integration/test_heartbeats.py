@@ -67,7 +67,7 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     assert all(str(beat) in printed for beat, _ in found)
 
 
-def test_nobody_waits_for_flows_that_write_heartbeats_only(
+def test_flows_that_write_heartbeats_only_delay_no_end(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,
     run_twinlog: RunTwinlog,

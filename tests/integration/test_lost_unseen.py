@@ -49,7 +49,7 @@ def values(flow: CopyFlow, remote: str) -> list[int]:
 
 
 @pytest.mark.parametrize("taken", [5, 10, 15])
-def test_appends_that_went_astray_hide_no_loss(copy_flow: CopyFlow, topic_name: str, taken: int) -> None:
+def test_late_appends_hide_no_loss(copy_flow: CopyFlow, topic_name: str, taken: int) -> None:
     """As many of them as the target lost, fewer, or more."""
     remote, left = arrange(copy_flow, topic_name)
     astray = RECORDS[LEFT + LOST : LEFT + LOST + taken]

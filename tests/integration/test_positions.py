@@ -202,7 +202,7 @@ def test_after_a_crash_nothing_is_copied_twice(
     assert seen(consume(copy_flow.target, remote)) == seen(consume(copy_flow.source, topic_name))
 
 
-def test_after_a_crash_foreign_records_are_told_apart(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_after_a_crash_foreign_records_are_recognised(copy_flow: CopyFlow, topic_name: str) -> None:
     remote = copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     running = copy_flow.start(topic_name, **NEVER)

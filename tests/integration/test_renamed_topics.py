@@ -67,7 +67,7 @@ def test_it_stops_with_both_names_and_goes_on_as_before(clusters: Clusters, copi
 
 
 @pytest.mark.parametrize(("policy", "first"), [("restart", 0), ("continue", 10)])
-def test_it_goes_on_as_it_is_told_and_is_not_asked_again(
+def test_the_renamed_topic_policy_is_applied_once(
     clusters: Clusters, copied: str, copy_flow: CopyFlow, policy: RenamedTopicPolicy, first: int
 ) -> None:
     with running(clusters, copied, policy="identity", renamed_topic_policy=policy) as flow:
@@ -86,7 +86,7 @@ def test_it_goes_on_as_it_is_told_and_is_not_asked_again(
         assert flow.runner.state is State.RUNNING
 
 
-def test_going_back_to_the_first_name_says_what_becomes_of_its_records(
+def test_going_back_to_the_first_name_warns_of_its_records(
     clusters: Clusters, copied: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(clusters, copied, separator="--", renamed_topic_policy="restart"):

@@ -175,7 +175,7 @@ def test_heartbeats_are_copied_and_not_counted(
         assert watcher.look() == ("north->south: idle: no topic of north is mirrored, 0 partitions, 0 records copied")
 
 
-def test_a_progress_topic_that_takes_small_records_only_is_told_of_all_partitions(
+def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,
     new_name: Callable[[str], str],

@@ -66,7 +66,7 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
     thread.join(60)
 
 
-def test_nobody_listens() -> None:
+def test_a_port_without_a_listener_is_named() -> None:
     error = fault(NOBODY)
     assert f"{NOBODY}: connection refused" in str(error)
     assert error.retriable

@@ -143,7 +143,7 @@ def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) 
         assert connection.transport._limit == 256 << 20
 
 
-def test_a_manager_tells_versions_and_keeps_metadata(client: ClusterClient, loop: Loop) -> None:
+def test_a_manager_negotiates_versions_and_keeps_metadata(client: ClusterClient, loop: Loop) -> None:
     versions = client._control.broker_version_data.api_versions
     assert versions[0][1] >= PRODUCE_VERSION
     assert versions[1][1] >= 13

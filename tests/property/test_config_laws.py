@@ -156,7 +156,7 @@ PAIRS = list(permutations("ABC", 2))
     st.sets(st.sampled_from("ABC")),
 )
 @settings(deadline=None)
-def test_a_pair_runs_when_it_copies_or_has_heartbeats(
+def test_a_flow_runs_when_it_copies_or_has_heartbeats(
     enabled: list[str | None], beats: list[str | None], top: str | None, targets: set[str]
 ) -> None:
     """The rule of MirrorMakerConfig.clusterPairs and of `--clusters`, for any file that enables a flow."""

@@ -305,7 +305,7 @@ points = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 
 
 @given(points, st.integers(0, 2**31 - 1), st.booleans(), st.text(max_size=9))
-def test_a_stored_segment_says_what_was_stored(
+def test_a_stored_segment_decodes_to_its_points(
     gaps: list[tuple[int, int, int]], generation: int, complete: bool, topic: str
 ) -> None:
     known = ExactMap(gaps[0][0], gaps[0][1])

@@ -113,7 +113,7 @@ def test_the_pages_show_the_figures_of_the_results_they_link_to(tmp_path: Path) 
         assert (tmp_path / page).read_text(encoding="utf-8") == (front.ROOT / page).read_text(encoding="utf-8")
 
 
-def test_too_little_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_too_little_disk_is_reported_before_anything_starts(tmp_path: Path) -> None:
     require_disk(tmp_path / "not" / "there", 1)
     with pytest.raises(HarnessError, match=r"--scale or --only"):
         require_disk(tmp_path / "not" / "there", 10**18)

@@ -71,7 +71,7 @@ def test_a_damaged_record_is_corrupt_and_lost(damage: dict[str, object]) -> None
     assert check_partition(SOURCE, target) == Verdict(corrupted=1, lost=1)
 
 
-def test_a_record_the_source_never_had_is_told() -> None:
+def test_a_record_the_source_never_had_is_reported() -> None:
     assert check_partition(SOURCE, [*COPY, stored(99, 20)]) == Verdict(unknown=1)
     assert check_partition(SOURCE, [*COPY, stored(3, 20, producer="b")]) == Verdict(unknown=1)
 
@@ -87,7 +87,7 @@ def test_a_source_that_cannot_be_judged_is_an_error() -> None:
         check_partition([replace(SOURCE[0], value=b"?")], COPY)
 
 
-def test_a_copy_of_what_was_rolled_back_is_told() -> None:
+def test_a_copy_of_rolled_back_records_is_reported() -> None:
     aborted = {Identity("a", number) for number in (3, 4)}
     assert check_partition(SOURCE[5:], COPY[3:], aborted=aborted) == Verdict(resurrected=2)
     assert check_partition(SOURCE[5:], COPY[5:], aborted=aborted).clean

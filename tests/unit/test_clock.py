@@ -88,7 +88,7 @@ def forgotten(tree: ast.AST, takers: dict[str, int]) -> Iterator[tuple[int, str]
                 yield node.lineno, node.func.id
 
 
-def test_nobody_asks_the_system_for_the_time() -> None:
+def test_no_module_reads_the_system_clock() -> None:
     assert [(name, line) for name, tree in files(BY_THEMSELVES) for line in own_time(tree)] == []
 
 
@@ -105,7 +105,7 @@ def test_only_what_is_outermost_takes_the_clock_of_the_system() -> None:
     assert named == []
 
 
-def test_whoever_has_a_clock_hands_it_on() -> None:
+def test_every_constructor_passes_its_clock_on() -> None:
     takers = clocked()
     assert takers.keys() >= {"Leases", "LogOnce", "Contact", "Loop"}
     outermost = {**OUTERMOST, "cli/foreground.py": "runs the driver", "spark/": "starts the copiers"}

@@ -46,7 +46,7 @@ def test_equal_records_are_counted_with_their_bytes() -> None:
     ],
     ids=["value", "timestamp", "lost", "twice", "order"],
 )
-def test_a_difference_is_said(target: list[Content], said: list[str]) -> None:
+def test_a_difference_is_reported(target: list[Content], said: list[str]) -> None:
     assert compared([content(b"one"), content(b"two")], target).differences == said
 
 

@@ -96,7 +96,7 @@ def test_a_program_runs_once_at_a_time_and_its_log_goes_on(program: Child) -> No
     wait_for(lambda: program.log_tail().count("up") == 2, 60, "it runs again")
 
 
-def test_a_program_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_program_that_ended_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     child = Child("short", ["/bin/sh", "-c", "echo out of paper; exit 3"], tmp_path / "short.log")
     child.start()
     wait_for(lambda: not child.alive, 60, "it has ended")
@@ -137,7 +137,7 @@ def test_a_program_of_ours_can_be_interrupted_though_we_cannot() -> None:
     assert int(done.stdout) == -signal.SIGINT
 
 
-def test_no_java_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HarnessError, match=r"no java on PATH\. Please install a JDK or JRE of version 17"):
@@ -173,7 +173,7 @@ def test_jars_that_cannot_be_fetched_leave_nothing_behind(monkeypatch: pytest.Mo
     assert sorted(path.name for path in (tmp_path / "cache" / "kafka").iterdir()) == ["9.9.9.lock", "9.9.9.log"]
 
 
-def test_the_cache_is_in_the_checkout_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_in_the_checkout_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TWINLOG_CACHE", raising=False)
     assert jars.cache_dir() == Path(java.__file__).parents[1] / ".cache"
 

@@ -62,7 +62,7 @@ def test_every_record_and_group_counts() -> None:
     assert _outcome(ROUND).fine
 
 
-def test_growth_is_per_hour_and_a_short_run_is_said_to_be_one() -> None:
+def test_growth_is_per_hour_and_a_short_run_is_marked() -> None:
     found = _outcome(ROUND)
     found.ran_s = 360
     found.log_lines = 12
@@ -74,13 +74,13 @@ def test_growth_is_per_hour_and_a_short_run_is_said_to_be_one() -> None:
     assert "**Not a whole run**: 6 minutes." in text
 
 
-def test_what_ended_a_run_early_is_told_with_what_was_found() -> None:
+def test_the_cause_of_an_early_end_is_reported_with_the_findings() -> None:
     found = Outcome(Wish(60, 7, "default", 1000, Path()), trouble=["It was interrupted."])
     assert not found.fine
     assert "- It was interrupted." in markdown(document(found))
 
 
-def test_a_slope_is_of_the_longest_life_without_its_first_minute() -> None:
+def test_a_slope_is_of_the_longest_process_without_its_first_minute() -> None:
     watch = Watch(None)  # type: ignore[arg-type]
 
     def look(at: float, pss: int) -> Look:

@@ -17,7 +17,7 @@ from twinlog.model.groups import Group
 from twinlog.model.types import GroupId
 
 
-def test_nobody_misses_checkpoints_of_copiers(caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_of_copiers_need_no_checkpoints(caplog: pytest.LogCaptureFixture) -> None:
     groups = {
         GroupId(name): Group(GroupId(name), protocol, "Stable")
         for name, protocol in (("a-mm2", "twinlog"), ("mm2", "connect"), ("registry", "sr"), ("g", "consumer"))

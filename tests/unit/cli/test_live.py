@@ -53,7 +53,7 @@ def test_nothing_is_cut_off(width: int, monkeypatch: pytest.MonkeyPatch) -> None
     assert ("partitions" in shown) == (width >= live.WIDE)
 
 
-def test_a_lag_is_said_with_its_age() -> None:
+def test_a_lag_is_logged_with_its_age() -> None:
     flow = Flow()
     flow.take(5)
     assert line(flow) == (
@@ -69,7 +69,7 @@ def test_a_lag_that_is_not_known_of_all_partitions_ends_at_no_time() -> None:
     assert line(flow).endswith("lag 0 (0 s ago, 1 partition unknown), ETA ?")
 
 
-def test_who_waits_says_why_first_and_no_rate() -> None:
+def test_a_waiting_flow_logs_the_reason_and_no_rate() -> None:
     flow = Flow(status=WAITING)
     flow.take(7)
     assert line(flow) == (
@@ -82,7 +82,7 @@ def test_who_stands_by_has_no_figures() -> None:
     assert line(Flow(status=("standing by for host-1", None), absent=True)) == "east->west: standing by for host-1"
 
 
-def test_what_has_not_changed_is_not_said_every_ten_seconds(
+def test_an_unchanged_status_is_not_logged_every_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = Flow()

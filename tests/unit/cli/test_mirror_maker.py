@@ -75,7 +75,7 @@ def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(word in shown for word in ("-daemon", "--clusters CLUSTER [CLUSTER ...]", "mm2.properties"))
 
 
-def test_java_options_are_told_of_once() -> None:
+def test_java_options_are_reported_once() -> None:
     assert java_warnings({"KAFKA_HEAP_OPTS": "", "PATH": "/bin"}) == []
     (told,) = java_warnings({"KAFKA_HEAP_OPTS": "-Xmx2G", "KAFKA_OPTS": "-Dx=y"})
     assert told == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; nothing here reads it"
@@ -102,7 +102,7 @@ def test_a_wrong_file_ends_with_2_before_anything_starts(file: Path) -> None:
     assert not (file.parent / "logs").exists()
 
 
-def test_a_daemon_that_cannot_log_says_so(file: Path, tmp_path: Path) -> None:
+def test_a_daemon_without_a_log_file_reports_it(file: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     command = [sys.executable, "-m", "twinlog.connect_mirror_maker", "-daemon", str(file)]
     done = subprocess.run(
@@ -112,7 +112,7 @@ def test_a_daemon_that_cannot_log_says_so(file: Path, tmp_path: Path) -> None:
     assert done.stderr == f"connect-mirror-maker: cannot log to {tmp_path / 'taken'}: File exists; set LOG_DIR\n"
 
 
-def test_what_was_misspelt_is_told_though_it_is_only_ignored(tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_though_it_is_only_ignored(tmp_path: Path) -> None:
     """Nothing is enabled then, and only the ignored key says why."""
     wrong = tmp_path / "mm2.properties"
     servers = "us-east.bootstrap.servers = a:1\nus-west.bootstrap.servers = b:1\n"

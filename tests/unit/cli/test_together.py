@@ -73,7 +73,7 @@ def test_their_topics_are_put_together(log: logging.Logger, together: Together, 
     assert kept.said == ["WARNING a->b, b->a: refused of heartbeats, x, y (why); default"]
 
 
-def test_what_is_no_warning_of_a_flow_is_said_at_once(log: logging.Logger, kept: Kept) -> None:
+def test_a_message_of_no_flow_is_logged_at_once(log: logging.Logger, kept: Kept) -> None:
     log.info("a->b: created")
     log.error("a->b: FAILED")
     log.warning("Spark has 2 slots")

@@ -30,7 +30,7 @@ def ask(folder: Path, *options: str, text: str = FLOWS) -> tuple[int, str]:
         ("--topic", "t", "--partition", "-1", "--offset", "3"),
     ],
 )
-def test_options_that_do_not_say_what_to_translate(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_options_without_anything_to_translate_are_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
     code, told = ask(tmp_path, *options)
     assert code == 2
     assert "--group" in told or "--partition" in told

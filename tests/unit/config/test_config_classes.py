@@ -199,7 +199,7 @@ def test_a_policy_that_cannot_be_used(
 
 @pytest.mark.parametrize("answer", ["None", "1", "'yes'"])
 @pytest.mark.parametrize("key", ["topic.filter.class", "group.filter.class", "config.property.filter.class"])
-def test_a_filter_must_say_yes_or_no(tmp_path: Path, module: Writer, key: str, answer: str) -> None:
+def test_a_filter_must_return_a_bool(tmp_path: Path, module: Writer, key: str, answer: str) -> None:
     name = module(f"class F:\n    def accepts(self, name): return {answer}\n")
     with pytest.raises(ConfigError, match=rf"a->b\.{key}: accepts\(.*\) of .*:F returns .*; expected True or False"):
         read(tmp_path, f"a->b.{key} = {name}:F\n")

@@ -73,7 +73,7 @@ def test_bytes_are_latin_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", [b"clusters = a, b\n", b"# a comment\nclusters = a, b\n"])
-def test_a_byte_order_mark_is_left_out_and_said(tmp_path: Path, rest: bytes) -> None:
+def test_a_byte_order_mark_is_left_out_with_a_warning(tmp_path: Path, rest: bytes) -> None:
     file = tmp_path / "mm2.properties"
     file.write_bytes(b"\xef\xbb\xbf" + rest)
     (entry,) = read_properties(file)
@@ -99,7 +99,9 @@ def test_utf_16_is_refused(tmp_path: Path, encoding: str) -> None:
         (b"password = gr\\u00f6\\u4e00", None),
     ],
 )
-def test_what_javas_rules_make_of_a_value_is_said_without_it(tmp_path: Path, line: bytes, remark: str | None) -> None:
+def test_a_value_that_javas_rules_change_is_reported_without_its_text(
+    tmp_path: Path, line: bytes, remark: str | None
+) -> None:
     file = tmp_path / "mm2.properties"
     file.write_bytes(line + b"\n")
     (entry,) = read_properties(file)

@@ -195,7 +195,9 @@ def test_a_key_of_another_certificate(files: Files) -> None:
     assert "without its certificate" in error.found
 
 
-def test_without_keytool_the_way_out_is_told(files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_keytool_the_error_names_the_way_out(
+    files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     # Another password, so that what was read before is not remembered.

@@ -77,7 +77,7 @@ def problem(loads: Loads, *lines: str) -> str:
 # -- TLS
 
 
-def test_the_systems_authorities_are_trusted_when_nothing_is_said(loads: Loads) -> None:
+def test_the_systems_authorities_are_trusted_by_default(loads: Loads) -> None:
     config = loads("security.protocol = SSL")
     assert tls(config) == TlsSettings()
     assert config.warnings == ()
@@ -203,7 +203,7 @@ def test_a_wrong_password_names_its_line(loads: Loads, root: Certified, tmp_path
     assert lacking.startswith("f.properties:7: a.ssl.keystore.location: ssl.keystore.password missing; expected the")
 
 
-def test_what_a_protocol_does_not_use_is_told(loads: Loads) -> None:
+def test_settings_that_a_protocol_does_not_use_are_reported(loads: Loads) -> None:
     config = loads("ssl.truststore.location = none.jks")
     assert config.warnings == (
         "f.properties:6: a.ssl.truststore.location is not used, for security.protocol is PLAINTEXT",
@@ -273,7 +273,7 @@ def test_the_older_form_with_everything_in_the_jaas_line(loads: Loads, root: Cer
     assert found.tls == TlsSettings(root.pem)
 
 
-def test_tokens_that_nobody_signs(loads: Loads) -> None:
+def test_unsigned_tokens_are_read(loads: Loads) -> None:
     options = (
         'unsecuredLoginStringClaim_sub="mirror" unsecuredLoginListClaim_scope="|a|b" '
         'unsecuredLoginNumberClaim_level="1" unsecuredLoginLifetimeSeconds="60" unsecuredLoginExtension_traceId="1"'
@@ -355,7 +355,7 @@ def test_kerberos_is_refused_with_the_way_out(loads: Loads) -> None:
     assert told.endswith("Kerberos is not supported, so the brokers need a listener with one of these")
 
 
-def test_keys_of_brokers_are_accepted_and_told(loads: Loads) -> None:
+def test_keys_of_brokers_are_accepted_with_a_warning(loads: Loads) -> None:
     config = loads("sasl.oauthbearer.expected.audience = x", "sasl.oauthbearer.jwks.endpoint.url = http://x")
     (told,) = config.warnings
     assert told.startswith("these keys configure brokers and have no effect on a client: a.sasl.oauthbearer.expected.")

@@ -72,7 +72,7 @@ def test_it_is_left_alone(folder: Path, why: str, monkeypatch: pytest.MonkeyPatc
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_place_that_cannot_be_made_is_told_of(
+def test_a_directory_that_cannot_be_made_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "twinlog")
@@ -82,7 +82,7 @@ def test_a_place_that_cannot_be_made_is_told_of(
     assert "set TWINLOG_CACHE" in caplog.text
 
 
-def test_a_failure_is_told_and_not_tried_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_and_not_retried(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "twinlog")
     one = made_by("raise SystemExit('no java here')")
     attend(one)

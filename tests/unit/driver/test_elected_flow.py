@@ -161,7 +161,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
 
 
 @pytest.mark.parametrize(("lets_go", "end"), [(True, "leave"), (False, "fall silent")])
-def test_at_the_end_nobody_takes_over_at_once_from_a_copier_that_hangs(*, lets_go: bool, end: str) -> None:
+def test_at_the_end_a_hanging_copier_delays_the_next_process(*, lets_go: bool, end: str) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, lets_go=lets_go)
     elected.attend(lease_server)
@@ -290,7 +290,7 @@ def no_thread(*_: object) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_a_seat_is_cleared_once_there_may_be_a_thread_for_it(
+def test_an_elected_flow_is_cleared_once_a_thread_can_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     done: list[str] = []
@@ -442,7 +442,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     elected.close()
 
 
-def test_heartbeats_begin_once_there_may_be_threads_for_them(
+def test_heartbeats_begin_once_threads_can_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(put_off, "PUT_OFF_S", 0.0)

@@ -33,7 +33,7 @@ SETTINGS = FlowSettings(
 )
 
 
-def test_a_target_that_is_down_is_said_once_in_a_while(
+def test_a_target_that_is_down_is_logged_now_and_then(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.05)
@@ -58,7 +58,9 @@ def test_a_target_that_is_down_is_said_once_in_a_while(
     assert said[0].startswith("a->z: cannot connect yet, trying again: ")
 
 
-def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_that_lasts_is_logged_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     says = Announcements(SETTINGS, "host-1", "a-mm2")
     for _ in range(3):
         says.refused(RefusedError("group a-mm2 lacks READ"))
@@ -68,7 +70,7 @@ def test_a_refusal_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch, cap
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
 
 
-def test_who_stands_by_says_when_it_hears_nothing(
+def test_a_standby_logs_when_no_announcement_arrives(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = VirtualClock()

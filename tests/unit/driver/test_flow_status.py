@@ -63,7 +63,7 @@ def test_what_is_waited_for_is_reached_once_the_last_partition_is() -> None:
     assert view.reached
 
 
-def test_a_lag_has_an_age_and_is_unknown_when_nobody_tells_any_more() -> None:
+def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
     clock = Clock()
     view = FlowStatus(clock)
     view.plan({ORDERS, OLD})

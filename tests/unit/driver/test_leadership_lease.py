@@ -9,7 +9,7 @@ SESSION_S = 6.0
 NEVER = float("-inf")
 
 
-def test_nothing_is_proven_before_a_generation_is_settled() -> None:
+def test_no_lease_begins_before_a_generation_is_stable() -> None:
     lease = LeadershipLease()
     assert lease.until == NEVER
     lease.told(100.0, SESSION_S, settled=False)
@@ -38,7 +38,7 @@ def test_heartbeats_keep_a_leader_through_a_rebalance_but_not_for_longer_than_th
         assert lease.until == min(100.0 + passed + SESSION_S, 100.0 + REBALANCE_S) - MARGIN_S
 
 
-def test_the_next_settled_generation_goes_on() -> None:
+def test_the_next_stable_generation_extends_the_lease() -> None:
     lease = LeadershipLease()
     lease.told(100.0, SESSION_S, settled=True)
     lease.told(155.0, SESSION_S, settled=False)

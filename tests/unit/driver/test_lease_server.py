@@ -36,7 +36,7 @@ def lines() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "line"]
 
 
-def test_a_caller_that_says_nothing_is_cut_off(lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_caller_is_disconnected(lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_server_module, "HANDSHAKE_S", 0.3)
     before = set(lines())
     with socket.create_connection((lease_server.address.host, lease_server.address.port)) as silent:
@@ -71,7 +71,7 @@ def test_a_driver_that_may_have_no_more_threads_goes_on_once_it_may(
     Channel.open(lease_server.address).close()
 
 
-def test_a_copier_that_takes_nothing_holds_up_nobody(
+def test_a_copier_that_does_not_read_delays_no_other(
     lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""

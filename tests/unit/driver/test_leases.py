@@ -245,7 +245,7 @@ def test_partitions_move_within_a_lease(world: World) -> None:
     require(lambda: len(one.said("end")) == len(two.said("end")) == 1, "another number of tasks is another lease")
 
 
-def test_a_copier_that_nothing_concerns_hears_nothing(world: World) -> None:
+def test_an_unaffected_copier_gets_no_message(world: World) -> None:
     lease = world.leases.plan(slots([0, 1], [2]))
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
@@ -379,7 +379,7 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     assert two.holds == set()
 
 
-def test_the_next_copier_hears_whether_all_had_arrived(world: World) -> None:
+def test_the_next_grant_shows_whether_all_appends_were_acknowledged(world: World) -> None:
     one = world.copier("one")
     lease = world.leases.renew(slots([0, 1, 2]))
     one.claim(lease)

@@ -46,7 +46,7 @@ def test_a_new_term_has_the_number_of_its_generation() -> None:
     assert one.mates == {"id-b": Mate("b", True), "id-c": Mate("c", True)}
 
 
-def test_all_hear_whether_the_runner_ends_by_itself() -> None:
+def test_every_member_learns_whether_the_runner_ends_by_itself() -> None:
     assert appoint(FLOW, 9, members("a", "b", until=True), {}, now=0.0).leader.until
     assert not appoint(FLOW, 9, members("b", "a", until=True), {}, now=0.0).leader.until
 
@@ -69,7 +69,7 @@ def test_the_heir_gets_it_if_it_is_ready() -> None:
     assert runner({"id-a": told["id-a"]}) == "id-a"
 
 
-def test_ready_ones_come_first_and_if_nobody_is_ready_anybody_is_taken() -> None:
+def test_ready_members_come_first_and_without_any_the_others() -> None:
     told = {name: Member(name, ready=name == "c") for name in "abc"}
     assert runner(told, c=9) == "c"
     told["c"] = replace(told["c"], ready=False)
@@ -81,7 +81,7 @@ def test_where_one_packs_all_do() -> None:
     assert runner(told, b=2, c=1) == "b"
 
 
-def test_what_they_say_travels_and_what_cannot_be_read_is_unknown() -> None:
+def test_metadata_round_trips_and_unreadable_metadata_is_unknown() -> None:
     one = Member("a", {"topics": "0a"}, ready=True, packs=True, until=True, term=TERM, over=True, heir="b")
     assert Member.decode(one.encode()) == one
     told = Leadership(Member("a", {"topics": "0a"}, until=True), TERM, {"id-b": Mate("b", False, ("topics",))})

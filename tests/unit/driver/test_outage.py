@@ -91,14 +91,14 @@ def test_without_copiers_nothing_is_copied(view: FlowStatus) -> None:
     assert watch.look(FINE, FINE) is None
 
 
-def test_all_partitions_held_up_is_said_with_the_reason(view: FlowStatus) -> None:
+def test_all_partitions_held_up_is_reported_with_the_reason(view: FlowStatus) -> None:
     take(view, "one", trouble="target: NotEnoughReplicasError")
     outage = OutageWatch(view).look(FINE, FINE)
     assert what(outage) == "every partition is held up"
     assert "t-0: target: NotEnoughReplicasError" in str(outage)
 
 
-def test_a_proof_that_is_missing_holds_everything_up(view: FlowStatus) -> None:
+def test_a_missing_leadership_lease_holds_everything_up(view: FlowStatus) -> None:
     take(view, "one")
     assert "proof" in str(OutageWatch(view).look(FINE, FINE, proven=False))
 
@@ -120,7 +120,7 @@ def test_a_moment_of_another_day_has_its_date() -> None:
     assert clock_time(now - 86400, now) == "2026-03-01 12:00:00"
 
 
-def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
+def test_a_lasting_outage_and_its_end_are_logged_once(
     view: FlowStatus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
@@ -148,7 +148,7 @@ def test_an_outage_is_said_once_when_it_lasts_and_its_end_too(
     ]
 
 
-def test_who_was_suspended_does_not_say_that_others_were_away(view: FlowStatus) -> None:
+def test_a_suspended_process_reports_no_outage_of_others(view: FlowStatus) -> None:
     clock = VirtualClock()
     watch = OutageWatch(view, clock)
     asked = Reach(heard_s=21.0, out_s=20.0)

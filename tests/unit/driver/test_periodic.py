@@ -78,7 +78,7 @@ def test_first_turn_is_at_once_and_the_next_after_the_interval(step: Steps, begi
     seldom.wait_for_turns(1)
 
 
-def test_a_failed_turn_is_said_once_and_tried_again_soon(
+def test_a_failed_turn_is_logged_once_and_retried_soon(
     step: Steps, begin: Begin, notes: list[tuple[str, str | None]], caplog: pytest.LogCaptureFixture
 ) -> None:
     step.error = ClusterError("cluster b: nobody there")
@@ -100,7 +100,7 @@ def test_a_failed_turn_is_said_once_and_tried_again_soon(
     assert ("write heartbeats", "cluster b: nobody there") in notes
 
 
-def test_a_refusal_is_said_once_however_long_it_lasts(
+def test_a_refusal_is_logged_once_however_long_it_lasts(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
@@ -114,7 +114,7 @@ def test_a_refusal_is_said_once_however_long_it_lasts(
     assert all("emit.heartbeats.enabled = false" in record.getMessage() for record in caplog.records)
 
 
-def test_what_may_pass_is_said_again_from_time_to_time(
+def test_a_retriable_error_is_logged_again_from_time_to_time(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
@@ -124,7 +124,7 @@ def test_what_may_pass_is_said_again_from_time_to_time(
     assert len(caplog.records) >= 2
 
 
-def test_what_lasts_is_said_more_and_more_seldom_whatever_it_says(
+def test_a_lasting_error_is_logged_at_growing_intervals_whatever_its_text(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "RETRY_S", (0.001, 0.001))
@@ -137,7 +137,7 @@ def test_what_lasts_is_said_more_and_more_seldom_whatever_it_says(
     assert len(caplog.records) == 1
 
 
-def test_a_fault_that_passes_soon_is_not_said(
+def test_a_short_fault_is_not_logged(
     step: Steps,
     begin: Begin,
     notes: list[tuple[str, str | None]],
@@ -154,7 +154,7 @@ def test_a_fault_that_passes_soon_is_not_said(
     assert caplog.records == []
 
 
-def test_an_outage_that_was_said_excuses_all_jobs_until_it_is_over(
+def test_a_logged_outage_silences_all_jobs_until_it_ends(
     step: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 3600.0))
@@ -239,7 +239,7 @@ def test_after_stop_nothing_begins(step: Steps) -> None:
     assert step.turns == []
 
 
-def test_what_a_step_leaves_undone_is_said_once_and_does_not_slow_it_down(
+def test_unfinished_work_of_a_step_is_logged_once_and_slows_nothing_down(
     step: Steps,
     begin: Begin,
     notes: list[tuple[str, str | None]],

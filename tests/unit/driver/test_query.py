@@ -217,7 +217,7 @@ def test_of_many_queries_some_are_looked_at_each_time() -> None:
     assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
 
 
-def test_that_flows_share_a_task_is_said_when_it_lasts(
+def test_a_shared_task_is_logged_when_it_lasts(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     flows = [Flow("a->b"), Flow("b->a")]

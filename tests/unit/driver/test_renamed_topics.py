@@ -52,7 +52,7 @@ def looked(
     return found
 
 
-def test_both_names_are_told() -> None:
+def test_both_names_are_reported() -> None:
     with pytest.raises(RefusedError, match=r"t \(to a.t until now, to a_t from now on\)"):
         looked(STOP, STORED)
 
@@ -86,7 +86,7 @@ def test_continue_and_restart_end_with_the_first_position_of_the_new_name() -> N
     ("policy", "said"),
     [("restart", "stand there a second time"), ("continue", "without what was copied to the other names meanwhile")],
 )
-def test_a_name_that_had_records_once_is_told(
+def test_a_name_that_had_records_before_is_reported(
     caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, said: str
 ) -> None:
     settings, there = replace(STOP, renamed_topic_policy=policy), Topic(NEW, 1)

@@ -31,7 +31,7 @@ def test_steps_are_done_one_after_the_other(no_threads: None, caplog: pytest.Log
     assert "this one fails" in caplog.text
 
 
-def test_a_signal_is_heard(no_threads: None) -> None:
+def test_a_signal_stops_the_run(no_threads: None) -> None:
     runner = Runner([settings("a")], RunOptions())
     runner.stop()
     assert runner._finished()

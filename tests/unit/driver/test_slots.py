@@ -91,7 +91,7 @@ def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
     assert (one.told, two.told) == ([1], [5])
 
 
-def test_without_any_slot_the_plan_stays_and_a_warning_says_why(
+def test_without_any_slot_the_plan_stays_and_a_warning_names_the_reason(
     runner: Runner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, flow = Engine(), Flow("a")
@@ -175,7 +175,7 @@ def test_no_flow_keeps_executors_from_who_runs_the_others(
     assert asked == [0]
 
 
-def test_a_flow_that_failed_keeps_no_standby_from_rehearsing(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_flow_does_not_stop_the_warm_up_of_a_standby(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, warmed_up = Engine(), threading.Event()
     engine.slots = 2
     elected_flows: list[Any] = [Place(over=True), Place(stands_by=True)]

@@ -108,7 +108,7 @@ def test_one_that_was_killed_is_followed_by_another(moment: str, caplog: pytest.
     assert again.startswith("Spark runs again after")
 
 
-def test_what_somebody_else_found_lost_is_replaced_once() -> None:
+def test_an_engine_that_another_thread_found_lost_is_replaced_once() -> None:
     first, second = Engine(), Engine()
     supervised = supervise(first, second)
     wait_until_it_runs(supervised, first)

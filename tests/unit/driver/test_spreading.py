@@ -87,7 +87,7 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
             roster.note(place.settings.name, Crew("me", BOTH))
 
 
-def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(roster: Roster, places: list[Place]) -> None:
+def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(roster: Roster, places: list[Place]) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.stir()
     clock.now = spreading.CALM_S
@@ -103,7 +103,7 @@ def test_one_flow_at_a_time_though_it_is_heard_later_who_runs_it(roster: Roster,
     assert handed_over(places) == 1
 
 
-def test_no_more_is_given_than_its_share_though_the_group_says_nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebalance may take longer than the calm."""
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     places = [Place(str(number)) for number in range(4)]
@@ -138,7 +138,7 @@ def test_patience_begins_once_this_process_could_give_one_itself(roster: Roster,
     assert handed_over(places) == 1
 
 
-def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
+def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
     roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
@@ -156,7 +156,7 @@ def test_nobody_searches_without_pause_for_what_cannot_be_handed_over(
     wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 60, "it is handed over")
 
 
-def test_nobody_waits_for_ever_for_one_that_has_more_to_give(
+def test_no_process_waits_for_ever_for_one_that_has_more_to_give(
     roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = {**BOTH, "busier": True}
@@ -203,7 +203,7 @@ def test_what_was_found_counts_until_something_changes(
 
 
 @pytest.mark.parametrize("packs", [True, False])
-def test_a_runner_that_was_told_without_itself_is_no_reason_to_fail(
+def test_a_runner_missing_from_its_own_candidates_is_accepted(
     places: list[Place], monkeypatch: pytest.MonkeyPatch, *, packs: bool
 ) -> None:
     """As by the leader of a group that is of another version."""

@@ -50,7 +50,7 @@ def test_who_names_the_topic_means_it() -> None:
     assert echo(flow("orders", "west_east.orders"), TopicName("west_east.orders"), ON_WEST) is None
 
 
-def test_kept_names_tell_nothing() -> None:
+def test_kept_names_show_no_echo() -> None:
     kept = Topology(EAST, WEST, IdentityPolicy(".", ".", EAST), TopicFilter())
     assert echo(kept, TopicName("west_east.orders"), ON_WEST) is None
 

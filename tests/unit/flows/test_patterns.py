@@ -45,7 +45,7 @@ def test_matches_what_java_matches(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "reason"), NOT_SUPPORTED.items())
-def test_says_what_is_not_supported(pattern: str, reason: str) -> None:
+def test_names_what_is_not_supported(pattern: str, reason: str) -> None:
     assert pattern in ROWS
     with pytest.raises(PatternError) as caught:
         compile_list((pattern,))

@@ -64,7 +64,7 @@ def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
         ("east.orders", "it would be copied in a cycle"),
     ],
 )
-def test_a_refusal_says_why(topic: str, reason: str) -> None:
+def test_a_refusal_has_a_reason(topic: str, reason: str) -> None:
     refusing = flow(topics=TopicFilter((".*orders.*",), (".*-test",)))
     assert reason in (refusing.refusal(TopicName(topic)) or "")
 

@@ -78,7 +78,7 @@ def answered(loop: Loop, client: ClusterClient) -> bool:
 # -- where brokers are looked for
 
 
-def test_brokers_that_moved_are_asked_for_at_the_bootstrap_servers(
+def test_moved_brokers_are_found_by_the_bootstrap_servers(
     loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
 ) -> None:
     connect, before, now = moved
@@ -99,7 +99,7 @@ def test_without_recovery_they_are_not(
     assert (now.connections, client._control.rebootstraps) == (0, 0)
 
 
-def test_a_broker_that_says_nothing_for_long_is_looked_for_elsewhere(
+def test_a_silent_broker_is_looked_for_elsewhere(
     loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
 ) -> None:
     connect, before, now = moved
@@ -110,7 +110,7 @@ def test_a_broker_that_says_nothing_for_long_is_looked_for_elsewhere(
     assert time.monotonic() - begun >= 0.2
 
 
-def test_a_broker_is_asked_where_it_says_that_it_is(
+def test_a_broker_is_reached_at_its_advertised_address(
     loop: Loop, moved: tuple[Callable[..., ClusterClient], FakeBroker, FakeBroker]
 ) -> None:
     connect, before, now = moved
@@ -165,7 +165,7 @@ def test_no_longer_than_it_may_take(loop: Loop, clients: Connect) -> None:
         assert 0.3 < time.monotonic() - begun < settings.request_timeout_ms / 1000
 
 
-def test_a_broker_that_cannot_be_reached_is_told_from_one_that_does_not_answer(loop: Loop, clients: Connect) -> None:
+def test_an_unreachable_broker_differs_from_a_silent_one(loop: Loop, clients: Connect) -> None:
     with FakeBroker() as broker:
         broker.brokers = {1: broker.port}
         client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
@@ -267,7 +267,7 @@ def test_canonical_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert canonical(["one:1", "two:1", "three:2"]) == ["one.example.com:1", "10.0.0.2:1", "three:2"]
 
 
-def test_bootstrap_servers_are_named_canonically_only_when_asked_for(
+def test_canonical_names_of_bootstrap_servers_are_used_only_when_set(
     loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeBroker() as broker:
@@ -316,7 +316,7 @@ def test_names_that_cannot_be_looked_up_are_an_error_of_who_asked(loop: Loop) ->
 # -- keeping
 
 
-def test_what_nobody_uses_is_closed_and_opened_again(loop: Loop, clients: Connect) -> None:
+def test_an_idle_connection_is_closed_and_opened_again(loop: Loop, clients: Connect) -> None:
     with FakeBroker() as broker:
         broker.brokers = {1: broker.port}
         client = clients(replace(QUICK, bootstrap_servers=(broker.address,), connections_max_idle_ms=200))

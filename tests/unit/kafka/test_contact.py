@@ -68,13 +68,13 @@ def test_one_silent_broker_is_no_outage_while_others_answer(contact: Contact, cl
     assert contact.reach().out_s == SILENT_S + 1
 
 
-def test_what_nobody_waits_for_is_no_open_question(contact: Contact, clock: Clock) -> None:
+def test_a_dropped_request_does_not_count_as_unanswered(contact: Contact, clock: Clock) -> None:
     contact.dropped(contact.asked(1))
     clock.now += 60
     assert not contact.reach().out
 
 
-def test_only_connections_for_data_tell_how_fresh_data_are(contact: Contact, clock: Clock) -> None:
+def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock: Clock) -> None:
     contact.answered(contact.asked(1))
     assert contact.data_at(1) is None
     clock.now += 1

@@ -51,7 +51,7 @@ def test_an_older_leader_does_not_come_back_while_there_is_none() -> None:
     assert newest(still, said((2, 7))).leaders == {0: Leader(2, 7)}
 
 
-def test_the_same_epoch_may_tell_other_replicas() -> None:
+def test_the_same_epoch_may_have_other_replicas() -> None:
     known = newest(said((1, 6)), said((4, 6)))
     assert known.leaders == {0: Leader(4, 6)}
 

@@ -39,7 +39,7 @@ def token(lifetime_s: float) -> str:
     return f"{packed({'alg': 'none'})}.{packed({'sub': 'u', 'exp': time.time() + lifetime_s})}."
 
 
-def test_an_unsigned_token_says_what_it_was_told() -> None:
+def test_an_unsigned_token_has_the_configured_claims() -> None:
     source = TokenSource(TokenSettings(claims='{"sub": "u", "scope": ["a"]}', lifetime_s=60, extensions=(("x", "1"),)))
     source.renew()
     header, claims, signature = source.token().split(".")
@@ -127,7 +127,7 @@ def test_logins_go_on_after_one_for_which_no_thread_could_be_started(
 
 
 @pytest.mark.parametrize("good", [True, False])
-def test_without_a_thread_an_old_token_that_is_good_still_counts_and_nobody_else_waits(
+def test_without_a_thread_a_valid_old_token_is_used_and_no_login_waits(
     monkeypatch: pytest.MonkeyPatch, *, good: bool
 ) -> None:
     source, loop = TokenSource(TokenSettings(file="/nowhere")), Loop()

@@ -125,7 +125,9 @@ def test_a_client_that_shows_no_certificate(tmp_path: Path, root: Certified, bro
         assert "ssl.keystore.location" in refused(address, tls) or version == "TLSv1.2"
 
 
-def test_a_client_whose_certificate_nobody_knows(tmp_path: Path, root: Certified, broker: Certified) -> None:
+def test_an_unknown_client_certificate_is_refused_by_the_broker(
+    tmp_path: Path, root: Certified, broker: Certified
+) -> None:
     stranger = authority("Another").issue("mirror")
     tls = TlsSettings(root.pem, stranger.chain_pem, stranger.key_pem())
     with serving(server_context(tmp_path, broker, clients=root)) as address:

@@ -57,7 +57,7 @@ def refusal(cluster: Cluster) -> str:
     return str(raised.value)
 
 
-def test_a_topic_that_tells_everything_is_read() -> None:
+def test_a_complete_topic_is_read() -> None:
     assert Cluster().read() == []
 
 
@@ -74,7 +74,7 @@ def test_partitions_without_a_leader_are_named() -> None:
 
 
 @pytest.mark.parametrize(("at", "what"), [(LATEST, "ends"), (EARLIEST, "begins")])
-def test_a_leader_that_tells_no_offset_is_named(at: int, what: str) -> None:
+def test_a_leader_without_an_offset_is_named(at: int, what: str) -> None:
     cluster = Cluster()
     cluster.refuses[at] = {2: NOT_LEADER}
     assert re.fullmatch(rf"cluster south: positions-2 does not tell where it {what}: .+ code 6\)", refusal(cluster))

@@ -176,7 +176,7 @@ def test_a_refusal_is_final(target: Target, make: Make) -> None:
         append(writer)
 
 
-def test_a_topic_that_is_not_there_says_so(target: Target, make: Make) -> None:
+def test_a_missing_topic_is_reported(target: Target, make: Make) -> None:
     target.error = Code.UNKNOWN_TOPIC_OR_PARTITION
     with pytest.raises(NotAppendedError, match="topic own does not exist, or has no leader") as raised:
         append(make())
@@ -194,7 +194,7 @@ def test_a_leader_is_waited_for_as_long_as_that_was_asked(target: Target, make: 
     ("code", "in_doubt"),
     [(NOT_ENOUGH_REPLICAS, False), (TIMED_OUT, True), (NOT_ENOUGH_REPLICAS_AFTER_APPEND, True), (None, True)],
 )
-def test_what_may_be_in_the_log_all_the_same_is_in_doubt(
+def test_an_unacknowledged_record_that_may_be_in_the_log_is_in_doubt(
     target: Target, make: Make, monkeypatch: pytest.MonkeyPatch, code: int | None, in_doubt: bool
 ) -> None:
     monkeypatch.setattr("twinlog.record.own_records.BATCH_BYTES", 100)
@@ -211,7 +211,7 @@ def test_what_may_be_in_the_log_all_the_same_is_in_doubt(
     assert (writer.appended, writer.in_doubt) == (0 if code is None else first, in_doubt)
 
 
-def test_a_batch_that_is_too_large_says_how_large(target: Target, make: Make) -> None:
+def test_a_batch_that_is_too_large_is_reported_with_its_size(target: Target, make: Make) -> None:
     target.answers = iter([Code.MESSAGE_TOO_LARGE])
     writer = make()
     with pytest.raises(NotAppendedError) as raised:

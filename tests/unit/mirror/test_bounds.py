@@ -25,7 +25,7 @@ BOUNDS = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1"}
         (None, ConfigSource.DEFAULT, {}, {}),
     ],
 )
-def test_what_is_stricter_stays_and_what_somebody_chose(
+def test_stricter_settings_and_own_settings_stay(
     value: str | None, source: ConfigSource, to_set: dict[str, str], own: dict[str, str]
 ) -> None:
     entries = [ConfigEntry("segment.bytes", value, source), ConfigEntry("retention.ms", "7", ConfigSource.DEFAULT)]

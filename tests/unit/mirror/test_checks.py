@@ -39,7 +39,7 @@ def test_topics_that_only_look_like_copies_are_named() -> None:
     assert mirrored == ["orders.v1"]
 
 
-def test_names_that_are_kept_say_nothing() -> None:
+def test_kept_names_are_never_misread() -> None:
     topology = topology_of(flow("east", "west"))
     assert misread_topics(topology, [EAST, WEST], names("orders.v1", "west.orders"), []) == ([], [])
 

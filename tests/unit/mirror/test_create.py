@@ -39,7 +39,7 @@ def topic(name: str, replication_factor: int = 1, configs: Mapping[str, str] | N
     return NewTopic(TopicName(name), 1, replication_factor, configs or {})
 
 
-def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_left_out_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     target = Target()
     odd = topic("c", configs={"vendor.tier": "hot", "retention.ms": "1"})
     wanted = [topic("b", 3), topic("a", 3), odd, topic("d"), topic("secret", 3)]

@@ -138,7 +138,7 @@ def test_what_was_found_after_a_crash_is_known() -> None:
         assert translated == [Translated(at, True) for at in (10, 14, 15, 15, 20, 20, 29, 30)]
 
 
-def test_a_life_ends_with_what_went_back() -> None:
+def test_a_generation_ends_when_the_log_goes_back() -> None:
     maps = ExactMaps()
     writer = SegmentWriter(PART, 0, 0, complete=True)
     writer.copied(runs([(0, 10), (20, 10), (40, 10)], 0))
@@ -252,7 +252,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     assert maps.tip(PART) == Tip(29, 290, 319)
 
 
-def test_what_was_deleted_before_anybody_asked_is_gone() -> None:
+def test_deleted_segments_cannot_be_read() -> None:
     maps = ExactMaps()
     records = generations(PART, 3)
     maps.take(records)

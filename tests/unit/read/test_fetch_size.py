@@ -31,7 +31,7 @@ def test_it_stops_at_what_may_be_asked_for() -> None:
     assert grown(FetchSize(8 * MB), 12 * MB) == 16 * MB
 
 
-def test_answers_that_are_not_full_say_nothing() -> None:
+def test_answers_below_their_limit_change_nothing() -> None:
     assert grown(FetchSize(8 * MB), 64 * MB, full=False) == 8 * MB
 
 

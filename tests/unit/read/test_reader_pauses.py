@@ -68,7 +68,7 @@ def test_a_refused_partition_is_forgotten_once_it_is_not_wanted(loop: Loop) -> N
     assert list(broker.known) == [OTHER]
 
 
-def test_a_refused_partition_is_said_again_while_it_is_wanted(loop: Loop) -> None:
+def test_a_refused_partition_is_named_again_while_it_is_wanted(loop: Loop) -> None:
     broker: Any = SessionBroker()
     session = FetchSession(broker, 1, read_committed=False)
     both = {PART: FetchPosition(0, 1), OTHER: FetchPosition(0, 1)}

@@ -35,7 +35,7 @@ def test_lists_batches_with_their_header() -> None:
     assert third.is_control
 
 
-def test_starts_where_it_is_told_to() -> None:
+def test_starts_at_the_given_byte() -> None:
     log = log_of_three()
     everything = scan(log.fetch())
     assert scan(log.fetch(), everything[1].start) == everything[1:]
@@ -79,7 +79,7 @@ def test_every_changed_bit_is_noticed(kind: str) -> None:
             check_crc(damaged, batch)
 
 
-def test_tells_what_is_corrupt_and_where() -> None:
+def test_names_the_corrupt_batch_and_its_offsets() -> None:
     log = log_of_three()
     damaged = log.fetch()
     second = scan(damaged)[1]

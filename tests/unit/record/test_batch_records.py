@@ -67,7 +67,7 @@ def test_header_names_that_are_no_text_are_still_read() -> None:
 
 
 @pytest.mark.parametrize("abort", [True, False])
-def test_tells_abort_from_commit(abort: bool) -> None:
+def test_separates_abort_from_commit(abort: bool) -> None:
     log = SourceLog()
     log.batch([New(1)], producer_id=5, transactional=True)
     log.end_transaction(5, abort=abort)

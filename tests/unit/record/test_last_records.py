@@ -51,7 +51,7 @@ def test_a_batch_that_lies_about_its_records_is_corrupt(cut: int) -> None:
         keep_last(short, batch._replace(length=cut - 12), 0, {})
 
 
-def test_what_cannot_be_decoded_is_said_each_time() -> None:
+def test_an_undecodable_record_raises_each_time() -> None:
     buffer = batch_of((1, 1, 1))
     (batch,) = scan(buffer)
     last: LastRecords = {}

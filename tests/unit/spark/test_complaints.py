@@ -46,7 +46,7 @@ def test_what_came_before_has_no_part_in_the_next_error() -> None:
     assert said(f"{IDLE_WORKER_ENDS}ERROR Executor: x\n{broken}") == ["ERROR Executor: x", broken]
 
 
-def test_java_says_what_is_wrong_in_its_first_line() -> None:
+def test_the_reason_is_the_first_line_of_a_java_error() -> None:
     text = "ERROR Executor: Exception in task 0.0\njava.lang.Error: x\n\tat a.b.C(D.scala:1)\nCaused by: y\n"
     assert said(text) == ["ERROR Executor: Exception in task 0.0"]
 

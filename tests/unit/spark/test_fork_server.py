@@ -77,7 +77,7 @@ def test_after_a_daemon_was_killed_another_one_is_forked(fork_server: ForkServer
         another.wait(DEADLINE_S)
 
 
-def test_a_launcher_ends_with_its_daemon_though_a_worker_lives_on(fork_server: ForkServer) -> None:
+def test_a_launcher_ends_with_its_daemon_though_a_worker_runs_on(fork_server: ForkServer) -> None:
     with _daemon(fork_server.launcher) as daemon, socket.socket() as caller:
         # The worker waits for what never comes.
         caller.connect(("127.0.0.1", _port(daemon)))

@@ -76,7 +76,7 @@ def test_a_connection_that_breaks_a_moment_before_the_process_is_gone(play: Play
         raise Py4JNetworkError("Error while sending or receiving")
 
 
-def test_errors_of_a_jvm_that_lives(play: Play) -> None:
+def test_errors_of_a_running_jvm_are_translated(play: Play) -> None:
     jvm = play("cat")
     jvm.require_alive()
     with pytest.raises(EngineLostError, match="does not answer any more"), jvm.asked():
@@ -100,7 +100,7 @@ def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
     assert "is it Java 17 or later?" in str(told)
 
 
-def test_one_that_was_told_to_end_says_so(play: Play) -> None:
+def test_a_stopped_jvm_is_reported_as_stopped(play: Play) -> None:
     jvm = play("cat")
     jvm.interrupt()
     with pytest.raises(EngineLostError, match="told to end"), jvm.asked():
@@ -138,7 +138,7 @@ def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
     jvm.end(DEADLINE_S)
 
 
-def test_a_slow_start_is_said_again_and_again_and_can_be_ended(
+def test_a_slow_start_is_logged_repeatedly_and_can_be_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     spark_that("exec sleep 600", tmp_path, monkeypatch)

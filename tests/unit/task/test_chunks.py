@@ -75,7 +75,7 @@ def test_after_a_crash_nothing_is_taken_for_not_arrived(
     assert (found.next_source, found.next_target, events) == (RECORDS, RECORDS, [])
 
 
-def test_a_record_that_was_not_told_is_not_missing(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_without_an_answer_is_not_missing(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resume_after_crash, "FetchSession", Broker((1, 2)).session)
     monkeypatch.setattr(resume_after_crash, "ASK_AGAIN_S", 0.0)
     cluster: Any = Cluster(loop)
@@ -84,7 +84,7 @@ def test_a_record_that_was_not_told_is_not_missing(loop: Loop, monkeypatch: pyte
     assert found.body.endswith(b"15\x00")
 
 
-def test_a_broker_that_tells_nothing_for_long_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_broker_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resume_after_crash, "FetchSession", Broker(range(1, 1_000_000)).session)
     monkeypatch.setattr(resume_after_crash, "ASK_AGAIN_S", 0.0)
     monkeypatch.setattr(resume_after_crash, "SILENT_S", 0.05)

@@ -105,12 +105,12 @@ def test_what_stands_in_the_place_of_a_commit(
     assert asked == [99]
 
 
-def test_where_nothing_was_copied_there_is_no_doubt(loop: Loop) -> None:
+def test_without_copied_records_no_append_is_in_doubt(loop: Loop) -> None:
     assert loop.run(doubtful, target(loop), {REMOTE: Position(0, 0)}, {REMOTE: 0}) == ({REMOTE: False}, {})
 
 
 @pytest.mark.parametrize("answers", [[], [PartitionResponse(0, -1, 0, 0, 0, (), memoryview(b""))]])
-def test_who_does_not_tell_is_named_with_the_reason(
+def test_a_partition_without_an_answer_is_named_with_the_reason(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, answers: list[PartitionResponse]
 ) -> None:
     class Session:
@@ -126,7 +126,7 @@ def test_who_does_not_tell_is_named_with_the_reason(
     assert ("quota" if not answers else "error code -1") in errors[REMOTE]
 
 
-def test_without_read_the_flow_says_so(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_read_permission_is_reported(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     class Session:
         def __init__(self, *_: Any, **__: Any) -> None:
             pass

@@ -17,7 +17,7 @@ class Said:
         self.offsets = ForeignOffsets(lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now)
 
 
-def test_the_first_is_said_at_once_and_the_rest_is_summed() -> None:
+def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -> None:
     said = Said()
     for number in range(1000):
         said.offsets.seen(ONE, 10 * number, 10 * number + 3)

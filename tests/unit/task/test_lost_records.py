@@ -63,13 +63,13 @@ def place(
 
 
 @pytest.mark.parametrize(("end", "expected"), [(49, 59), (21, 31), (20, 20), (1, 1)])
-def test_the_last_record_that_is_left_says_where_to_go_on(
+def test_the_last_remaining_record_decides_where_to_go_on(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, end: int, expected: int
 ) -> None:
     assert place(loop, monkeypatch, with_a_hole(), end) == Place(expected, True, end)
 
 
-def test_of_an_empty_log_the_map_alone_says_it(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_an_empty_log_the_map_alone_decides(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place(loop, monkeypatch, with_a_hole(), 0) == Place(0, True, 0)
     assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == Place(35, True, 25)
 

@@ -72,7 +72,7 @@ def grant(partition: TopicPartition, position: Position | None = None) -> Grant:
     return Grant(partition, partition, None, 1 << 20, position)
 
 
-def test_only_news_are_written(copied: Copied) -> None:
+def test_only_changed_segments_are_written(copied: Copied) -> None:
     copied.maps.begin(grant(PART), Position(0, 0))
     assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0)}
     copied.maps.copied(PART, [Run(0, 0, 100)])
@@ -83,7 +83,7 @@ def test_only_news_are_written(copied: Copied) -> None:
     assert len(copied.topic.records) == 2
 
 
-def test_what_was_not_stored_comes_again_in_another_life_and_so_does_its_position(copied: Copied) -> None:
+def test_unstored_segments_and_positions_come_again_in_the_next_generation(copied: Copied) -> None:
     copied.maps.begin(grant(PART), Position(0, 0))
     copied.store(part=Position(0, 0))
     copied.topic.works = False

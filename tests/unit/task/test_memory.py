@@ -159,7 +159,7 @@ def test_many_that_wait_leave_room_for_one_more(world: World) -> None:
     assert 41 in world.wants()
 
 
-def test_whoever_waits_longest_gives_way(world: World) -> None:
+def test_the_longest_waiting_partition_gives_way(world: World) -> None:
     for number in range(32):
         world.receive({number: 512 * KB})
         world.clock.now += 0.01
@@ -179,7 +179,7 @@ def test_whoever_waits_longest_gives_way(world: World) -> None:
     assert first.fetch_position(MB) is not None
 
 
-def test_who_gives_way_again_stands_aside_for_longer(world: World) -> None:
+def test_a_partition_that_gives_way_again_waits_longer(world: World) -> None:
     part = world.part(0)
     for longer in (2, 4, 8, 16, 32, 32):
         world.receive({0: 512 * KB})
@@ -190,7 +190,7 @@ def test_who_gives_way_again_stands_aside_for_longer(world: World) -> None:
         assert part.fetch_position(MB) is not None
 
 
-def test_nobody_gives_way_while_the_target_takes_something(world: World) -> None:
+def test_no_partition_gives_way_while_the_target_takes_appends(world: World) -> None:
     for number in range(30):
         world.receive({number: 512 * KB})
     world.clock.now += rules.STUCK_S + 1

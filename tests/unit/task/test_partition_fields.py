@@ -72,5 +72,5 @@ def test_what_is_looked_for_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(TASK.glob("*.py")), ids=lambda path: path.name)
-def test_nobody_sets_a_partitions_fields(path: Path) -> None:
+def test_only_the_partition_sets_its_fields(path: Path) -> None:
     assert from_outside(path.read_text(encoding="utf-8")) == []

@@ -182,7 +182,7 @@ def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> N
     assert part.queue.doubt_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
 
 
-def test_nobody_else_lets_it_read_before_its_writer_is_stored(loop: Loop) -> None:
+def test_no_other_hook_lets_it_read_before_its_writer_is_stored(loop: Loop) -> None:
     part = checked_part()
     read: list[bool] = []
 

@@ -156,7 +156,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Scene]]:
     loop.close()
 
 
-def test_the_driver_hears_of_what_changed_only_and_every_second(scene: Callable[[int], Scene]) -> None:
+def test_the_driver_gets_only_changes_and_every_second(scene: Callable[[int], Scene]) -> None:
     here = scene(3)
     here.pass_seconds(2)
     here.copier.parts[1].copy(7)
@@ -165,7 +165,7 @@ def test_the_driver_hears_of_what_changed_only_and_every_second(scene: Callable[
     assert here.told[2].partitions[0].records == 7
 
 
-def test_a_driver_that_does_not_read_hears_all_of_it_later(scene: Callable[[int], Scene]) -> None:
+def test_a_driver_that_does_not_read_gets_everything_later(scene: Callable[[int], Scene]) -> None:
     here = scene(2)
     here.hears = False
     for _ in range(3):
@@ -177,7 +177,7 @@ def test_a_driver_that_does_not_read_hears_all_of_it_later(scene: Callable[[int]
     assert here.told[0].seconds == 4
 
 
-def test_a_target_that_is_down_hears_all_of_it_later_and_the_driver_at_once(scene: Callable[[int], Scene]) -> None:
+def test_a_target_that_is_down_gets_everything_later_and_the_driver_at_once(scene: Callable[[int], Scene]) -> None:
     here = scene(2)
     here.target.down = True
     for _ in range(3):
@@ -189,7 +189,7 @@ def test_a_target_that_is_down_hears_all_of_it_later_and_the_driver_at_once(scen
     assert here.target.said() == {0: 3, 1: 0}
 
 
-def test_what_a_partition_did_last_is_said_when_it_has_gone(scene: Callable[[int], Scene]) -> None:
+def test_the_last_counts_of_a_released_partition_are_reported(scene: Callable[[int], Scene]) -> None:
     here = scene(2)
     here.pass_seconds(1)
     here.copier.parts[0].copy(4)
@@ -241,7 +241,7 @@ def test_idle_partitions_are_named_once_a_minute(scene: Callable[[int], Scene]) 
     assert here.target.bytes < 10_000_000 / 20 / 6
 
 
-def test_events_are_said_once_and_the_last_ones_are_kept(scene: Callable[[int], Scene]) -> None:
+def test_events_are_reported_once_and_the_last_ones_are_kept(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     for number in range(module.MOST_EVENTS + 10):
         here.reporter.event("gap", str(number))

@@ -135,6 +135,6 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     assert max(most) == 2 * OF_ONE_PAIR
 
 
-def test_grants_are_told_apart_by_the_brokers_that_they_need(loop: Loop) -> None:
+def test_grants_are_grouped_by_the_brokers_that_they_need(loop: Loop) -> None:
     apart = start_positions(loop).apart(grants())
     assert [[grant.source.partition for grant in group] for group in apart] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]

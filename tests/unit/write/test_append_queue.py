@@ -166,7 +166,7 @@ def test_an_aborted_transaction_sends_nothing_again() -> None:
     assert owner.queue.next_sequence == 0
 
 
-def test_what_has_ended_asks_nobody_and_sends_nothing_again(known: Owner) -> None:
+def test_an_ended_queue_calls_no_hook_and_sends_nothing_again(known: Owner) -> None:
     first, second, *others = known.take_all()
     known.queue.end()
     known.queue.settle(first, 0, 10)

@@ -1,4 +1,4 @@
-"""What is legal and surely not meant is said, and runs all the same."""
+"""Settings that are legal and surely not meant get a warning, and the flow runs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def read(folder: Path, text: str) -> MirrorConfig:
         ("a.bootstrap.servers = a:2\n", "was already written at line 2; this wins"),
     ],
 )
-def test_said_once(tmp_path: Path, more: str, words: str) -> None:
+def test_each_warning_appears_once(tmp_path: Path, more: str, words: str) -> None:
     config = read(tmp_path, BASE + more)
     assert len([warning for warning in config.warnings if words in warning]) == 1
     assert "a->b" in [flow.name for flow in config.flows]
 
 
-def test_nothing_to_say_about_a_plain_file(tmp_path: Path) -> None:
+def test_a_plain_file_has_no_warnings(tmp_path: Path) -> None:
     assert read(tmp_path, BASE).warnings == ()
 
 
-def test_an_alias_with_the_separator_inside(tmp_path: Path) -> None:
+def test_an_alias_with_the_separator_inside_is_warned_of(tmp_path: Path) -> None:
     text = (
         "clusters = eu.west, b\neu.west.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\neu.west->b.enabled = true\n"
     )
@@ -69,21 +69,21 @@ def test_the_longest_alias_owns_a_key(tmp_path: Path) -> None:
     assert flow.producer.client.bootstrap_servers == ("b:1",)
 
 
-def test_what_is_switched_off_needs_no_warning(tmp_path: Path) -> None:
+def test_a_key_that_is_switched_off_needs_no_warning(tmp_path: Path) -> None:
     assert read(tmp_path, BASE + "emit.heartbeats.enabled = false\nsync.topic.acls.enabled = FALSE\n").warnings == ()
 
 
-def test_values_that_mean_nothing_here_are_not_checked(tmp_path: Path) -> None:
+def test_values_without_effect_are_not_checked(tmp_path: Path) -> None:
     warnings = read(tmp_path, BASE + "b.producer.linger.ms = soon\n").warnings
     assert warnings == ("these keys configure a Java process and have no effect here: b.producer.linger.ms",)
 
 
-def test_unknown_keys_can_be_forgiven_only_in_so_many_words(tmp_path: Path) -> None:
+def test_unknown_keys_are_ignored_only_by_the_exact_setting(tmp_path: Path) -> None:
     forgiven = BASE + "nonsense = 1\ntwinlog.unknown.keys = warn # for now\n"
     assert any("nonsense: an unknown key, ignored" in warning for warning in read(tmp_path, forgiven).warnings)
 
 
-def test_what_an_alias_may_have_meant(tmp_path: Path) -> None:
+def test_an_unknown_alias_gets_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read(
             tmp_path,
@@ -105,7 +105,7 @@ def test_what_an_alias_may_have_meant(tmp_path: Path) -> None:
         ("b->c.topics = orders\nb->c.replication.policy.class = DEFAULT\n", None),
     ],
 )
-def test_two_flows_that_name_one_remote_topic(tmp_path: Path, more: str, words: str | None) -> None:
+def test_two_flows_that_name_one_remote_topic_are_warned_of(tmp_path: Path, more: str, words: str | None) -> None:
     text = (
         "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
         f"a->c.enabled = true\nb->c.enabled = true\na->c.topics = orders, y.*\n"
@@ -134,14 +134,16 @@ BOTH = BASE + "b->a.enabled = true\n"
         ("replication.policy.separator = _\n", None),
     ],
 )
-def test_flows_that_do_not_know_each_others_copies(tmp_path: Path, more: str, words: str | None) -> None:
+def test_flows_that_do_not_recognise_each_others_copies_are_warned_of(
+    tmp_path: Path, more: str, words: str | None
+) -> None:
     heartbeats = "a->b.heartbeats.replication.enabled = false\nb->a.heartbeats.replication.enabled = false\n"
     warnings = [one for one in read(tmp_path, BOTH + more + heartbeats).warnings if "in a cycle" in one]
     assert len(warnings) == (words is not None)
     assert (words or "") in "".join(warnings)
 
 
-def test_a_ring_that_a_flow_of_another_host_closes(tmp_path: Path) -> None:
+def test_a_cycle_over_a_flow_of_another_host_is_warned_of(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(
         "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
