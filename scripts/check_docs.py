@@ -3,7 +3,8 @@
 In the Markdown files of the root, of bench and of docs: every `twinlog ...` command and `make ...` target in a console,
 bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class,
 constant or Class.method); every relative link, with the heading that it points to. What single pages promise is checked
-in `scripts/check_pages.py`. Prints one line for each problem and ends with status 1 if there is any.
+in `scripts/check_pages.py` and `scripts/check_messages.py`. Prints one line for each problem, and ends with status 1 if
+there is any.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scripts.check_messages import wrong_messages
 from scripts.check_pages import wrong_pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +55,7 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
             elif anchor and target.suffix == ".md" and anchor not in anchors(target):
                 yield f"{where}: links to {link}#{anchor}, and there is no such heading"
     yield from wrong_pages(root)
+    yield from wrong_messages(root)
 
 
 def anchors(document: Path) -> set[str]:
@@ -147,7 +150,7 @@ def main() -> int:
         return 1
     cli = typer.main.get_command(app)
     found = list(problems(ROOT, cli))
-    print("\n".join(found) or "The documents name only commands, targets, files and functions that exist.")
+    print("\n".join(found) or "The documents name only commands, targets, files, functions and messages that exist.")
     return 1 if found else 0
 
 

@@ -1,0 +1,58 @@
+"""The table of messages is compared with the strings of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.check_messages import wrong_messages
+
+CODE = '''
+"""A docstring: the log was eaten by a dog."""
+def what(log, topic, group, why, jobs):
+    """Another: the log was eaten by a cat."""
+    log.warning("%s: removed %d director%s of runs", topic, 2, "ies")
+    text = f" for {group}" if group else ""
+    log.warning("%s: cannot %s, trying again: %s", topic, jobs["one"], why)
+    raise ValueError(f"cluster {topic}: the login was "
+                     f"refused{text}: {why}")
+JOBS = {"one": "write checkpoints"}
+'''
+
+
+def found(root: Path, message: str) -> list[str]:
+    module = root / "src" / "twinlog" / "read" / "reader.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(CODE, encoding="utf-8")
+    (root / "docs").mkdir()
+    table = f"| message | means | way out |\n|---|---|---|\n| `{message}` | x | `not a message` |\n"
+    (root / "docs" / "messages.md").write_text(table, encoding="utf-8")
+    return list(wrong_messages(root))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "removed N directories of runs",
+        "cannot write checkpoints, trying again: ...",
+        "cluster west: the login was refused for USER",
+        "the login was refused",
+    ],
+)
+def test_messages_of_the_code_are_accepted(tmp_path: Path, message: str) -> None:
+    assert found(tmp_path, message) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "piece"),
+    [
+        ("removed N folders of runs", "folders of runs"),
+        ("cannot write heartbeats, trying again: ...", "cannot write heartbeats"),
+        ("... the log was eaten by a cat", "the log was eaten by a cat"),
+        ("the login was denied for USER", "the login was denied for"),
+    ],
+)
+def test_messages_that_the_code_does_not_have_are_reported(tmp_path: Path, message: str, piece: str) -> None:
+    (problem,) = found(tmp_path, message)
+    assert f"`{piece}`" in problem
