@@ -15,7 +15,21 @@ import time
 from collections.abc import Iterator
 
 from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
+from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.messages import (
+    Beat,
+    Bye,
+    Claim,
+    End,
+    FromCopier,
+    Grants,
+    Release,
+    Released,
+    ReportMessage,
+    Stop,
+)
 from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.types import TopicPartition
 from twinlog.task.reporter import INTERVAL_S
 
 NEXT_LEASE_S = 0.5
@@ -27,20 +41,20 @@ class Pretender:
     def __init__(self, address: DriverAddress, flow: str, name: str) -> None:
         self.name = name
         self.lease = 0
-        self.held: set[tuple[str, int]] = set()
-        self._told: set[tuple[str, int]] = set()
+        self.held: set[TopicPartition] = set()
+        self._told: set[TopicPartition] = set()
         self._line = Channel.open(address)
         self._sending = threading.Lock()
         self._flow = flow
-        self._send({"type": "hello", "flow": flow, "copier": name})
+        greet_as_copier(self._line, flow, name)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def claim(self, lease: int) -> None:
         self.lease = lease
-        self._send({"type": "claim", "lease": lease, "slot": 0})
+        self._send(Claim(lease, 0))
 
     def beat(self) -> None:
-        self._send({"type": "beat", "at": time.monotonic()})
+        self._send(Beat(time.monotonic()))
 
     def report(self, offset: int, *, busy: bool) -> None:
         """As if every partition that is new, or when `busy` every one, had come to `offset`, its end."""
@@ -52,25 +66,24 @@ class Pretender:
         self._told = held
         now = int(time.time() * 1000)
         report = Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
-        self._send({"type": "report", "report": report.as_json()})
+        self._send(ReportMessage(report))
 
     def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                message = self._line.receive()
-                if message["type"] == "grant":
-                    self.held |= {tuple(grant["source"]) for grant in message["grants"]}
-                elif message["type"] == "release":
-                    parts = message["partitions"]
-                    self.held -= {(topic, partition) for topic, partition in parts}
-                    self._send({"type": "released", "partitions": parts, "unsettled": []})
-                elif message["type"] == "end":
-                    # What Spark's tasks do with the next micro-batch.
-                    threading.Timer(NEXT_LEASE_S, self.claim, [message["lease"] + 1]).start()
-                elif message["type"] == "stop":
-                    self._send({"type": "bye"})
+                match self._line.receive():
+                    case Grants(_, grants):
+                        self.held |= {grant.source for grant in grants}
+                    case Release(parts):
+                        self.held -= set(parts)
+                        self._send(Released(parts, ()))
+                    case End(lease):
+                        # What Spark's tasks do with the next micro-batch.
+                        threading.Timer(NEXT_LEASE_S, self.claim, [lease + 1]).start()
+                    case Stop():
+                        self._send(Bye())
 
-    def _send(self, message: dict[str, object]) -> None:
+    def _send(self, message: FromCopier) -> None:
         with self._sending:
             self._line.send(message)
 

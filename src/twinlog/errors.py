@@ -14,6 +14,8 @@
     ├── FencedError      another process took over what this one wrote     fatal
     ├── GapError         records were lost before they were copied   fatal, by policy
     ├── DriverLostError  the driver of a lease has gone              retriable
+    ├── MessageError     a message between driver and task has another form  fatal
+    │   └── VersionMismatchError  they are of different versions     fatal
     └── EngineError      Spark cannot start, or refuses              fatal
         └── EngineLostError  Spark's JVM has ended                   retriable
 
@@ -137,6 +139,14 @@ class DriverLostError(TwinlogError):
     """The driver that granted a lease no longer answers; a task must stop writing."""
 
     retriable = True
+
+
+class MessageError(TwinlogError):
+    """What came over the channel between driver and task is no message, or one with other fields."""
+
+
+class VersionMismatchError(MessageError):
+    """Driver and task have different versions of twinlog; nothing is copied in that task."""
 
 
 class EngineError(TwinlogError):

@@ -22,6 +22,8 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.driver import load as load_module
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Grant
+from twinlog.lease.greeting import receive_hello
+from twinlog.lease.messages import Beat, BeatResponse, Claim, Grants
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
 from twinlog.task.copier_thread import CopierThread, LeaseTicket
@@ -221,12 +223,13 @@ class MuteDriver:
         line = Channel(self._listener.accept())
         try:
             line.challenge(self.address.secret)
+            receive_hello(line)
             while True:
-                message = line.receive()
-                if message["type"] == "claim":
-                    line.send({"type": "grant", "lease": 1, "grants": [self._grant.as_json()]})
-                elif message["type"] == "beat" and self.answers.is_set():
-                    line.send({**message, "valid_s": MUTE_AFTER_S})
+                match line.receive():
+                    case Claim():
+                        line.send(Grants(1, (self._grant,)))
+                    case Beat(at) if self.answers.is_set():
+                        line.send(BeatResponse(at, MUTE_AFTER_S))
         except (OSError, EOFError):
             line.close()
         finally:

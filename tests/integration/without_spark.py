@@ -12,7 +12,8 @@ from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.errors import TwinlogError
 from twinlog.lease.channel import Channel
-from twinlog.lease.grant import Share
+from twinlog.lease.greeting import greet_as_planner
+from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
 from twinlog.plan.assignment import Slots
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier_thread import CopierThread, LeaseTicket
@@ -113,16 +114,17 @@ class FlowWithoutSpark:
     def _plan(self) -> None:
         """What Spark's micro-batches do."""
         line = Channel.open(self._lease_server.address)
+        greet_as_planner(line, self.settings.name)
         lease = 0
         while not self._stopping.is_set():
-            line.send({"type": "next", "query": self.settings.name, "after": lease})
-            following = line.receive()["lease"]
+            line.send(NextRequest(lease))
+            following = require(line.receive(), NextResponse).batch
             if following == lease:
                 continue
             time.sleep(BETWEEN_LEASES_S)
             lease = following
-            line.send({"type": "shares", "query": self.settings.name})
-            shares = [Share.from_json(share) for (share,) in line.receive()["shares"]]
+            line.send(SharesRequest())
+            shares = [share for (share,) in require(line.receive(), SharesResponse).tasks]
             tasks = [
                 threading.Thread(
                     target=self.workers[self.place(share.slot)].run,

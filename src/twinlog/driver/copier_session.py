@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.lease.channel import Channel
+from twinlog.lease.messages import ToCopier
 from twinlog.model.types import TopicPartition
 
 
@@ -27,7 +27,7 @@ class CopierSession:
         self.order = threading.RLock()
         self._line = line
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: ToCopier) -> None:
         """Send; a broken line is noticed by whoever reads it."""
         try:
             with self.order:

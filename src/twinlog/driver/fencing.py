@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from twinlog.errors import TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator, list_transactional_ids
+from twinlog.lease.messages import LentId
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.transactions import LentId
 
 log = logging.getLogger(__name__)
 

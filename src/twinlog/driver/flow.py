@@ -125,6 +125,7 @@ class FlowRunner:
             leads_for_s=leads_for_s,
             reported=self._reported,
             gone=self.view.gone,
+            mismatch=lambda text: self.view.note("use every task", text),
             clock=clock,
         )
         self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks, clock=clock)

@@ -10,12 +10,22 @@ import threading
 from collections.abc import Mapping
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
-from typing import Any
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
+from twinlog.errors import MessageError
 from twinlog.lease.channel import Channel, DriverAddress
+from twinlog.lease.greeting import Stranger, receive_hello
+from twinlog.lease.messages import (
+    CopierHello,
+    Hello,
+    NextRequest,
+    NextResponse,
+    PlannerHello,
+    SharesRequest,
+    SharesResponse,
+)
 from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
@@ -77,13 +87,15 @@ class LeaseServer:
 
     def _serve(self, line: Channel) -> None:
         try:
-            first = self._greet(line)
-            if first["type"] != "hello":
-                self._plan(line, first)
-            elif first["flow"] in self.flows:
-                self.flows[first["flow"]].serve(line, first["copier"])
+            caller = self._greet(line)
+            if isinstance(caller, PlannerHello):
+                self._plan(line, caller.query)
+            elif isinstance(caller, CopierHello) and caller.flow in self.flows:
+                self.flows[caller.flow].serve(line, caller.copier)
             else:
                 line.close()
+            if isinstance(caller, Stranger):
+                self._report(caller)
         except AuthenticationError:
             log.warning("a line was refused: its caller does not know the secret")
             line.close()
@@ -91,28 +103,46 @@ class LeaseServer:
             # No more threads, again: whatever the other end held is dealt with as if it had gone.
             self._say("a line was closed", error)
             line.close()
-        except (OSError, EOFError, ValueError, KeyError):
+        except MessageError as error:
+            self._say("a line was closed", error)
+            line.close()
+        except (OSError, EOFError):
             line.close()
 
-    def _greet(self, line: Channel) -> dict[str, Any]:
+    def _report(self, stranger: Stranger) -> None:
+        """A task of another version was sent away; Spark runs it again, as often as it takes."""
+        with self._lock:
+            new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
+        if new:
+            log.error("%s", stranger.text)
+        if stranger.flow is not None and stranger.flow in self.flows:
+            self.flows[stranger.flow].refuse(stranger.text)
+
+    def _greet(self, line: Channel) -> Hello | Stranger:
         """Who calls and what for; on this thread, so that a caller who says nothing keeps nobody else waiting."""
         watch = threading.Timer(HANDSHAKE_S, line.shut)
         watch.daemon = True
         watch.start()
         try:
             line.challenge(self.address.secret)
-            return line.receive()
+            return receive_hello(line)
         finally:
             watch.cancel()
 
-    def _plan(self, line: Channel, message: dict[str, Any]) -> None:
+    def _plan(self, line: Channel, query: str) -> None:
         """Answer a planner for as long as its query has something to do."""
-        while (bundle := self.bundles.get(message["query"])) is not None:
-            if message["type"] == "next":
-                line.send({"lease": bundle.next(message["after"], LONG_POLL_S)})
-            else:
-                line.send({"shares": [[share.as_json() for share in task] for task in bundle.shares()]})
-            message = line.receive()
+        while True:
+            question = line.receive()
+            bundle = self.bundles.get(query)
+            if bundle is None:
+                break
+            match question:
+                case NextRequest(after):
+                    line.send(NextResponse(bundle.next(after, LONG_POLL_S)))
+                case SharesRequest():
+                    line.send(SharesResponse(tuple(map(tuple, bundle.shares()))))
+                case _:
+                    raise MessageError(f"a planner sent {type(question).__name__}, which only others send")
         line.close()
 
     def close(self) -> None:

@@ -11,14 +11,31 @@ import threading
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.copier_session import CopierSession
 from twinlog.driver.fencing import TransactionalIds
-from twinlog.errors import TwinlogError
+from twinlog.errors import MessageError, TwinlogError
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
-from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.grant import Grant
+from twinlog.lease.messages import (
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    Drop,
+    End,
+    Event,
+    Failed,
+    Grants,
+    IdRequest,
+    Left,
+    Message,
+    Release,
+    Released,
+    ReportMessage,
+    Stop,
+)
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 from twinlog.plan.assignment import Slots
@@ -42,7 +59,8 @@ class Leases:
     `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
     `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
     `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
-    `reported(report)` hears what copiers did, `gone(name)` that one has ended.
+    `reported(report)` hears what copiers did, `gone(name)` that one has ended. `mismatch(text)` hears that a copier of
+    another version was sent away, and None once no slot waits for a copier any more.
     """
 
     def __init__(
@@ -55,12 +73,15 @@ class Leases:
         leads_for_s: Callable[[], float] = lambda: VALID_S,
         reported: Callable[[Report], None] = lambda report: None,
         gone: Callable[[str], None] = lambda copier: None,
+        mismatch: Callable[[str | None], None] = lambda text: None,
         clock: Clock = SYSTEM,
     ) -> None:
         self._clock = clock
         self.flow = flow
         self._reported = reported
         self._gone = gone
+        self._mismatch = mismatch
+        self._refused = False
         self._leads_for_s = leads_for_s
         self._ids = ids
         self._grants = grants
@@ -124,7 +145,7 @@ class Leases:
             self._changed.notify_all()
         for session, parts in gone.items():
             self._ask_release(session, parts, version)
-            session.send({"type": "end", "lease": over})
+            session.send(End(over))
         self.unclaimed_again()
         return lease
 
@@ -166,7 +187,8 @@ class Leases:
             return
         finally:
             session.close()
-            line.close()
+            with session.order:
+                line.close()
             self._gone(name)
             # Before anybody can be given what it held.
             if self._ids is not None:
@@ -179,33 +201,39 @@ class Leases:
                 self._changed.notify_all()
             self.unclaimed_again()
 
-    def _take(self, session: CopierSession, message: dict[str, Any]) -> bool:
-        kind = message["type"]
+    def refuse(self, text: str) -> None:
+        """A copier of another version came and was sent away: `text` says which."""
+        self._refused = True
+        self._mismatch(text)
+
+    def _take(self, session: CopierSession, message: Message) -> bool:
+        """Do what a copier asks for; False when it ends. Raises MessageError when no copier sends that."""
         session.last_beat = self._clock.monotonic()
-        if kind == "beat":
-            session.send({"type": "beat", "at": message["at"], "valid_s": min(VALID_S, self._leads_for_s())})
-        elif kind == "claim":
-            self._claim(session, message["lease"])
-        elif kind == "left":
-            self._leave(session, message["lease"])
-        elif kind == "id":
-            threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
-        elif kind == "released":
-            with self._changed:
-                released = session.held & {partition_from_json(part) for part in message["partitions"]}
-                self._forget(session, released)
-                self._settled |= released - {partition_from_json(part) for part in message["unsettled"]}
-                self._changed.notify_all()
-        elif kind == "report":
-            report = Report.from_json(message["report"])
-            if report is not None:
+        match message:
+            case Beat(at):
+                session.send(BeatResponse(at, min(VALID_S, self._leads_for_s())))
+            case ReportMessage(report):
                 self._reported(report)
-        elif kind == "failed":
-            self._failed(message["kind"], message["text"])
-        elif kind == "event":
-            self._event(message["kind"], message["text"])
-        elif kind == "bye":
-            return False
+            case Claim(lease):
+                self._claim(session, lease)
+            case Left(lease):
+                self._leave(session, lease)
+            case IdRequest():
+                threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
+            case Released(partitions, unsettled):
+                with self._changed:
+                    released = session.held.intersection(partitions)
+                    self._forget(session, released)
+                    self._settled |= released.difference(unsettled)
+                    self._changed.notify_all()
+            case Failed(_, kind, text):
+                self._failed(kind, text)
+            case Event(kind, text):
+                self._event(kind, text)
+            case Bye():
+                return False
+            case _:
+                raise MessageError(f"copier {session.name} sent {type(message).__name__}, which only others send")
         return True
 
     def _forget(self, session: CopierSession, parts: Set[TopicPartition]) -> None:
@@ -228,13 +256,16 @@ class Leases:
         if gone:
             self._ids.lose(session.name)
         elif lent is not None:
-            session.send({"type": "id", "name": lent.transactional_id, "producer": list(lent.producer)})
+            session.send(lent)
 
     def _claim(self, session: CopierSession, lease: int) -> None:
         if self._take_slot(session, lease):
             self._submit(session)
+            if self._refused and not self.unclaimed:
+                self._refused = False
+                self._mismatch(None)
         else:
-            session.send({"type": "stop"} if self._stopping else {"type": "end", "lease": lease})
+            session.send(Stop() if self._stopping else End(lease))
 
     def _submit(self, session: CopierSession) -> None:
         """Deal with a copier on another thread, for that may take as long as clusters take to answer."""
@@ -252,7 +283,7 @@ class Leases:
             self._claims.submit(deal)
         except RuntimeError:
             # Stopped meanwhile.
-            session.send({"type": "stop"})
+            session.send(Stop())
 
     def _deal(self, session: CopierSession) -> None:
         """Grant a copier what its slot has and it does not hold, once others have let go of that.
@@ -284,7 +315,7 @@ class Leases:
             with self._changed:
                 # Meanwhile a later plan may have asked for some of them back.
                 granted = [grant for grant in grants if grant.source in session.held - session.leaving]
-            session.send({"type": "grant", "lease": lease, "grants": [grant.as_json() for grant in granted]})
+            session.send(Grants(lease, tuple(granted)))
 
     def _take_slot(self, session: CopierSession, lease: int) -> bool:
         """Give a copier a slot of the current lease; False when it gets none."""
@@ -341,7 +372,7 @@ class Leases:
                 asked = (session.held & parts) - session.leaving
                 session.leaving |= asked
             if asked:
-                session.send({"type": "release", "partitions": [list(part) for part in sorted(asked)]})
+                session.send(Release(tuple(sorted(asked))))
 
     def stop(self, timeout_s: float) -> bool:
         """Ask every copier to let go and end; True when all did in time."""
@@ -350,7 +381,7 @@ class Leases:
             sessions = list(self._sessions)
             self._changed.notify_all()
         for session in sessions:
-            session.send({"type": "stop"})
+            session.send(Stop())
         with self._changed:
             done = self._clock.wait_for(self._changed, lambda: not self._sessions, timeout_s)
         self._claims.shutdown(wait=False)
@@ -363,7 +394,7 @@ class Leases:
             sessions = list(self._sessions)
             self._changed.notify_all()
         for session in sessions:
-            session.send({"type": "drop"})
+            session.send(Drop())
         with self._changed:
             self._clock.wait_for(self._changed, lambda: not self._sessions, DROP_S)
             sessions = list(self._sessions)
@@ -382,7 +413,7 @@ class Leases:
         with self._changed:
             sessions = list(self._sessions)
         for session in sessions:
-            session.send({"type": "stop"})
+            session.send(Stop())
         with self._changed:
             self._clock.wait_for(self._changed, lambda: not self._sessions, RELEASE_S)
 

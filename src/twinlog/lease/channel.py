@@ -6,15 +6,16 @@ stops: whoever holds the other end may have given its partitions away.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
 import struct
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
-from typing import Any
+
+from twinlog.lease.messages import Message, decode, encode
 
 BEAT_S = 1.0
 """How often a copier says that it is alive."""
@@ -43,6 +44,8 @@ class Channel:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._ending = threading.Lock()
+        """Once it is closed its number may be another line's, which `shut` must not end."""
 
     @classmethod
     def open(cls, address: DriverAddress) -> Channel:
@@ -57,20 +60,24 @@ class Channel:
         deliver_challenge(self.connection, secret)
         answer_challenge(self.connection, secret)
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Raises OSError when the line is broken, or closed meanwhile."""
+        data = encode(message)
         try:
-            self.connection.send_bytes(json.dumps(message, separators=(",", ":")).encode())
+            self.connection.send_bytes(data)
         except TypeError as error:
             # What another thread closes in the middle of this has no number any more.
             if not self.connection.closed:
                 raise
             raise OSError("the line was closed") from error
 
-    def receive(self) -> dict[str, Any]:
-        """The next message; blocks. Raises EOFError or OSError when the other end has gone."""
-        message: dict[str, Any] = json.loads(self.connection.recv_bytes())
-        return message
+    def receive(self) -> Message:
+        """The next message; blocks. Raises EOFError or OSError when the other end has gone, MessageError else."""
+        return decode(self.receive_bytes())
+
+    def receive_bytes(self) -> bytes:
+        """The same, not yet decoded."""
+        return self.connection.recv_bytes()
 
     def break_after(self, seconds: float) -> None:
         """From now on a message of which nothing arrives, or nothing is taken, for so long breaks the line.
@@ -97,8 +104,14 @@ class Channel:
 
     def shut(self) -> None:
         """End the line for both ends, also for threads that wait for it; it has still to be closed."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+        with (
+            self._ending,
+            suppress(OSError),
+            socket.socket(fileno=os.dup(self.connection.fileno())) as same,
+        ):
             same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self.connection.close()
+        """Nobody may be sending: what is opened next may get the same number, and what is left of the message."""
+        with self._ending:
+            self.connection.close()

@@ -1,11 +1,10 @@
-"""What a driver hands to a copier and gets back: plain values that travel as JSON over the lease connection."""
+"""What a driver hands to a task: its share of each flow, and the right to copy partitions."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip
 
@@ -17,13 +16,6 @@ class Share:
     flow: str
     lease: int
     slot: int
-
-    def as_json(self) -> list[Any]:
-        return [self.flow, self.lease, self.slot]
-
-    @classmethod
-    def from_json(cls, value: list[Any]) -> Share:
-        return cls(*value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +34,3 @@ class Grant:
     position: Position | None
     settled: bool = False
     tip: Tip | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Grant:
-        position = value["position"]
-        return cls(
-            source=partition_from_json(value["source"]),
-            remote=partition_from_json(value["remote"]),
-            topic_id=value["topic_id"],
-            max_batch_bytes=value["max_batch_bytes"],
-            position=None if position is None else Position.from_json(position),
-            settled=value["settled"],
-            tip=None if value["tip"] is None else Tip(*value["tip"]),
-        )
-
-
-def partition_from_json(value: list[Any]) -> TopicPartition:
-    """A partition that was written as [topic, partition]."""
-    return TopicPartition(TopicName(value[0]), int(value[1]))

@@ -103,15 +103,7 @@ class Report:
     def decode(cls, value: bytes) -> Report | None:
         """A report from a record's value; None when it is none."""
         try:
-            return cls.from_json(json.loads(value))
-        except ValueError:
-            return None
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Report | None:
-        """A report from what `as_json` made; None when it is none."""
-        try:
-            fields = dict(value)
+            fields = dict(json.loads(value))
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))
             events = tuple((str(kind), str(text)) for kind, text in fields.pop("events"))
             source, target = (Reach(**fields.pop(side, {})) for side in ("source", "target"))

@@ -46,12 +46,6 @@ class Position:
     remote_topic: str | None = None
     writer: Writer | None = None
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Position:
-        """What `dataclasses.asdict` made of a position, after a way through JSON."""
-        writer = value["writer"]
-        return cls(**{**value, "writer": None if writer is None else Writer(**writer)})
-
 
 @dataclass(frozen=True, slots=True)
 class PositionRecord:

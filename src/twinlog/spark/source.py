@@ -17,6 +17,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Share
+from twinlog.lease.greeting import greet_as_planner
+from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
 from twinlog.task.copier_thread import LeaseTicket
@@ -68,13 +70,17 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """One more when there is work for tasks; `start` again when there is none, after a short wait."""
-        return {"lease": self._ask({"type": "next", "after": start["lease"]})["lease"]}
+        line = self._connected()
+        line.send(NextRequest(start["lease"]))
+        return {"lease": require(line.receive(), NextResponse).batch}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[LeaseShare]:
         """One share per task."""
         if start == end:
             return []
-        tasks = [[Share.from_json(share) for share in task] for task in self._ask({"type": "shares"})["shares"]]
+        line = self._connected()
+        line.send(SharesRequest())
+        tasks = require(line.receive(), SharesResponse).tasks
         return [LeaseShare(tuple(self._ticket(share) for share in task)) for task in tasks]
 
     def _ticket(self, share: Share) -> LeaseTicket:
@@ -84,11 +90,12 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         """Runs in a task until a lease is over."""
         return copy_under_lease(partition.tickets)
 
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _connected(self) -> Channel:
         if self._line is None:
-            self._line = Channel.open(self._address)
-        self._line.send({**question, "query": self._name})
-        return self._line.receive()
+            line = Channel.open(self._address)
+            greet_as_planner(line, self._name)
+            self._line = line
+        return self._line
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_line": None}

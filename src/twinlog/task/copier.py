@@ -19,6 +19,7 @@ from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
+from twinlog.lease.messages import LentId
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.read.reader import Cursor, SourceReader
@@ -34,7 +35,7 @@ from twinlog.task.partition import PartitionCopy
 from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
 from twinlog.task.start_position import StartPosition, StartPositions
-from twinlog.task.transactions import LentId, Transactions
+from twinlog.task.transactions import Transactions
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
 from twinlog.write.queue import ProducerIdentity

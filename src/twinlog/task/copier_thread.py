@@ -10,21 +10,40 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.errors import DriverLostError, TwinlogError
-from twinlog.kafka.coordinator.transactions import ProducerEpoch
+from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
-from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.grant import Grant
+from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.messages import (
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    Drop,
+    End,
+    Event,
+    Failed,
+    FromCopier,
+    Grants,
+    IdRequest,
+    Left,
+    LentId,
+    Message,
+    Release,
+    Released,
+    ReportMessage,
+    Stop,
+)
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.reporter import Reporter
-from twinlog.task.transactions import LentId
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +64,8 @@ class CopierThread:
     """One flow's copier in this process. Its `loop` brings the clock and the connections to brokers, `connect` that to
     the driver.
 
-    Raises OSError, EOFError or multiprocessing.AuthenticationError where the driver cannot be reached.
+    Raises VersionMismatchError when the driver has another version, and DriverLostError, OSError, EOFError or
+    multiprocessing.AuthenticationError when it cannot be reached or does not answer.
     """
 
     def __init__(
@@ -60,8 +80,12 @@ class CopierThread:
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
         self._ticket = ticket
-        self._line = connect(ticket.address)
-        self._line.break_after(DEAD_S)
+        self._connect = connect
+        try:
+            self._line = self._open_line()
+        except BaseException:
+            self._loop.close()
+            raise
         self._lease = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -80,12 +104,22 @@ class CopierThread:
 
     # Called by the task's thread.
 
+    def _open_line(self) -> Channel:
+        line = self._connect(self._ticket.address)
+        line.break_after(DEAD_S)
+        try:
+            greet_as_copier(line, self._ticket.settings.name, self.name)
+        except TwinlogError:
+            line.close()
+            raise
+        return line
+
     def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
         """Work under a lease from now on; False when this copier is about to end, so that it takes another one.
 
         `over` is set once it does not work under this lease any more.
         """
-        claim = {"type": "claim", "lease": ticket.lease, "slot": ticket.slot}
+        claim = Claim(ticket.lease, ticket.slot)
         with self._lock:
             if self._leaving or self.ended.is_set():
                 return False
@@ -103,7 +137,7 @@ class CopierThread:
         with self._lock:
             if self.works_under(lease):
                 self._in_lease, self._claimed_until = False, self._now() + GRACE_S
-                self._loop.call_threadsafe(lambda: self._send({"type": "left", "lease": lease}))
+                self._loop.call_threadsafe(lambda: self._send(Left(lease)))
 
     # Everything below runs on the copier's thread.
 
@@ -128,7 +162,6 @@ class CopierThread:
             self._loop.close()
 
     async def _main(self) -> None:
-        self._send({"type": "hello", "flow": self._ticket.settings.name, "copier": self.name})
         self._loop.start(self._beat)
         self._loop.start(self.reporter.run)
         started = self._loop.spawn(self._start)
@@ -150,39 +183,41 @@ class CopierThread:
 
     async def _beat(self) -> None:
         while not self._stopping:
-            self._send({"type": "beat", "at": self._now()})
+            self._send(Beat(self._now()))
             await self._loop.sleep(BEAT_S)
             if not self._in_lease and self._now() > self._claimed_until:
                 self._loop.start(self._leave)
                 return
 
-    def _take(self, message: dict[str, Any], started: Any) -> None:
-        kind = message["type"]
-        if kind == "beat":
-            self._valid_until = max(self._valid_until, message["at"] + message["valid_s"])
-        elif kind == "grant":
-            if not self._leaving:
-                accepted = self._copier.accept(Grant.from_json(grant) for grant in message["grants"])
-                self._loop.start(self._grant, accepted, started)
-        elif kind == "release":
-            self._loop.start(self._release, [partition_from_json(part) for part in message["partitions"]])
-        elif kind == "end":
-            with self._lock:
-                if self._lease == message["lease"]:
-                    self._in_lease, self._claimed_until = False, self._now() + GRACE_S
-                    self._over.set()
-        elif kind == "id":
-            self._lent.append(LentId(message["name"], ProducerEpoch(*message["producer"])))
-            self._lending.set()
-        elif kind == "stop":
-            self._loop.start(self._leave)
-        elif kind == "drop":
-            self._drop()
+    def _take(self, message: Message, started: Any) -> None:
+        """Do what the driver asks for. Raises MessageError when no driver sends that."""
+        match message:
+            case BeatResponse(at, valid_s):
+                self._valid_until = max(self._valid_until, at + valid_s)
+            case Grants(_, grants):
+                if not self._leaving:
+                    self._loop.start(self._grant, self._copier.accept(grants), started)
+            case Release(partitions):
+                self._loop.start(self._release, partitions)
+            case End(lease):
+                with self._lock:
+                    if self._lease == lease:
+                        self._in_lease, self._claimed_until = False, self._now() + GRACE_S
+                        self._over.set()
+            case LentId():
+                self._lent.append(message)
+                self._lending.set()
+            case Stop():
+                self._loop.start(self._leave)
+            case Drop():
+                self._drop()
+            case _:
+                raise MessageError(f"the driver sent {type(message).__name__}, which only others send")
 
     async def _borrow(self) -> LentId:
         """A transactional id of the driver's; the line breaks when there is none to come."""
         self._lent.clear()
-        self._send({"type": "id"})
+        self._send(IdRequest())
         while not self._lent:
             await self._lending.wait()
         return self._lent[-1]
@@ -191,7 +226,7 @@ class CopierThread:
         await started
         await self._copier.begin(accepted)
 
-    async def _release(self, partitions: list[TopicPartition]) -> None:
+    async def _release(self, partitions: Collection[TopicPartition]) -> None:
         # Of one that began a moment ago nobody has heard yet.
         self.reporter.tell()
         await self._copier.release(partitions)
@@ -201,13 +236,7 @@ class CopierThread:
             self._line.shut()
             return
         await self.reporter.flush()
-        self._send(
-            {
-                "type": "released",
-                "partitions": [list(part) for part in partitions],
-                "unsettled": [list(part) for part in unsettled],
-            }
-        )
+        self._send(Released(tuple(partitions), tuple(unsettled)))
 
     async def _leave(self) -> None:
         """Let everything go in order and tell the driver, which then closes the line."""
@@ -219,7 +248,7 @@ class CopierThread:
             self._over.set()
         await self._release(self._copier.granted)
         self._stopping = True
-        self._send({"type": "bye"})
+        self._send(Bye())
 
     def _drop(self) -> None:
         """End at once: another process may run the flow, so nothing more may be written, positions included."""
@@ -229,24 +258,23 @@ class CopierThread:
             self._in_lease = False
             self._over.set()
         self._stopping = True
-        self._send({"type": "bye"})
+        self._send(Bye())
 
     def _report(self, report: Report) -> bool:
         """Tell the driver what was done; False while it does not read, so that nothing here waits for that."""
         if not self._line.writable:
             return False
-        self._send({"type": "report", "report": report.as_json()})
+        self._send(ReportMessage(report))
         return True
 
     def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
-        where = None if partition is None else list(partition)
-        self._send({"type": "failed", "partition": where, "kind": type(error).__name__, "text": str(error)})
+        self._send(Failed(partition, type(error).__name__, str(error)))
 
     def _event(self, kind: str, text: str) -> None:
         self.reporter.event(kind, text)
-        self._send({"type": "event", "kind": kind, "text": text})
+        self._send(Event(kind, text))
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: FromCopier) -> None:
         try:
             self._line.send(message)
         except (OSError, EOFError):

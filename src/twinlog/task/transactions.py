@@ -8,7 +8,6 @@ last committed positions under a new producer epoch. A copier whose transactiona
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
@@ -16,6 +15,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
+from twinlog.lease.messages import LentId
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
@@ -30,14 +30,6 @@ T = TypeVar("T")
 
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
-
-
-@dataclass(frozen=True, slots=True)
-class LentId:
-    """A transactional id and the producer that was made the only writer under it."""
-
-    transactional_id: str
-    producer: ProducerEpoch
 
 
 class Transactions:

@@ -16,6 +16,8 @@ from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.leases import Leases
 from twinlog.lease.channel import Channel
 from twinlog.lease.grant import Grant
+from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.messages import Beat, Claim
 from twinlog.model.types import TopicName, TopicPartition
 
 PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
@@ -79,13 +81,13 @@ def test_a_copier_that_does_not_read_delays_no_other(
     leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
     lease_server.flows["a->b"] = leases
     line = Channel.open(lease_server.address)
-    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    greet_as_copier(line, "a->b", "one")
     wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
     lease = leases.plan((PARTS,))
-    line.send({"type": "claim", "lease": lease, "slot": 0})
+    line.send(Claim(lease, 0))
     wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
     # To be answered behind all that.
-    line.send({"type": "beat", "at": 1.0})
+    line.send(Beat(1.0))
     planner = threading.Thread(target=leases.plan, args=((frozenset(list(PARTS)[:1]),),), daemon=True)
     planner.start()
     planner.join(60)
@@ -103,7 +105,7 @@ def test_a_copier_that_hangs_in_the_middle_of_a_message_is_cut_off(
     leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
     lease_server.flows["a->b"] = leases
     line = Channel.open(lease_server.address)
-    line.send({"type": "hello", "flow": "a->b", "copier": "one"})
+    greet_as_copier(line, "a->b", "one")
     wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
     # A message of a hundred bytes, by its header; only these follow.
     os.write(line.fileno(), (100).to_bytes(4, "big") + b"{")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
@@ -16,13 +16,31 @@ from twinlog.driver import leases as module
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.leases import Leases
 from twinlog.lease.channel import Channel
-from twinlog.lease.grant import Grant, partition_from_json
+from twinlog.lease.grant import Grant
+from twinlog.lease.messages import (
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    End,
+    Event,
+    Failed,
+    FromCopier,
+    Grants,
+    Left,
+    Message,
+    Release,
+    Released,
+    ReportMessage,
+    Stop,
+)
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.plan.assignment import Slots
 
+M = TypeVar("M")
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(6)]
 
 
@@ -36,7 +54,7 @@ class Copier:
     def __init__(self, leases: Leases, name: str, *, lets_go: bool = True, beats: bool = True) -> None:
         self.name = name
         self.holds: set[TopicPartition] = set()
-        self.heard: list[dict[str, Any]] = []
+        self.heard: list[Message] = []
         self.settled: dict[TopicPartition, bool] = {}
         self.unsettled: set[TopicPartition] = set()
         self.lets_go = lets_go
@@ -50,14 +68,14 @@ class Copier:
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
         if beats:
-            self.send({"type": "beat", "at": 1.0})
+            self.send(Beat(1.0))
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: FromCopier) -> None:
         with self._lock:
             self._line.send(message)
 
     def claim(self, lease: int) -> None:
-        self.send({"type": "claim", "lease": lease, "slot": 0})
+        self.send(Claim(lease, 0))
 
     def die(self) -> None:
         """As a killed process does: its line ends."""
@@ -72,27 +90,26 @@ class Copier:
             self.holds.clear()
             self.cut_off.set()
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _take(self, message: Message) -> None:
         self.heard.append(message)
-        if message["type"] == "grant":
-            grants = [Grant.from_json(grant) for grant in message["grants"]]
-            self.settled.update({grant.source: grant.settled for grant in grants})
-            self.holds |= {grant.source for grant in grants}
-            self.changed(self, self.holds)
-        elif message["type"] == "release" and self.lets_go:
-            self.release([partition_from_json(part) for part in message["partitions"]])
-        elif message["type"] == "stop" and self.lets_go:
-            self.release(list(self.holds))
-            self.send({"type": "bye"})
+        match message:
+            case Grants(_, grants):
+                self.settled.update({grant.source: grant.settled for grant in grants})
+                self.holds |= {grant.source for grant in grants}
+                self.changed(self, self.holds)
+            case Release(parts) if self.lets_go:
+                self.release(parts)
+            case Stop() if self.lets_go:
+                self.release(tuple(self.holds))
+                self.send(Bye())
 
-    def release(self, parts: list[TopicPartition]) -> None:
+    def release(self, parts: Sequence[TopicPartition]) -> None:
         self.holds -= set(parts)
         self.changed(self, self.holds)
-        unsettled = [list(part) for part in parts if part in self.unsettled]
-        self.send({"type": "released", "partitions": [list(part) for part in parts], "unsettled": unsettled})
+        self.send(Released(tuple(parts), tuple(part for part in parts if part in self.unsettled)))
 
-    def said(self, kind: str) -> list[dict[str, Any]]:
-        return [message for message in list(self.heard) if message["type"] == kind]
+    def said(self, cls: type[M]) -> list[M]:
+        return [message for message in list(self.heard) if isinstance(message, cls)]
 
 
 class World:
@@ -124,7 +141,7 @@ class World:
     def copier(self, name: str, **how: bool) -> Copier:
         copier = Copier(self.leases, name, **how)
         self.copiers.append(copier)
-        wait_for(lambda: copier.said("beat") or not how.get("beats", True), 60, f"{name} is known")
+        wait_for(lambda: copier.said(BeatResponse) or not how.get("beats", True), 60, f"{name} is known")
         return copier
 
     def close(self) -> None:
@@ -153,8 +170,8 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
     two.claim(lease)
     require(lambda: two.holds == {PARTS[2]}, "two has the second")
     require(lambda: not world.leases.unclaimed, "all is claimed")
-    (grant,) = one.said("grant")
-    assert grant["grants"][0]["position"]["next_source"] == 7
+    (message,) = one.said(Grants)
+    assert [grant.position for grant in message.grants] == [Position(7, 5)] * 2
     assert world.leases.copiers == 2
 
 
@@ -162,7 +179,7 @@ def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World)
     one = world.copier("one")
     part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
     report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=Reach(out_s=3.0, why="refused"))
-    one.send({"type": "report", "report": report.as_json()})
+    one.send(ReportMessage(report))
     require(lambda: world.view.summary().records == 5, "the report is there")
     (holder,) = world.view.holders()
     assert (holder.gone_at, holder.target) == (None, report.target)
@@ -176,12 +193,12 @@ def test_who_comes_too_late_gets_nothing(world: World) -> None:
     lease = world.leases.renew()
     one, two = world.copier("one"), world.copier("two")
     one.claim(first)
-    require(lambda: one.said("end") == [{"type": "end", "lease": first}], "the old lease is over")
+    require(lambda: one.said(End) == [End(first)], "the old lease is over")
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one has it")
     two.claim(lease)
-    require(lambda: two.said("end") == [{"type": "end", "lease": lease}], "there is no share left")
-    assert two.said("grant") == []
+    require(lambda: two.said(End) == [End(lease)], "there is no share left")
+    assert two.said(Grants) == []
 
 
 def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
@@ -196,8 +213,8 @@ def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
         two.claim(lease)
         one.claim(lease)
         require(lambda: not world.leases.unclaimed, "both have claimed")
-    assert len(one.said("grant")) == len(two.said("grant")) == 1
-    assert one.said("release") == two.said("release") == []
+    assert len(one.said(Grants)) == len(two.said(Grants)) == 1
+    assert one.said(Release) == two.said(Release) == []
 
 
 def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
@@ -208,14 +225,14 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     lease = world.leases.renew(slots([0], [1, 2]))
     one.claim(lease)
     require(lambda: world.leases._claimed != {}, "one has claimed")
-    assert one.said("release") == [], "one keeps the larger share, and the rest until somebody comes for it"
+    assert one.said(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
     two.claim(lease)
-    require(lambda: len(one.said("release")) == 1, "one is asked for the rest")
-    assert two.said("grant") == []
+    require(lambda: len(one.said(Release)) == 1, "one is asked for the rest")
+    assert two.said(Grants) == []
     one.release([PARTS[0]])
     require(lambda: two.holds == {PARTS[0]}, "two has it")
     assert one.holds == set(PARTS[1:3])
-    assert len(one.said("release")) == 1
+    assert len(one.said(Release)) == 1
 
 
 def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
@@ -239,10 +256,10 @@ def test_partitions_move_within_a_lease(world: World) -> None:
     assert world.leases.plan(slots([0, 1, 5], [3, 4])) == lease
     require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
     require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is let go")
-    assert one.said("end") == two.said("end") == []
-    assert [len(message["partitions"]) for message in one.said("release") + two.said("release")] == [1, 1]
+    assert one.said(End) == two.said(End) == []
+    assert [len(message.partitions) for message in one.said(Release) + two.said(Release)] == [1, 1]
     assert world.leases.plan(slots([0], [1], [3])) == lease + 1
-    require(lambda: len(one.said("end")) == len(two.said("end")) == 1, "another number of tasks is another lease")
+    require(lambda: len(one.said(End)) == len(two.said(End)) == 1, "another number of tasks is another lease")
 
 
 def test_an_unaffected_copier_gets_no_message(world: World) -> None:
@@ -254,8 +271,8 @@ def test_an_unaffected_copier_gets_no_message(world: World) -> None:
     require(lambda: len(two.holds) == 1, "two copies")
     world.leases.plan(slots([0, 1], [2, 3]))
     require(lambda: len(two.holds) == 2, "two copies one more")
-    assert {message["type"] for message in one.heard} == {"beat", "grant"}
-    assert len(one.said("grant")) == 1
+    assert {type(message) for message in one.heard} == {BeatResponse, Grants}
+    assert len(one.said(Grants)) == 1
     assert world.looked_up[-1] == [PARTS[3]]
 
 
@@ -268,7 +285,7 @@ def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
     world.leases.plan(slots([0], [1, 2]))
-    require(lambda: len(one.said("release")) == 1, "one is asked to let go")
+    require(lambda: len(one.said(Release)) == 1, "one is asked to let go")
     world.leases.plan(slots([0, 1], [2, 3]))
     one.release([PARTS[1]])
     require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
@@ -321,7 +338,7 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     lease = world.leases.renew(slots([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
-    one.send({"type": "beat", "at": 2.0})
+    one.send(Beat(2.0))
     last_beat = time.monotonic()
     lease = world.leases.renew()
     two.claim(lease)
@@ -343,8 +360,8 @@ def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> No
     require(lambda: len(world.looked_up) == 2, "one has let go what it never had")
     world.lookup.set()
     require(lambda: two.holds == set(PARTS[:2]), "two has them")
-    require(lambda: len(one.said("grant")) == 1, "the first lookup ends")
-    assert one.said("grant")[0]["grants"] == []
+    require(lambda: len(one.said(Grants)) == 1, "the first lookup ends")
+    assert one.said(Grants) == [Grants(1, ())]
     assert one.holds == set()
 
 
@@ -359,7 +376,7 @@ def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> 
     require(lambda: not world.leases.unclaimed, "it is claimed again")
     world.lookup.set()
     require(lambda: one.holds == set(PARTS[:2]), "one has them")
-    assert len(one.said("grant")) == 1
+    assert len(one.said(Grants)) == 1
 
 
 def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
@@ -369,13 +386,13 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     lease = world.leases.renew()
     two.claim(lease)
-    require(lambda: len(one.said("release")) == 1, "one is asked to let go")
+    require(lambda: len(one.said(Release)) == 1, "one is asked to let go")
     lease = world.leases.renew()
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is one's again")
     one.release([PARTS[0]])
     require(lambda: one.holds == {PARTS[0]}, "one has it anew")
-    assert len(one.said("grant")) == 2
+    assert len(one.said(Grants)) == 2
     assert two.holds == set()
 
 
@@ -395,8 +412,8 @@ def test_the_next_grant_shows_whether_all_appends_were_acknowledged(world: World
 
 def test_failures_and_events_are_passed_on(world: World) -> None:
     one = world.copier("one")
-    one.send({"type": "event", "kind": "gap", "text": "a hole"})
-    one.send({"type": "failed", "partition": None, "kind": "GapError", "text": "stop"})
+    one.send(Event("gap", "a hole"))
+    one.send(Failed(None, "GapError", "stop"))
     require(lambda: world.failures == [("GapError", "stop")], "the failure is told")
     assert world.events == [("gap", "a hole")]
 
@@ -423,8 +440,8 @@ def test_stop_waits_for_all_copiers(world: World) -> None:
     assert not world.leases.unclaimed
     three = world.copier("three", lets_go=False)
     three.claim(lease)
-    require(lambda: bool(three.said("stop")), "who comes now is sent away")
-    assert three.said("grant") == []
+    require(lambda: bool(three.said(Stop)), "who comes now is sent away")
+    assert three.said(Grants) == []
 
 
 def test_stop_does_not_wait_for_ever(world: World) -> None:
@@ -438,14 +455,14 @@ def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
     one.claim(lease)
     two.claim(lease)
     require(lambda: bool(one.holds) and bool(two.holds), "both copy")
-    one.send({"type": "left", "lease": lease - 1})
+    one.send(Left(lease - 1))
     one.claim(lease)
-    one.send({"type": "left", "lease": lease})
+    one.send(Left(lease))
     require(lambda: world.leases.unclaimed, "its slot is free")
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed again")
-    assert len(one.said("grant")) == 1
-    assert one.said("release") == one.said("end") == []
+    assert len(one.said(Grants)) == 1
+    assert one.said(Release) == one.said(End) == []
 
 
 def test_no_partition_is_ever_held_by_two(world: World, chance: random.Random) -> None:

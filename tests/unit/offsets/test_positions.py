@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -33,8 +32,3 @@ def test_a_header_without_a_producer_is_read(producer: str) -> None:
     header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"life":0%b}' % producer.encode()
     record = PositionRecord(encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, header),))
     assert decode_position(NORTH, record) == (PART, Position(8, 9, 2))
-
-
-@pytest.mark.parametrize("position", [FULL, Position(8)])
-def test_a_position_travels_as_json(position: Position) -> None:
-    assert Position.from_json(json.loads(json.dumps(asdict(position)))) == position

@@ -1,0 +1,161 @@
+"""Messages come out as they went in, and whatever is none of them is refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.errors import MessageError
+from twinlog.kafka.coordinator.transactions import ProducerEpoch
+from twinlog.lease.grant import Grant, Share
+from twinlog.lease.messages import (
+    VERSION,
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    CopierHello,
+    Drop,
+    End,
+    Event,
+    Failed,
+    Grants,
+    IdRequest,
+    Left,
+    LentId,
+    Message,
+    NextRequest,
+    NextResponse,
+    PlannerHello,
+    Release,
+    Released,
+    ReportMessage,
+    SharesRequest,
+    SharesResponse,
+    Stop,
+    Welcome,
+    decode,
+    encode,
+    require,
+)
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.segments import Tip
+
+ONE, TWO = (TopicPartition(TopicName("t"), number) for number in (0, 1))
+GRANT = Grant(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, Tip(2, 6, 4))
+REPORT = Report("a->b", "c", 1, 2, 1.0, 0.5, (PartitionProgress("t", 0, 5, 6, 7, 8, 9, 10, "slow"),), (("gap", "x"),))
+
+BYTES_OF_VERSION_1: dict[Message, str] = {
+    CopierHello(VERSION, "0.1.0", "a->b", "c"): '"version":1,"release":"0.1.0","flow":"a->b","copier":"c"',
+    PlannerHello(VERSION, "0.1.0", "q"): '"version":1,"release":"0.1.0","query":"q"',
+    Welcome(VERSION, "0.1.0"): '"version":1,"release":"0.1.0"',
+    Claim(3, 0): '"lease":3,"slot":0',
+    Left(3): '"lease":3',
+    Released((ONE, TWO), (ONE,)): '"partitions":[["t",0],["t",1]],"unsettled":[["t",0]]',
+    Beat(1.5): '"at":1.5',
+    ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow"]],[["gap","x"]],0.0,'
+    "[-1.0,-1.0,null],[-1.0,-1.0,null]]",
+    Event("gap", "x"): '"kind":"gap","text":"x"',
+    Failed(ONE, "GapError", "x"): '"partition":["t",0],"kind":"GapError","text":"x"',
+    IdRequest(): "",
+    Bye(): "",
+    BeatResponse(1.5, 5.0): '"at":1.5,"valid_s":5.0',
+    Grants(3, (GRANT,)): '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17]],true,'
+    "[2,6,4]]]",
+    Release((ONE,)): '"partitions":[["t",0]]',
+    End(3): '"lease":3',
+    LentId("x-0", ProducerEpoch(4001, 3)): '"transactional_id":"x-0","producer":[4001,3]',
+    Stop(): "",
+    Drop(): "",
+    NextRequest(4): '"after":4',
+    NextResponse(5): '"batch":5',
+    SharesRequest(): "",
+    SharesResponse(((Share("a->b", 3, 0),), ())): '"tasks":[[["a->b",3,0]],[]]',
+}
+"""When one of these changes, or a field comes or goes, `VERSION` must be raised: old tasks do not read it."""
+
+
+@pytest.mark.parametrize("message", BYTES_OF_VERSION_1, ids=lambda message: type(message).__name__)
+def test_a_message_is_written_as_its_version_says(message: Message) -> None:
+    fields = BYTES_OF_VERSION_1[message]
+    assert encode(message).decode() == f'{{"type":"{type(message).__name__}"{"," if fields else ""}{fields}}}'
+    assert decode(encode(message)) == message
+
+
+def test_the_list_above_has_every_message() -> None:
+    assert {type(message) for message in BYTES_OF_VERSION_1} == set(get_args(Message))
+
+
+@pytest.mark.parametrize("cls", get_args(Message))
+@given(data=st.data())
+def test_every_message_comes_out_as_it_went_in(cls: type[Message], data: st.DataObject) -> None:
+    message = data.draw(st.from_type(cls))
+    # The text, as one NaN does not equal another.
+    assert repr(decode(encode(message))) == repr(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "value", "error"),
+    [
+        (Claim(1, 2), "slot", "2", "message Claim, field slot: '2' is not int"),
+        (Claim(1, 2), "slot", True, "message Claim, field slot: True is not int"),
+        (Claim(1, 2), "slot", None, "message Claim, field slot: None is not int"),
+        (Beat(1.0), "at", "now", "message Beat, field at: 'now' is not float or int"),
+        (Release((ONE,)), "partitions", {}, "message Release, field partitions: {} is not list"),
+        (Release((ONE,)), "partitions", [["t", 0], ["t", "1"]], "field partitions[1].partition: '1' is not int"),
+        (Release((ONE,)), "partitions", [["t"]], "field partitions[0]: has 1 values, not 2 (topic, partition)"),
+        (Failed(ONE, "k", "t"), "partition", ["t", None], "message Failed, field partition.partition: None is not int"),
+        (ReportMessage(REPORT), "report", [*["x"] * 10], "field report: has 10 values, not 11 (flow, copier, lease,"),
+        (SharesResponse(()), "tasks", [[], [["a->b", 1, 0.5]]], "field tasks[1][0].slot: 0.5 is not int"),
+    ],
+)
+def test_a_wrong_field_is_named(message: Message, field: str, value: Any, error: str) -> None:
+    with pytest.raises(MessageError) as refused:
+        decode(altered(message, **{field: value}))
+    assert error in str(refused.value)
+
+
+def test_a_wrong_value_deep_in_a_message_is_named() -> None:
+    value = json.loads(encode(Grants(3, (GRANT, GRANT))))
+    value["grants"][1][4][7][1] = "three"
+    with pytest.raises(MessageError, match=r"Grants, field grants\[1\].position.writer.epoch: 'three' is not int"):
+        decode(json.dumps(value).encode())
+    value = json.loads(encode(ReportMessage(REPORT)))
+    value["report"][6][0][8] = 5
+    with pytest.raises(MessageError, match=r"field report.partitions\[0\].trouble: 5 is not str or null"):
+        decode(json.dumps(value).encode())
+
+
+def test_missing_and_unknown_fields_are_named() -> None:
+    with pytest.raises(MessageError, match="message Claim has unknown field colour"):
+        decode(altered(Claim(1, 2), colour="red"))
+    with pytest.raises(MessageError, match="message Claim lacks field lease, lacks field slot, has unknown field x"):
+        decode(b'{"type":"Claim","x":1}')
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"5", b"\xff", b"{", b'"Claim"'])
+def test_what_is_no_object_is_no_message(data: bytes) -> None:
+    with pytest.raises(MessageError, match="is no message"):
+        decode(data)
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"type":"Codec"}', b'{"type":["Claim"]}', b'{"type":null}'])
+def test_a_type_that_no_message_has_is_refused(data: bytes) -> None:
+    with pytest.raises(MessageError, match="no message has the type"):
+        decode(data)
+
+
+def test_an_answer_to_something_else_is_refused() -> None:
+    assert require(Bye(), Bye) == Bye()
+    with pytest.raises(MessageError, match="Stop came instead of Welcome"):
+        require(Stop(), Welcome)
+
+
+def altered(message: Message, **fields: Any) -> bytes:
+    return json.dumps({**json.loads(encode(message)), **fields}).encode()
