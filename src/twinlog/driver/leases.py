@@ -314,7 +314,8 @@ class Leases:
         with session.order:
             with self._changed:
                 # Meanwhile a later plan may have asked for some of them back.
-                granted = [grant for grant in grants if grant.source in session.held - session.leaving]
+                still = session.held - session.leaving
+            granted = [grant for grant in grants if grant.source in still]
             session.send(Grants(lease, tuple(granted)))
 
     def _take_slot(self, session: CopierSession, lease: int) -> bool:
