@@ -20,7 +20,7 @@ from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.errors import ClusterError
-from twinlog.kafka import topic_reader
+from twinlog.kafka import topic_pages
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.protocol.fetch_request import FetchPosition
@@ -46,7 +46,7 @@ def here(target_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers hold a batch or two, so that reading takes many of them."""
-    monkeypatch.setattr(topic_reader, "FETCH_BYTES", 4096)
+    monkeypatch.setattr(topic_pages, "FETCH_BYTES", 4096)
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def many_answers(here: ClusterAdmin, monkeypatch: pytest.MonkeyPatch) -> list[in
         return await fetch(self, wanted, **how)
 
     monkeypatch.setattr(FetchSession, "fetch", slow)
-    monkeypatch.setattr(topic_reader, "FETCH_BYTES", 300_000)
-    monkeypatch.setattr(topic_reader, "STALLED_S", 0.5)
+    monkeypatch.setattr(topic_pages, "FETCH_BYTES", 300_000)
+    monkeypatch.setattr(topic_pages, "STALLED_S", 0.5)
     return asked
 
 
@@ -163,7 +163,7 @@ def test_what_was_read_before_an_error_is_not_read_again(
 
     # Nor when the call itself gives up: the next one goes on there.
     produce(target_cluster, topic_name, [NewRecord(b"." * 1000, key=b"%d" % at) for at in range(20)], per_batch=1)
-    monkeypatch.setattr(topic_reader, "STALLED_S", -1.0)
+    monkeypatch.setattr(topic_pages, "STALLED_S", -1.0)
     asked.clear()
     errors = 0
     while len(last) < 20:
@@ -187,7 +187,7 @@ def test_who_holds_a_transaction_open_is_named(
     producer.produce(topic, b"open", b"key")
     assert producer.flush(30) == 0
     produce(target_cluster, topic, numbered(5, start=5))
-    monkeypatch.setattr(topic_reader, "STALLED_S", 0.3)
+    monkeypatch.setattr(topic_pages, "STALLED_S", 0.3)
     reader = TopicReader(here, TopicName(topic), committed=True)
     got: list[bytes | None] = []
     with pytest.raises(ClusterError) as raised:
@@ -198,7 +198,7 @@ def test_who_holds_a_transaction_open_is_named(
         str(raised.value),
     )
     producer.abort_transaction(30)
-    monkeypatch.setattr(topic_reader, "STALLED_S", 30.0)
+    monkeypatch.setattr(topic_pages, "STALLED_S", 30.0)
     assert values(reader) == [b"5", b"6", b"7", b"8", b"9"]
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twinlog.errors import ClusterError
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.topic_pages import TopicPages
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.maps import ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import partition_name, split_segment_key
-from twinlog.record.batch import scan
 from twinlog.record.last_records import LastRecords, keep_last
-from twinlog.task.resume_after_crash import chunks
 
 ROUND_S = 0.05
 """How long a reading waits for others that need it, too: a broker that lost its log lost that of many partitions."""
+
+STALLED_S = 60.0
+"""A broker that gives nothing out for so long, as over a quota, is given up for the moment."""
 
 
 class StoredMaps:
@@ -51,29 +52,18 @@ class StoredMaps:
         return {partition: known for partition in wanted if (known := maps.map(partition)) is not None}
 
     async def _records(self, wanted: Mapping[TopicPartition, Position]) -> list[tuple[bytes | None, bytes | None]]:
-        target, where = self._target, TopicPartition(self._topic, 0)
-        await target.refresh_soon([self._topic])
-        start = (await target.list_offsets([where], EARLIEST)).get(where)
-        end = (await target.list_offsets([where], LATEST)).get(where)
-        if start is None or end is None:
-            raise ClusterError(f"cluster {target.alias}: {where} does not tell its offsets")
+        pages = TopicPages(self._target, self._topic, stalled_s=STALLED_S)
+        reading = pages.begin()
         records: list[tuple[bytes | None, bytes | None]] = []
         names = {partition_name(partition) for partition in wanted}
-        if start == end:
-            return records
-        async for fetched, go_on in chunks(target, where, start, committed=False, known=True):
-            for batch in scan(fetched.records):
-                start = max(start, batch.last_offset + 1)
-                if batch.is_control:
-                    continue
-                # There may be a million, mostly of others: these are not decoded.
-                last: LastRecords = {}
-                keep_last(fetched.records, batch, 0, last)
-                for key, record in last.items():
-                    parts = split_segment_key(key)
-                    if parts is not None and parts[0] in names:
-                        records.append((key, record.value()))
-            if start >= end:
-                break
-            go_on(start)
+        while answers := await reading.page():
+            for fetched in answers:
+                for partition, answer, batch in pages.visible(fetched):
+                    # There may be a million, mostly of others: these are not decoded.
+                    last: LastRecords = {}
+                    keep_last(answer.records, batch, pages.place(partition), last)
+                    for key, record in last.items():
+                        parts = split_segment_key(key)
+                        if parts is not None and parts[0] in names:
+                            records.append((key, record.value()))
         return records

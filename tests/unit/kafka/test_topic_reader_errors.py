@@ -28,6 +28,7 @@ class Cluster:
 
     def __init__(self, *, error: int = 0, leaderless: dict[int, int] | None = None) -> None:
         self.alias = Alias("south")
+        self.loop = SimpleNamespace(clock=VirtualClock())
         self.error = error
         self.leaderless = leaderless or {}
         self.refuses: dict[int, dict[int, int]] = {EARLIEST: {}, LATEST: {}}
@@ -45,9 +46,7 @@ class Cluster:
         return {part: 0 for part in partitions if part not in refused}
 
     def read(self) -> list[Any]:
-        admin = SimpleNamespace(
-            alias=self.alias, client=self, call=lambda step, *args: asyncio.run(step(*args)), clock=VirtualClock()
-        )
+        admin = SimpleNamespace(alias=self.alias, client=self, call=lambda step, *args: asyncio.run(step(*args)))
         return list(TopicReader(cast(ClusterAdmin, admin), TOPIC).read())
 
 
