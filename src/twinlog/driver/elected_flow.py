@@ -95,7 +95,7 @@ class ElectedFlow:
         """What is being done, or is to be, so that nothing is left here."""
         self._clearer: threading.Thread | None = None
         self._emptying = False
-        self._news = LogOnce(clock)
+        self._logged = LogOnce(clock)
         self._put_off = PutOff(settings.name, clock)
         self._stored: StoredOffsets | None = None
         """What is read while another process runs the flow."""
@@ -295,7 +295,7 @@ class ElectedFlow:
         try:
             thread.start()
         except RuntimeError as error:
-            if self._news.is_new("threads", AGAIN_S):
+            if self._logged.is_new("threads", AGAIN_S):
                 log.warning("%s: cannot be ended here yet, trying again: %s", self.settings.name, error)
         else:
             self._clearer = thread

@@ -108,7 +108,7 @@ class FlowRunner:
             self.view,
             source=self._source.reach,
             target=self._target.reach,
-            proven=lambda: leads_for_s() > 0,
+            leads=lambda: leads_for_s() > 0,
             over=self._jobs.hurry,
             clock=clock,
         )

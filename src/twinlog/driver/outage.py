@@ -1,4 +1,4 @@
-"""Says why a flow copies nothing at the moment, and since when: what copiers and the driver know, put together."""
+"""Finds out why a flow copies nothing at the moment, and since when, from copiers' reports and the driver's clients."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 SUSPENDED_S = 5.0
-"""This process did not run in between where it has not looked for so long; then what it asks is answered again."""
+"""After so long without a look this process was suspended; its requests are answered again soon."""
 
 WATCH_S = 0.5
 SAY_AFTER_S = 2.0
-"""An outage is said once it has lasted so long; a leader that moves is none."""
+"""An outage is logged once it has lasted so long; a leader that moves is none."""
 
 JITTER_S = 2.0
 """Two reports of one outage may differ by so much in when it began."""
@@ -28,7 +28,7 @@ JITTER_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Nothing is copied: `what` is wrong `since` (seconds since 1970), and `why`, as far as that is known.
+    """Nothing is copied: `what` is wrong `since` (seconds since 1970), and `why`, if that is known.
 
     `cluster` is the side that does not answer, `source` or `target`, None when it is neither.
     """
@@ -42,8 +42,8 @@ class Outage:
         return f"{self.what} since {clock_time(self.since)}, nothing is copied{self._because}"
 
     @property
-    def news(self) -> str:
-        """For a line that has a time of its own; the same for each flow that it concerns."""
+    def without_time(self) -> str:
+        """The text for a log line, which has a time of its own; the same for each flow that it concerns."""
         return f"{self.what}, nothing is copied{self._because}"
 
     @property
@@ -52,14 +52,14 @@ class Outage:
 
 
 def clock_time(at: float, now: float | None = None) -> str:
-    """A moment for people: the time of day, with the date when that is not today."""
+    """A moment for users: the time of day, with the date when that is not today."""
     then, today = time.localtime(at), time.localtime(now)
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
 
 
 class OutageWatch:
-    """Looks again and again; the beginning of an outage stays what was said of it first."""
+    """Looks periodically; the beginning of an outage stays as it was first reported."""
 
     def __init__(self, view: FlowStatus, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -68,19 +68,19 @@ class OutageWatch:
         self._looked_at = self._clock.monotonic()
         self._awake_at = float("-inf")
 
-    def look(self, source: Reach, target: Reach, *, proven: bool = True) -> Outage | None:
+    def look(self, source: Reach, target: Reach, *, leads: bool = True) -> Outage | None:
         """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
 
-        `proven` says whether it is certain that no other process runs the flow.
+        `leads` is whether this process holds the leadership lease.
         """
         now, wall = self._clock.monotonic(), self._clock.wall()
         if now - self._looked_at > SUSPENDED_S:
-            # Whoever was suspended has heard of nobody, and it is not that the others were away.
+            # A suspended process has missed the answers; the clusters were not away.
             self._awake_at = now
         self._looked_at = now
         found = self._find(now, wall, source, target)
-        if found is None and not proven:
-            found = Outage("this process waits for a proof that no other one runs the flow", wall)
+        if found is None and not leads:
+            found = Outage("the group coordinator has not confirmed that this process runs the flow", wall)
         last = self._last
         if found is not None and last is not None and found.what == last.what:
             found = Outage(found.what, min(last.since, found.since), found.why, found.cluster)
@@ -109,13 +109,13 @@ class OutageWatch:
 
 
 def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, str | None] | None:
-    """For how long nobody who copies reaches a cluster, and why; each copier with the age of its report."""
+    """For how long no copier reaches a cluster, and why; each copier with the age of its report."""
     if copiers and all(reach.out for reach, _ in copiers):
         reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
         return reach.out_s + age_s, reach.why
     if not driver.out:
         return None
-    # A copier that has nothing to ask of the cluster does not know; one that was answered meanwhile does.
+    # A copier without requests to the cluster cannot know; one that got an answer meanwhile does.
     answered_s = min((reach.heard_s + age_s for reach, age_s in copiers if reach.heard_s >= 0), default=None)
     if answered_s is not None and answered_s < driver.out_s - JITTER_S:
         return None
@@ -123,10 +123,10 @@ def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, 
 
 
 class Waiting:
-    """Notices when nothing of a flow can be copied and when something can be again, and says so once.
+    """Notices when nothing of a flow can be copied and when something can be again, and logs both once.
 
-    `source()` and `target()` say how the driver reaches both clusters, `proven()` whether no other process can run the
-    flow. `over()` is called when an outage ends.
+    `source()` and `target()` return how the driver reaches both clusters, `leads()` whether this process holds the
+    leadership lease. `over()` is called when an outage ends.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Waiting:
         *,
         source: Callable[[], Reach],
         target: Callable[[], Reach],
-        proven: Callable[[], bool],
+        leads: Callable[[], bool],
         over: Callable[[], None],
         clock: Clock = SYSTEM,
     ) -> None:
@@ -147,7 +147,7 @@ class Waiting:
         self._outages = OutageWatch(view, clock)
         self._source = source
         self._target = target
-        self._proven = proven
+        self._leads = leads
         self._over = over
         self._said: Outage | None = None
 
@@ -162,7 +162,7 @@ class Waiting:
 
     def look(self) -> None:
         """Look once."""
-        outage = self._outages.look(self._source(), self._target(), proven=self._proven())
+        outage = self._outages.look(self._source(), self._target(), leads=self._leads())
         before, self.outage = self.outage, outage
         if before is not None and outage is None:
             self._over()
@@ -172,7 +172,7 @@ class Waiting:
             self._said = said = None
         if outage is not None and said is None and self._clock.wall() - outage.since >= SAY_AFTER_S:
             self._said = outage
-            log.warning("%s: waiting: %s", self._settings.name, self._named(outage).news)
+            log.warning("%s: waiting: %s", self._settings.name, self._named(outage).without_time)
 
     def _named(self, outage: Outage) -> Outage:
         """An outage in words that are the same for each flow that it concerns."""

@@ -177,7 +177,7 @@ class PeriodicJobs:
         self._jobs: list[PeriodicJob] = []
         self._waiting: list[PeriodicJob] = []
         """Those for which there was no thread yet."""
-        self._news = LogOnce(clock)
+        self._logged = LogOnce(clock)
         self._stopped = False
         self._lock = threading.Lock()
 
@@ -215,7 +215,7 @@ class PeriodicJobs:
             try:
                 self._waiting[0].start()
             except RuntimeError as error:
-                if self._news.is_new("threads", SAY_AGAIN_S[0]):
+                if self._logged.is_new("threads", SAY_AGAIN_S[0]):
                     log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
                 return
             del self._waiting[0]

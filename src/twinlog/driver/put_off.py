@@ -21,7 +21,7 @@ class PutOff:
         """What keeps the flow from being run here; None when nothing does."""
         self._name = name
         self._until = 0.0
-        self._news = LogOnce(clock)
+        self._logged = LogOnce(clock)
 
     @property
     def is_due(self) -> bool:
@@ -32,7 +32,7 @@ class PutOff:
         """It was tried, and Python said this of a thread."""
         self.why = f"cannot be run here yet, trying again: {error}"
         self._until = self._clock.monotonic() + PUT_OFF_S
-        if self._news.is_new("threads", AGAIN_S):
+        if self._logged.is_new("threads", AGAIN_S):
             log.warning("%s: %s", self._name, self.why)
 
     def over(self) -> None:

@@ -84,13 +84,13 @@ def test_a_standby_logs_when_no_announcement_arrives(
         member.standing = Standing.STANDBY
         member.leadership = Leadership(Member("other"), Term(3, "id", 1.0))
         gone = ClusterError("cluster z: connection refused")
-        member._doubt(gone)
+        member._unconfirmed(gone)
         assert "has not answered" not in member.text
         clock.now += module.SILENT_S + 1
         for _ in range(3):
-            member._doubt(gone)
+            member._unconfirmed(gone)
         assert member.text.endswith(", but z has not answered for 6 s")
-        assert caplog.text.count("a->z: z does not answer, so this process neither hears who runs the flow") == 1
+        assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
         with caplog.at_level(logging.INFO):
             member._was_answered()
             member._was_answered()

@@ -100,7 +100,7 @@ def test_all_partitions_held_up_is_reported_with_the_reason(view: FlowStatus) ->
 
 def test_a_missing_leadership_lease_holds_everything_up(view: FlowStatus) -> None:
     take(view, "one")
-    assert "proof" in str(OutageWatch(view).look(FINE, FINE, proven=False))
+    assert "has not confirmed" in str(OutageWatch(view).look(FINE, FINE, leads=False))
 
 
 def test_the_beginning_of_an_outage_does_not_move(view: FlowStatus) -> None:
@@ -126,7 +126,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
     ended: list[bool] = []
     settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
     waiting = Waiting(
-        settings, view, source=lambda: FINE, target=lambda: FINE, proven=lambda: True, over=lambda: ended.append(True)
+        settings, view, source=lambda: FINE, target=lambda: FINE, leads=lambda: True, over=lambda: ended.append(True)
     )
     with caplog.at_level(logging.INFO):
         take(view, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
@@ -154,7 +154,8 @@ def test_a_suspended_process_reports_no_outage_of_others(view: FlowStatus) -> No
     asked = Reach(heard_s=21.0, out_s=20.0)
     clock.now += 20.0
     assert (
-        what(watch.look(FINE, asked, proven=False)) == "this process waits for a proof that no other one runs the flow"
+        what(watch.look(FINE, asked, leads=False))
+        == "the group coordinator has not confirmed that this process runs the flow"
     )
     clock.now += 1.0
     assert what(watch.look(FINE, asked)) is None

@@ -89,7 +89,7 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
 
 def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(roster: Roster, places: list[Place]) -> None:
     roster._clock = clock = VirtualClock(0.0)
-    roster.stir()
+    roster.changing()
     clock.now = spreading.CALM_S
     spread(roster, places)
     (moved,) = [place for place in places if place.heirs]
@@ -195,8 +195,8 @@ def test_what_was_found_counts_until_something_changes(
     # What changed while it was thought of counts as well.
     crews = roster.crews()
     roster.note("1", None)
-    roster.settle(crews)
-    assert roster.unsettled
+    roster.balanced(crews)
+    assert roster.may_move
     roster.note("1", Crew("me", BOTH))
     spread(roster, places)
     assert (len(asked), handed_over(places)) == (4, 1)

@@ -1,4 +1,4 @@
-"""What a process says of who runs a flow: each thing once, or once a minute while it lasts."""
+"""Logs who runs a flow: each message once, or once a minute while its reason lasts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 SAY_AFTER_S = 5.0
-"""A coordinator may take seconds to come up on a new cluster; nobody needs to hear of that."""
+"""A coordinator may take seconds to come up on a new cluster; that is not logged."""
 
 
 class Announcements:
-    """The log of one flow's election; `name` is how this process calls itself."""
+    """The log messages of one flow's election; `name` is the name of this process."""
 
     def __init__(self, settings: FlowSettings, name: str, group: str, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -26,31 +26,31 @@ class Announcements:
         self._target = settings.target
         self._name = name
         self._group = group
-        self._news = LogOnce(clock)
+        self._logged = LogOnce(clock)
         self._troubled_since: float | None = None
         self._unanswered = False
 
     def refused(self, error: TwinlogError) -> None:
-        """The target will not have this process in the group."""
-        if self._news.is_new(str(error), AGAIN_S):
+        """The target refuses this process in the group."""
+        if self._logged.is_new(str(error), AGAIN_S):
             log.error("%s: %s", self._flow, error)
 
     def unreachable(self, error: ClusterError) -> None:
         """No broker of the target answers."""
-        if self._news.is_new("connect", AGAIN_S):
+        if self._logged.is_new("connect", AGAIN_S):
             log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
 
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
-        """Who runs the flow cannot be asked; of a target that cannot be connected to it was spoken already."""
+        """The group does not answer; a target that cannot be connected to was logged already."""
         now = self._clock.monotonic()
         self._troubled_since = self._troubled_since or now
-        if connected and now - self._troubled_since > SAY_AFTER_S and self._news.is_new("trouble", AGAIN_S):
+        if connected and now - self._troubled_since > SAY_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def joined(self, session_s: float) -> None:
-        """This process is a member, whose silence ends its membership after `session_s` seconds."""
+        """This process is a member; without heartbeats its membership ends after `session_s` seconds."""
         self._troubled_since = None
-        if session_s > SESSION_S and self._news.is_new("session"):
+        if session_s > SESSION_S and self._logged.is_new("session"):
             log.info(
                 "%s: the brokers want sessions of %.0f s at least, so another process takes over that late",
                 *(self._flow, session_s),
@@ -61,7 +61,7 @@ class Announcements:
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
         for other in (mate for member, mate in leadership.mates.items() if member != me):
-            if self._news.is_new((other.name, other.differs)):
+            if self._logged.is_new((other.name, other.differs)):
                 log.info("%s: %s stands by", self._flow, other.name)
                 if other.differs:
                     log.warning(
@@ -71,7 +71,7 @@ class Announcements:
 
     def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
         """Another process runs the flow, with settings that differ from this one's in some keys."""
-        if not self._news.is_new(("standing by", leadership.term, differences)):
+        if not self._logged.is_new(("standing by", leadership.term, differences)):
             return
         log.info("%s: standing by for %s", self._flow, leadership)
         if differences:
@@ -88,20 +88,20 @@ class Announcements:
             self._flow,
         )
 
-    def doubt(self, error: TwinlogError) -> None:
-        """This process runs the flow, but cannot have that confirmed."""
-        if self._news.is_new("doubt", AGAIN_S):
+    def unconfirmed(self, error: TwinlogError) -> None:
+        """This process runs the flow, but the coordinator does not confirm it."""
+        if self._logged.is_new("unconfirmed", AGAIN_S):
             log.warning(
                 "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
                 *(self._flow, self._group, self._target, error),
             )
 
     def unanswered(self, error: TwinlogError) -> None:
-        """This process stands by, and does not hear who runs the flow."""
+        """This process stands by, and the group does not answer."""
         self._unanswered = True
-        if self._news.is_new("unanswered", AGAIN_S):
+        if self._logged.is_new("unanswered", AGAIN_S):
             log.warning(
-                "%s: %s does not answer, so this process neither hears who runs the flow nor can take it over, trying "
+                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
                 "again: %s",
                 *(self._flow, self._target, error),
             )
@@ -114,5 +114,5 @@ class Announcements:
 
     def taken(self, reason: str) -> None:
         """Members of another kind are in the group."""
-        if self._news.is_new(reason, AGAIN_S):
+        if self._logged.is_new(reason, AGAIN_S):
             log.warning("%s: %s", self._flow, reason)

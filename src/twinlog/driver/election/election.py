@@ -1,7 +1,7 @@
 """Chooses which of several processes runs a flow: a member of a group on the target. The others stand by.
 
-The group's leader appoints it, and all members hear of that. The group is the one whose members MirrorMaker 2's workers
-are (`east-mm2` on west for the flow east->west), under another protocol: neither can join while the other is there, so
+The group's leader appoints it, and every member gets the assignment. The group is that of MirrorMaker 2's workers
+(`east-mm2` on west for the flow east->west), with another protocol: neither can join while the other is a member, so
 that the two never run a flow at the same time.
 """
 
@@ -33,23 +33,23 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BEAT_S = 0.5
-"""How often a member says that it lives; also how late it may hear that another one joined or went."""
+"""How often a member sends a heartbeat; also how late it may notice that another one joined or left."""
 
 RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
 CONNECT_S = 5.0
 REACH_S = 10.0
-"""How often a process that gave a flow up for want of its source looks whether it reaches that again."""
+"""How often a process that gave a flow up because it did not reach the source tries to reach it again."""
 
 SILENT_S = 5.0
-"""After so long without an answer a process that stands by says so."""
+"""After so long without an answer a process that stands by logs it."""
 
 GIVE_UP_S = 1.0
 
 
 class Standing(Enum):
-    """What this process is to a flow."""
+    """The role of this process for a flow."""
 
     JOINING = "joining"
     WAITING = "waiting"
@@ -61,9 +61,9 @@ class Standing(Enum):
 class Election:
     """This process's part in choosing who runs one flow; begins with `start` on a thread of its own.
 
-    `changed` is called whenever `standing` has changed. Who leads, which is to run the flow, stays while processes come
-    and go, until it leaves, falls silent or gives the flow up. `roster` is shared by the elections of a process, and
-    hears what each of them hears. `until` tells the others that this process ends when the flow has caught up.
+    `changed` is called whenever `standing` has changed. The leader, which runs the flow, stays while processes come and
+    go, until it leaves, loses its membership or gives the flow up. `roster` is shared by the elections of a process;
+    each of them adds what it learns. With `until` the other members know that this process ends once it has caught up.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Election:
         self.leadership: Leadership | None = None
         """Who leads, once that is known."""
         self.reason: str | None = None
-        """Why this process neither leads nor stands by, for people."""
+        """Why this process neither leads nor stands by, for users."""
         self.differences: tuple[str, ...] = ()
         """Keys in which this process differs from the leader it stands by for."""
         self.term = 0
-        """Counts how often this process began or ceased to lead: a leader that was none in between has a new term."""
+        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
         self.unfit = False
         """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
         self._roster = roster
@@ -96,18 +96,18 @@ class Election:
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
         self._lease = LeadershipLease()
         self._wake = self._loop.signal()
-        self._heard: Term | None = None
+        self._last_term: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
-        """The term of this process that it ended itself, and whom it left the flow to."""
+        """The term that this process ended itself, and the process to which it left the flow."""
         self._answered_at = self._admin.clock.monotonic()
         """When the group has answered last."""
-        self._told_ready = False
+        self._sent_ready = False
         self._synced = -1
         self._joining = self._void = False
         self._rejoin = False
         self._stopping = self._closed = False
         self._leaves = True
-        self._says = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
+        self._announce = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
         self._ended = threading.Event()
 
     # For other threads.
@@ -117,7 +117,7 @@ class Election:
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def leads_for_s(self) -> float:
-        """How many seconds this process is still the leader for certain; 0 when it may not be."""
+        """For how many seconds no other process can lead; 0 when another one may."""
         if self.standing is not Standing.LEADING:
             return 0.0
         return max(0.0, self._lease.until - self._admin.clock.monotonic())
@@ -143,19 +143,19 @@ class Election:
     def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
         """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
 
-        Whatever this process runs must have ended before. With `unfit_s` it says for so many seconds, and until it
-        reaches the source, that it is not ready: it gets the flow again only where no other process is.
+        Whatever this process runs must have ended before. With `unfit_s` it is not ready for so many seconds, and until
+        it reaches the source: it gets the flow again only when no other process is ready.
         """
         ended = threading.Event()
 
         def end() -> None:
-            if self.standing is Standing.LEADING and self._heard is not None:
-                self._given_up = (self._heard, heir)
+            if self.standing is Standing.LEADING and self._last_term is not None:
+                self._given_up = (self._last_term, heir)
                 self._roster.leave(self.settings.name, heir)
                 if unfit_s and not self.unfit:
                     self.unfit = True
                     self._begin(lambda: self._become_fit(unfit_s))
-                self._lease.gone()
+                self._lease.lose()
                 self._become(Standing.JOINING)
                 self._rejoin = True
                 self._wake.set()
@@ -189,7 +189,7 @@ class Election:
         self._wake.set()
 
     def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        # Of its end by a loop that closes nobody needs to hear.
+        # When the loop closes, its end is no error.
         self._loop.spawn(coroutine).add_errback(self._crashed)
 
     def _crashed(self, error: BaseException) -> None:
@@ -207,7 +207,7 @@ class Election:
             if self._leaves:
                 await self._membership.leave()
         except TwinlogError as error:
-            log.debug("%s: left without a word: %s", self.settings.name, error)
+            log.debug("%s: could not leave the group: %s", self.settings.name, error)
         finally:
             self._ended.set()
 
@@ -217,26 +217,26 @@ class Election:
         except GroupTakenError:
             await self._wait_for_others()
         except RefusedError as error:
-            self._says.refused(error)
+            self._announce.refused(error)
             # A leader keeps what it has until that is over: the right may come back.
             if self.standing is not Standing.LEADING:
                 self._become(Standing.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
         except ClusterError as error:
-            self._says.trouble(error, connected=self._admin.client.connected)
+            self._announce.trouble(error, connected=self._admin.client.connected)
             if self._membership.generation is None:
                 self._lost()
             await self._wake.wait(RETRY_S)
 
     async def _take_part(self) -> None:
-        """Join, hear or say who leads, and wait until that has to be done again."""
+        """Join, send or get the assignment, and wait until the next rebalance."""
         if not self._admin.client.connected:
             await self._connect()
         self._rejoin = False
         if not await self._join():
             return
-        self._says.joined(self._membership.session_s)
-        while not (self._stopping or self._rejoin or self._told_ready != self._ready):
+        self._announce.joined(self._membership.session_s)
+        while not (self._stopping or self._rejoin or self._sent_ready != self._ready):
             await self._wake.wait()
 
     async def _connect(self) -> None:
@@ -247,13 +247,13 @@ class Election:
         except ClusterError as error:
             if self.standing is Standing.JOINING:
                 self.reason = f"cannot connect yet: {error}"
-            self._says.unreachable(error)
+            self._announce.unreachable(error)
             raise
         if self.standing is Standing.JOINING:
             self.reason = None
 
     async def _join(self) -> bool:
-        """Join the next generation; False when that came to nothing."""
+        """Join the next generation; False when that was given up."""
         sent_at = self._admin.clock.monotonic()
         self._joining, self._void = True, False
         known = self._membership.generation
@@ -264,13 +264,13 @@ class Election:
         if generation is None:
             return False
         if known is None or known.member_id != generation.member_id:
-            # Whatever it was to the flow, it was as another member.
+            # Its role before was that of another member id.
             self._lost()
         self._membership.enter(generation)
         self._was_answered()
         if self.standing is Standing.LEADING:
-            # Who has joined and did not say that its term is over, goes on.
-            self._lease.told(sent_at, self._membership.session_s, settled=False)
+            # A leader that joins again without ending its term goes on leading.
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
         return await self._sync(generation)
 
     @property
@@ -278,16 +278,16 @@ class Election:
         return self._roster.ready and not self.unfit
 
     def _present(self) -> Member:
-        """This process as the group's leader is to see it now."""
-        self._told_ready = self._ready
-        over = self._given_up is not None and self._given_up[0] == self._heard
+        """The metadata of this process for the group's leader."""
+        self._sent_ready = self._ready
+        over = self._given_up is not None and self._given_up[0] == self._last_term
         heir = self._given_up[1] if over and self._given_up is not None else None
-        return replace(self._member, ready=self._told_ready, term=self._heard, over=over, heir=heir)
+        return replace(self._member, ready=self._sent_ready, term=self._last_term, over=over, heir=heir)
 
     async def _sync(self, generation: Generation) -> bool:
         assignments: dict[str, bytes] = {}
         if generation.leads:
-            members = {member: Member.decode(told) for member, told in generation.members.items()}
+            members = {member: Member.decode(data) for member, data in generation.members.items()}
             flow = self.settings.name
             appointed = appoint(flow, generation.number, members, self._roster.loads(flow), self._admin.clock.wall())
             # Another election of this process may appoint somebody in the same moment.
@@ -299,19 +299,19 @@ class Election:
             return False
         self._synced = generation.number
         leadership = Leadership.decode(given)
-        self._heard = leadership.term
+        self._last_term = leadership.term
         if self._given_up is None or self._given_up[0] != leadership.term:
             self._note(leadership)
         if leadership.term.runner != generation.member_id:
             self._lost()
             self._stand_by(leadership, generation.member_id)
         elif self._given_up is not None and self._given_up[0] == leadership.term:
-            # The group's leader has not heard of it yet.
+            # The group's leader does not know yet that this process gave the flow up.
             await self._wake.wait(RETRY_S)
             self._rejoin = True
         else:
             self._given_up = None
-            self._lease.told(sent_at, self._membership.session_s, settled=True)
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
             self._lead(leadership, generation.member_id)
         return True
 
@@ -342,7 +342,7 @@ class Election:
             try:
                 result = await self._membership.beat()
             except TwinlogError as error:
-                self._doubt(error)
+                self._unconfirmed(error)
                 continue
             self._was_answered()
             if self._membership.generation is generation:
@@ -350,20 +350,20 @@ class Election:
 
     def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
         if result is HeartbeatResult.UNKNOWN_MEMBER:
-            # While a join is under way the new generation may have begun, of which its answer will tell.
+            # While a join is under way the new generation may have begun; the answer to the join shows it.
             if not self._joining:
                 self._membership.forget()
                 self._lost()
                 self._rejoin = True
                 self._wake.set()
             return
-        settled = result is HeartbeatResult.STABLE and self._synced == generation.number
-        self._lease.told(sent_at, self._membership.session_s, settled=settled)
+        stable = result is HeartbeatResult.STABLE and self._synced == generation.number
+        self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
         if result is HeartbeatResult.REBALANCE and not self._joining:
             self._rejoin = True
             self._wake.set()
-        elif self._joining and settled:
-            # Another broker has taken the group over as it was before: what this member waits for never comes.
+        elif self._joining and stable:
+            # Another broker has taken the group over without the rebalance: the answer to the join never comes.
             self._void = True
             self._wake.set()
 
@@ -385,40 +385,40 @@ class Election:
             finally:
                 source.close()
 
-    # What becomes of it.
+    # Outcomes.
 
     def _lead(self, leadership: Leadership, me: str) -> None:
-        self._says.leads(leadership, me, anew=self.standing is not Standing.LEADING)
+        self._announce.leads(leadership, me, anew=self.standing is not Standing.LEADING)
         self.leadership, self.differences = leadership, ()
         self._become(Standing.LEADING)
 
     def _stand_by(self, leadership: Leadership, me: str) -> None:
         mine = leadership.mates.get(me)
         differences = () if mine is None else mine.differs
-        self._says.stands_by(leadership, differences)
+        self._announce.stands_by(leadership, differences)
         self.leadership, self.differences = leadership, differences
         self._become(Standing.STANDBY)
 
     def _was_answered(self) -> None:
         self._answered_at = self._admin.clock.monotonic()
-        self._says.answered()
+        self._announce.answered()
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
-        self._lease.gone()
+        self._lease.lose()
         if self.standing is Standing.LEADING:
-            self._says.lost()
+            self._announce.lost()
             self._become(Standing.JOINING)
 
-    def _doubt(self, error: TwinlogError) -> None:
+    def _unconfirmed(self, error: TwinlogError) -> None:
         now = self._admin.clock.monotonic()
         if self.standing is Standing.LEADING and self._lease.until < now:
-            self._says.doubt(error)
+            self._announce.unconfirmed(error)
         elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
-            self._says.unanswered(error)
+            self._announce.unanswered(error)
 
     async def _wait_for_others(self) -> None:
-        """Members of another kind are there: say who, and try again soon."""
+        """Members of another kind are in the group: log who they are, and try again soon."""
         self._membership.forget()
         self._lost()
         self._roster.note(self.settings.name, None)
@@ -430,7 +430,7 @@ class Election:
             return
         reason = why_taken(seen, group, self.settings.name, target)
         if seen.members:
-            self._says.taken(reason)
+            self._announce.taken(reason)
         self._become(Standing.WAITING, reason)
         await self._wake.wait(OTHERS_S)
 

@@ -1,4 +1,4 @@
-"""What a flow was told, short enough to travel with its process, to find out whether two processes were told the same.
+"""A short form of a flow's settings, sent with the group metadata, to find out whether two processes have the same.
 
 Each setting is there by the name of its key with a hash of its value. Credentials and racks are left out: hosts may
 have their own, and a hash of a short password can be guessed.
@@ -77,7 +77,7 @@ def fingerprint(settings: FlowSettings) -> dict[str, str]:
 
 
 def differing(one: Fingerprint, other: Fingerprint) -> tuple[str, ...]:
-    """The keys in which two processes differ, sorted; those of which only one of them knows count as well."""
+    """The keys in which two processes differ, sorted; those that only one of them has count as well."""
     return tuple(sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key)))
 
 

@@ -1,4 +1,4 @@
-"""Says whose a flow's group is while it has members of another kind."""
+"""Names the members of another kind in a flow's group."""
 
 from __future__ import annotations
 

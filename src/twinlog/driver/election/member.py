@@ -1,4 +1,4 @@
-"""How a process presents itself to the others that share a flow, and what all of them are told: who runs it.
+"""The metadata of a process that shares a flow, and the assignment that all of them get: who runs the flow.
 
 The leader of the flow's group reads the first of every member, and gives the second to all of them.
 """
@@ -31,9 +31,9 @@ class Term:
 class Member:
     """A process as a member of its flow's group; `name` is `host-pid`.
 
-    `ready` says that it could begin at once, `packs` that flows shall rather be together than spread, `until` that it
-    ends when the flow has caught up. `term` is the last one of which it heard. When `over`, it was the runner of that
-    term and has let everything go; `heir` is whom it leaves the flow to.
+    With `ready` it could begin at once, with `packs` flows are kept together instead of spread, with `until` it ends
+    when the flow has caught up. `term` is the last one that it knows. When `over`, it was the runner of that term and
+    has released everything; `heir` is the process to which it leaves the flow.
     """
 
     name: str
@@ -62,24 +62,24 @@ class Member:
 
     @classmethod
     def decode(cls, data: bytes) -> Member:
-        """Of another version perhaps: what is missing counts as unknown."""
-        told = _load(data)
-        heir = told.get("heir")
+        """Decode metadata, perhaps of another version: missing fields count as unknown."""
+        fields = _load(data)
+        heir = fields.get("heir")
         return cls(
-            name=str(told.get("name", "unknown")),
-            settings=_strings(told.get("settings")),
-            ready=told.get("ready") is True,
-            packs=told.get("packs") is True,
-            until=told.get("until") is True,
-            term=_term(told.get("term")),
-            over=told.get("over") is True,
+            name=str(fields.get("name", "unknown")),
+            settings=_strings(fields.get("settings")),
+            ready=fields.get("ready") is True,
+            packs=fields.get("packs") is True,
+            until=fields.get("until") is True,
+            term=_term(fields.get("term")),
+            over=fields.get("over") is True,
             heir=str(heir) if heir else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Mate:
-    """A member as the others are told of it; `differs` are the keys in which it was given other settings."""
+    """A member as the others see it; `differs` are the keys of its settings that differ from the runner's."""
 
     name: str
     ready: bool
@@ -108,15 +108,15 @@ class Leadership:
 
     @classmethod
     def decode(cls, data: bytes) -> Leadership:
-        """Of another version perhaps: what is missing counts as unknown."""
-        told = _load(data)
-        mates = told.get("mates")
+        """Decode an assignment, perhaps of another version: missing fields count as unknown."""
+        fields = _load(data)
+        mates = fields.get("mates")
         leader = Member(
-            str(told.get("name", "unknown")), _strings(told.get("settings")), until=told.get("until") is True
+            str(fields.get("name", "unknown")), _strings(fields.get("settings")), until=fields.get("until") is True
         )
         return cls(
             leader,
-            _term(told.get("term")) or Term(0, "", 0.0),
+            _term(fields.get("term")) or Term(0, "", 0.0),
             {str(member): _mate(mate) for member, mate in mates.items()} if isinstance(mates, dict) else {},
         )
 
@@ -130,26 +130,26 @@ class Leadership:
 def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int], now: float) -> Leadership:
     """Who runs a flow from the group's generation `number` on, which begins `now` (seconds since 1970).
 
-    That is who runs it already, as long as it is a member. Another one is appointed only when the runner has gone, or
-    has said itself that its term is over. What it said before it was appointed says nothing about that: a request may
-    come late. `counts` are flows by process. Of those that are ready, processes that end when the flow has caught up
-    come first: beside one that never ends they would have to fail, for they could not see when it has.
+    The present runner stays as long as it is a member. Another one is appointed only when the runner has left, or its
+    metadata ends its term. Metadata from before its appointment does not count: a request may come late. `counts` are
+    flows by process. Of the ready ones, processes that end when the flow has caught up come first: beside one that
+    never ends they would have to fail, for they could not see when it has caught up.
     """
     known = (member.term for member in members.values() if member.term is not None)
     term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)
     if term is None or (members[term.runner].over and members[term.runner].term == term):
         heir = None if term is None else members[term.runner].heir
-        ready = {member: told for member, told in members.items() if told.ready} or members
-        ends = {member: told for member, told in ready.items() if told.until} or ready
-        wanted = {member: told for member, told in ready.items() if told.name == heir} or ends
-        pack = any(told.packs for told in members.values())
-        name = choose(flow, {told.name for told in wanted.values()}, counts, pack=pack)
-        runner = min(member for member, told in wanted.items() if told.name == name)
+        ready = {id_: one for id_, one in members.items() if one.ready} or members
+        ends = {id_: one for id_, one in ready.items() if one.until} or ready
+        wanted = {id_: one for id_, one in ready.items() if one.name == heir} or ends
+        pack = any(one.packs for one in members.values())
+        name = choose(flow, {one.name for one in wanted.values()}, counts, pack=pack)
+        runner = min(id_ for id_, one in wanted.items() if one.name == name)
         term = Term(number, runner, now)
     leader = members[term.runner]
     mates = {
-        member: Mate(told.name, told.ready, differing(leader.settings, told.settings) if told.settings else ())
-        for member, told in members.items()
+        id_: Mate(one.name, one.ready, differing(leader.settings, one.settings) if one.settings else ())
+        for id_, one in members.items()
     }
     return Leadership(Member(leader.name, leader.settings, until=leader.until), term, mates)
 
@@ -158,22 +158,22 @@ def _term_fields(term: Term | None) -> object:
     return None if term is None else [term.number, term.runner, term.since]
 
 
-def _term(told: object) -> Term | None:
-    match told:
+def _term(fields: object) -> Term | None:
+    match fields:
         case [int(number), str(runner), int() | float() as since]:
             return Term(number, runner, float(since))
     return None
 
 
-def _mate(told: object) -> Mate:
-    match told:
+def _mate(fields: object) -> Mate:
+    match fields:
         case [str(name), bool(ready), list(differs)]:
             return Mate(name, ready, tuple(str(key) for key in differs))
     return Mate("unknown", False)
 
 
-def _strings(told: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in told.items()} if isinstance(told, dict) else {}
+def _strings(fields: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in fields.items()} if isinstance(fields, dict) else {}
 
 
 def _dump(value: Mapping[str, object]) -> bytes:
@@ -182,7 +182,7 @@ def _dump(value: Mapping[str, object]) -> bytes:
 
 def _load(data: bytes) -> dict[str, object]:
     try:
-        told = json.loads(data or b"{}")
+        fields = json.loads(data or b"{}")
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}

@@ -1,4 +1,4 @@
-"""What this process knows of all the processes that share its flows: who runs which flow, and who is ready to."""
+"""All processes that share flows with this one: which of them runs which flow, and which are ready to."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from twinlog.plan.spread import Crew, FlowName, ProcessName, loads
 
 
 class Roster:
-    """Told by the elections of a process, each of its flow; may be used by any thread.
+    """Updated by the elections of a process, each for its flow; may be used by any thread.
 
-    `name` is how this process calls itself, `host-pid`. `ready` says that this one could run a flow at once, `packs`
-    that it is better to have all flows in one process than to spread them.
+    `name` is the name of this process, `host-pid`. With `ready` it could run a flow at once, with `packs` all flows
+    are kept in one process instead of spread.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Roster:
         self._ready = ready
         self._lock = threading.Lock()
         self._crews: dict[FlowName, Crew] = {}
-        self._hear: list[Callable[[], None]] = []
+        self._on_ready: list[Callable[[], None]] = []
         self._since = self._clock.monotonic()
         self._rest_until = 0.0
         self._waits_since: float | None = None
@@ -37,21 +37,21 @@ class Roster:
         return self._ready
 
     def be_ready(self, ready: bool) -> bool:
-        """Say whether this process is ready; whether that is news."""
+        """Set whether this process is ready; returns whether that changed."""
         with self._lock:
-            news, self._ready = ready != self._ready, ready
-            hear = list(self._hear) if news else []
-        for tell in hear:
-            tell()
-        return news
+            changed, self._ready = ready != self._ready, ready
+            callbacks = list(self._on_ready) if changed else []
+        for callback in callbacks:
+            callback()
+        return changed
 
-    def on_ready(self, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever `ready` changes."""
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever `ready` changes."""
         with self._lock:
-            self._hear.append(tell)
+            self._on_ready.append(callback)
 
     def note(self, flow: FlowName, crew: Crew | None) -> None:
-        """Who runs a flow now, None when that is unknown."""
+        """Set who runs a flow now, None when that is unknown."""
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
@@ -61,7 +61,7 @@ class Roster:
                 self._crews[flow] = crew
 
     def leave(self, flow: FlowName, heir: ProcessName | None) -> None:
-        """This process left a flow to another one: it counts as that one's until its group says who runs it."""
+        """This process left a flow to another one, which counts as its runner until the group has appointed one."""
         with self._lock:
             crew = self._crews.get(flow)
         self.note(flow, None if crew is None or heir is None else Crew(heir, crew.ready))
@@ -75,21 +75,21 @@ class Roster:
         with self._lock:
             return dict(self._crews)
 
-    def settle(self, crews: Mapping[FlowName, Crew]) -> None:
-        """Nothing is to move while who runs what and who is ready is this."""
+    def balanced(self, crews: Mapping[FlowName, Crew]) -> None:
+        """Move nothing as long as runners and ready processes are these."""
         with self._lock:
             if self._crews == crews:
                 self._rest_until = float("inf")
 
-    def stir(self) -> None:
-        """Something is just changing, of which is heard later."""
+    def changing(self) -> None:
+        """A change is under way that shows later: restart the time of calm."""
         with self._lock:
             self._since, self._waits_since = self._clock.monotonic(), None
 
     def wait(self, waits: bool) -> float:
-        """Say whether this process could give a flow and only waits for another one to give first.
+        """Set whether this process could give a flow away and only waits for another one to give first.
 
-        Returns for how many seconds that has been so, without anything else that changed.
+        Returns for how many seconds that has been so, without any other change.
         """
         with self._lock:
             if not waits:
@@ -100,13 +100,13 @@ class Roster:
             return now - self._waits_since
 
     def rest(self, seconds: float) -> None:
-        """Nothing is to move for so long, unless something changes."""
+        """Move nothing for so long, unless something changes."""
         with self._lock:
             self._rest_until = max(self._rest_until, self._clock.monotonic() + seconds)
 
     @property
-    def unsettled(self) -> bool:
-        """Whether it is worth to look for what is to move."""
+    def may_move(self) -> bool:
+        """Whether to look for a flow to move."""
         with self._lock:
             return self._clock.monotonic() >= self._rest_until
 

@@ -1,4 +1,4 @@
-"""Hands over flows of this process, one at a time, so that they spread, or gather where that is wanted."""
+"""Hands over flows of this process, one at a time, so that they spread, or gather with `packs`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 CALM_S = 3.0
-"""Nothing is handed over before everything has been as it is for so long."""
+"""Nothing is handed over before nothing has changed for so long."""
 
 PATIENCE_S = 15.0
-"""A process that has more to give and gives nothing while another could, for so long, cannot: that one waits no longer,
-and for each one more that comes before it as long again."""
+"""A process that runs more flows and hands none over for so long counts as unable to: the next one waits no longer for
+it, and as long again for each further one that comes before it."""
 
 LOOK_S = 1.0
 
@@ -42,9 +42,9 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
     Where processes pack, the other way round: to the one that runs the most.
     """
     if any(place.clearing for place in places):
-        roster.stir()
+        roster.changing()
         return
-    if not roster.unsettled or roster.calm_s < CALM_S:
+    if not roster.may_move or roster.calm_s < CALM_S:
         return
     crews = roster.crews()
     able = {place.settings.name: place for place in places if place.can_hand_over}
@@ -60,12 +60,12 @@ def spread(roster: Roster, places: Sequence[Place]) -> None:
             *(flow, heir, counts.get(heir, 0), counts.get(roster.name, 0)),
         )
         able[flow].hand_over(heir)
-        # Who runs it now this process hears only once the group has come to it; until then it would give another one.
+        # The group appoints the new runner later; until then this process would hand over another flow.
         roster.leave(flow, heir)
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
-        roster.settle(crews)
+        roster.balanced(crews)
     else:
-        # What cannot be handed over now may be soon, and nobody tells.
+        # A flow that cannot be handed over now may be later, without an event.
         roster.rest(LOOK_S)
 
 
