@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER
-from twinlog.config.reading import Problems, Reading
+from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.security import read_security
 from twinlog.errors import ConfigProblem
@@ -16,8 +16,6 @@ from twinlog.settings.flow import (
     ClientSettings,
     Codec,
     ConsumerSettings,
-    IsolationLevel,
-    OffsetReset,
     ProducerSettings,
 )
 
@@ -45,15 +43,8 @@ class Clients:
         """Reads the source."""
         reading = Reading(self._layers.consumer, CONSUMER, self._source_problems)
         return ConsumerSettings(
+            **plain_fields(ConsumerSettings, reading),
             client=self._client(reading, self._layers.source, f"{self._name}|replication-consumer"),
-            isolation_level=cast(IsolationLevel, reading.text("isolation.level")),
-            auto_offset_reset=cast(OffsetReset, reading.text("auto.offset.reset")),
-            fetch_min_bytes=reading.number("fetch.min.bytes"),
-            fetch_max_bytes=reading.number("fetch.max.bytes"),
-            fetch_max_wait_ms=reading.number("fetch.max.wait.ms"),
-            max_partition_fetch_bytes=reading.number("max.partition.fetch.bytes"),
-            check_crcs=reading.flag("check.crcs"),
-            client_rack=reading.text("client.rack"),
         )
 
     def producer(self) -> ProducerSettings:
@@ -68,15 +59,11 @@ class Clients:
             )
         codec = reading.text("compression.type")
         return ProducerSettings(
+            **plain_fields(ProducerSettings, reading),
             client=self._client(reading, self._layers.target, None),
             compression_type=None if codec == "producer" else cast(Codec, codec),
             compression_level=_level(reading, codec),
-            max_request_size=reading.number("max.request.size"),
-            max_in_flight=reading.number("max.in.flight.requests.per.connection"),
             delivery_timeout_ms=self._delivery_timeout(reading),
-            retries=reading.number("retries"),
-            merge_batch_bytes=reading.number("batch.size"),
-            transaction_timeout_ms=reading.number("transaction.timeout.ms"),
         )
 
     def source_admin(self) -> AdminSettings:
@@ -102,6 +89,7 @@ class Clients:
             client_id = f"{chosen}|{role}" if chosen else role
         security = read_security(reading, alias, self._file, self._warnings)
         return ClientSettings(
+            **plain_fields(ClientSettings, reading),
             bootstrap_servers=self._servers(reading, alias),
             security_protocol=security.protocol,
             sasl_mechanism=security.mechanism,
@@ -110,20 +98,9 @@ class Clients:
             tls=security.tls,
             tokens=security.tokens,
             client_id=client_id,
-            request_timeout_ms=reading.number("request.timeout.ms"),
-            reconnect_backoff_ms=reading.number("reconnect.backoff.ms"),
             reconnect_backoff_max_ms=_most_backoff(reading),
-            retry_backoff_ms=reading.number("retry.backoff.ms"),
-            retry_backoff_max_ms=reading.number("retry.backoff.max.ms"),
-            receive_buffer_bytes=reading.number("receive.buffer.bytes"),
-            send_buffer_bytes=reading.number("send.buffer.bytes"),
-            metadata_max_age_ms=reading.number("metadata.max.age.ms"),
-            connections_max_idle_ms=reading.number("connections.max.idle.ms"),
-            connection_setup_timeout_ms=reading.number("socket.connection.setup.timeout.ms"),
-            connection_setup_timeout_max_ms=reading.number("socket.connection.setup.timeout.max.ms"),
             canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
             rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
-            rebootstrap_trigger_ms=reading.number("metadata.recovery.rebootstrap.trigger.ms"),
             # A consumer's calls are repeated without a count; a producer's batches have limits of their own.
             default_api_timeout_ms=_WITHOUT_END if role is None else reading.number("default.api.timeout.ms"),
             retries=reading.number("retries") if role is not None and reading.knows("retries") else _WITHOUT_END,

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
-
 from twinlog.config.classes import class_settings, custom_class, try_classes
 from twinlog.config.clients import Clients
 from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
 from twinlog.config.keys import CONNECTOR, WORKER
 from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
-from twinlog.config.reading import Problems, Reading
+from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers
-from twinlog.settings.flow import (
-    AlterConfigs,
-    ExactlyOnce,
-    FlowSettings,
-    GapPolicy,
-    OversizedRecordPolicy,
-    PolicyName,
-    RenamedTopicPolicy,
-    SyncsLocation,
-)
+from twinlog.settings.flow import FlowSettings, PolicyName
+from twinlog.settings.written import written
 
 SHORTEST_S = 0.1
 """Stands for an interval of 0, with which MirrorMaker 2 would never pause."""
@@ -50,53 +40,30 @@ def build_flow(
     own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
     custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
     flow = FlowSettings(
+        **plain_fields(FlowSettings, connector, worker),
         source=layers.source,
         target=layers.target,
         consumer=consumer,
         producer=clients.producer(),
         source_admin=clients.source_admin(),
         target_admin=clients.target_admin(),
-        tasks_max=connector.number("tasks.max"),
-        replication_factor=connector.number("replication.factor"),
-        topics=connector.items("topics"),
         topics_exclude=_exclude(connector, "topics.exclude"),
-        separator=connector.text("replication.policy.separator"),
-        internal_separator_follows=connector.flag("replication.policy.internal.topic.separator.enabled"),
         policy="custom" if custom["replication.policy.class"] else _policy(connector),
-        heartbeats_replication_enabled=connector.flag("heartbeats.replication.enabled"),
-        refresh_topics_interval_s=_interval(connector, "refresh.topics"),
+        refresh_topics_interval_s=_interval(connector, "refresh_topics_interval_s"),
         config_properties_exclude=_exclude(connector, "config.properties.exclude"),
-        use_defaults_from=cast(Literal["source", "target"], connector.text("use.defaults.from")),
-        gap_policy=cast(GapPolicy, connector.text("twinlog.gap.policy")),
-        renamed_topic_policy=cast(RenamedTopicPolicy, connector.text("twinlog.renamed.topic.policy")),
-        oversized_record_policy=cast(OversizedRecordPolicy, connector.text("twinlog.oversized.record.policy")),
-        lease_seconds=connector.number("twinlog.lease.seconds"),
-        position_interval_ms=connector.number("twinlog.position.interval.ms"),
-        copier_memory_bytes=connector.number("twinlog.copier.memory.bytes"),
         offset_storage_topic=own_positions or shared_positions or None,
         earlier_positions_topic=(shared_positions or f"mm2-offsets.{layers.source}.internal")
         if own_positions
         else None,
-        offset_storage_partitions=worker.number("offset.storage.partitions"),
-        offset_storage_replication_factor=worker.number("offset.storage.replication.factor"),
         enabled=enabled,
-        emit_offset_syncs=connector.flag("emit.offset-syncs.enabled"),
-        offset_syncs_location=cast(SyncsLocation, connector.text("offset-syncs.topic.location")),
-        offset_syncs_replication_factor=connector.number("offset-syncs.topic.replication.factor"),
         offset_lag_max=max(0, connector.number("offset.lag.max")),
-        groups=connector.items("groups"),
         groups_exclude=_exclude(connector, "groups.exclude"),
-        refresh_groups_interval_s=_interval(connector, "refresh.groups"),
-        emit_checkpoints_interval_s=_interval(connector, "emit.checkpoints") if checkpoints else None,
-        checkpoints_replication_factor=connector.number("checkpoints.topic.replication.factor"),
-        sync_group_offsets_interval_s=_interval(connector, "sync.group.offsets") if commits else None,
-        sync_topic_configs_interval_s=_interval(connector, "sync.topic.configs"),
-        alter_configs=cast(AlterConfigs, connector.text("use.incremental.alter.configs")),
-        sync_topic_acls_interval_s=_interval(connector, "sync.topic.acls"),
-        emit_heartbeats_interval_s=_interval(connector, "emit.heartbeats"),
-        heartbeats_replication_factor=connector.number("heartbeats.topic.replication.factor"),
-        exactly_once=cast(ExactlyOnce, worker.text("exactly.once.source.support")),
-        transaction_interval_ms=connector.number("transaction.boundary.interval.ms"),
+        refresh_groups_interval_s=_interval(connector, "refresh_groups_interval_s"),
+        emit_checkpoints_interval_s=_interval(connector, "emit_checkpoints_interval_s") if checkpoints else None,
+        sync_group_offsets_interval_s=_interval(connector, "sync_group_offsets_interval_s") if commits else None,
+        sync_topic_configs_interval_s=_interval(connector, "sync_topic_configs_interval_s"),
+        sync_topic_acls_interval_s=_interval(connector, "sync_topic_acls_interval_s"),
+        emit_heartbeats_interval_s=_interval(connector, "emit_heartbeats_interval_s"),
         transaction_boundary="interval" if connector.text("transaction.boundary") == "interval" else "poll",
         worker_group_id=worker.text("group.id") or None,
         policy_class=custom["replication.policy.class"],
@@ -114,10 +81,11 @@ def _policy(connector: Reading) -> PolicyName:
     return "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
 
 
-def _interval(connector: Reading, work: str) -> float | None:
-    """Seconds between two rounds of `work`; None where it is switched off or its interval is negative."""
-    seconds = connector.number(f"{work}.interval.seconds")
-    return max(float(seconds), SHORTEST_S) if connector.flag(f"{work}.enabled") and seconds >= 0 else None
+def _interval(connector: Reading, field: str) -> float | None:
+    """Seconds between two rounds of some work; None where it is switched off or its interval is negative."""
+    how = written(FlowSettings)[field]
+    seconds = connector.number(how.key)
+    return max(float(seconds), SHORTEST_S) if connector.flag(how.switch) and seconds >= 0 else None
 
 
 def _exclude(connector: Reading, name: str) -> tuple[str, ...]:

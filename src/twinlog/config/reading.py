@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from twinlog.config.key import KeyType
 from twinlog.config.keys import KeyTable
 from twinlog.config.properties import Entry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.values import Value, parse_value
 from twinlog.errors import ConfigProblem
+from twinlog.settings.written import written
 
 
 def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
@@ -97,6 +100,13 @@ class Reading:
         assert isinstance(value, tuple)
         return value
 
+    def value(self, name: str) -> Value:
+        """A value of the key's own type."""
+        if self._table.exact[name].type is KeyType.LIST:
+            return self.items(name)
+        value = self._value(name)
+        return "" if value is None else value
+
     def _value(self, name: str) -> Value | None:
         key = self._table.exact[name]
         entry = self.written(name)
@@ -106,3 +116,13 @@ class Reading:
             except ValueRefusedError as refused:
                 self.problems.add(refused_value(entry, refused))
         return None if key.default is None else parse_value(key, key.default)
+
+
+def plain_fields(kind: type, *readings: Reading) -> dict[str, Any]:
+    """The fields of a settings class that hold what is written, each by the one of `readings` that knows its key."""
+    found = {}
+    for name, how in written(kind).items():
+        if how.plain:
+            reading = next(reading for reading in readings if reading.knows(how.key))
+            found[name] = reading.value(how.key)
+    return found

@@ -27,7 +27,7 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
         "write heartbeats",
         HeartbeatWriter(settings, target).beat,
         settings.emit_heartbeats_interval_s,
-        way_out=f"{settings.name}.emit.heartbeats.enabled = false ends them",
+        way_out=f"{settings.switch('emit_heartbeats_interval_s')} = false ends them",
     )
 
 
@@ -44,13 +44,13 @@ def begin_keeping_in_step(
         "keep the settings of remote topics in step",
         keep_settings,
         settings.sync_topic_configs_interval_s,
-        way_out=f"{settings.name}.sync.topic.configs.enabled = false leaves them as they are",
+        way_out=f"{settings.switch('sync_topic_configs_interval_s')} = false leaves them as they are",
     )
     jobs.begin(
         "carry ACLs over",
         AclSync(settings, source, target, topics.leaves_out).run,
         settings.sync_topic_acls_interval_s,
-        way_out=f"{settings.name}.sync.topic.acls.enabled = false leaves them as they are",
+        way_out=f"{settings.switch('sync_topic_acls_interval_s')} = false leaves them as they are",
     )
     return job
 
@@ -77,14 +77,14 @@ def begin_following_groups(
         "write checkpoints",
         writer.turn,
         settings.emit_checkpoints_interval_s,
-        way_out=f"{settings.name}.emit.checkpoints.enabled = false ends them",
+        way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
         once_more=True,
     )
     jobs.begin(
         "commit offsets of groups on the target",
         GroupSync(settings, target, writer.positions).turn,
         settings.sync_group_offsets_interval_s,
-        way_out=f"{settings.name}.sync.group.offsets.enabled = false leaves them as they are",
+        way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
         once_more=True,
     )
 

@@ -18,7 +18,8 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Pair
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class RenamedTopics:
         policy = settings.renamed_topic_policy
         said = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
         if policy == "stop":
-            key = f"{settings.name}.twinlog.renamed.topic.policy"
+            key = settings.key("renamed_topic_policy")
             raise RefusedError(
                 f"naming was changed since these topics were copied: {said}. What was copied would be missing under "
                 "the new names. Either go back to the earlier replication.policy.class and separator, or go on for one "
@@ -105,9 +106,10 @@ class RenamedTopics:
             )
         reset = settings.consumer.auto_offset_reset
         if policy == "restart" and reset != "earliest":
+            own, theirs = key_of(FlowSettings, "renamed_topic_policy"), key_of(ConsumerSettings, "auto_offset_reset")
             raise RefusedError(
-                f"twinlog.renamed.topic.policy = restart copies nothing again while "
-                f"{settings.source}.consumer.auto.offset.reset = {reset}; set earliest for that run ({said})"
+                f"{own} = restart copies nothing again while {settings.source}.consumer.{theirs} = {reset}; set "
+                f"earliest for that run ({said})"
             )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
         log.warning("%s: naming was changed, and %s: %s", settings.name, kept, said)

@@ -91,11 +91,10 @@ class AclSync:
     def _describe(self, admin: ClusterAdmin) -> list[TopicAcl] | None:
         found = admin.call(describe_topic_acls, admin.client)
         if found is None:
-            name = self._settings.name
             self._say(
                 logging.INFO,
                 f"cluster {admin.alias} has no authorizer, so there are no ACLs to carry over; "
-                f"{name}.sync.topic.acls.enabled = false ends the question",
+                f"{self._settings.switch('sync_topic_acls_interval_s')} = false ends the question",
             )
         return found
 

@@ -21,6 +21,7 @@ from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusa
 from twinlog.model.types import TopicName
 from twinlog.plan.changes import Pair
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +188,8 @@ class ConfigSync:
         self._replaces = self._replaces or mode == "never"
         if not self._replaces and not supports_incremental_alter(admin.client):
             if mode == "required":
-                text = "it does not know single changes (KIP-339), which use.incremental.alter.configs requires"
+                key = key_of(FlowSettings, "alter_configs")
+                text = f"it does not know single changes (KIP-339), which {key} requires"
                 return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}
             log.warning("%s: the target cannot change single settings; all of a topic are sent", self._settings.name)
             self._replaces = True

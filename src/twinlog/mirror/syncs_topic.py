@@ -30,10 +30,10 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
     for refusal in create_topics(settings.name, holder, [new]).values():
         log.warning(
             "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "
-            "its clients cannot translate offsets; with %s.emit.offset-syncs.enabled = false none are written",
+            "its clients cannot translate offsets; with %s = false none are written",
             settings.name,
             holder.alias,
             name,
             refusal.text,
-            settings.name,
+            settings.key("emit_offset_syncs"),
         )

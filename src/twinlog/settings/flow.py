@@ -7,11 +7,12 @@ All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from twinlog.model.types import Alias
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
+from twinlog.settings.written import WrittenAs, every, key_of, out_of, switch_of
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OffsetReset = Literal["earliest", "latest", "none"]
@@ -60,30 +61,30 @@ class ClientSettings:
     KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
     """
 
-    bootstrap_servers: tuple[str, ...]
-    security_protocol: str = "PLAINTEXT"
-    sasl_mechanism: str | None = None
+    bootstrap_servers: Annotated[tuple[str, ...], out_of("bootstrap.servers")]
+    security_protocol: Annotated[str, out_of("security.protocol")] = "PLAINTEXT"
+    sasl_mechanism: Annotated[str | None, out_of("sasl.mechanism")] = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
     tls: TlsSettings | None = field(default=None, repr=False)
     tokens: TokenSettings | None = field(default=None, repr=False)
-    client_id: str = "twinlog"
-    request_timeout_ms: int = 30_000
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    retry_backoff_ms: int = 100
-    receive_buffer_bytes: int = -1
-    send_buffer_bytes: int = -1
-    metadata_max_age_ms: int = 300_000
-    retry_backoff_max_ms: int = 1_000
-    connections_max_idle_ms: int = 540_000
-    connection_setup_timeout_ms: int = 10_000
-    connection_setup_timeout_max_ms: int = 30_000
-    canonical_bootstrap: bool = False
-    rebootstrap: bool = True
-    rebootstrap_trigger_ms: int = 300_000
-    default_api_timeout_ms: int = 60_000
-    retries: int = 2_147_483_647
+    client_id: Annotated[str, out_of("client.id")] = "twinlog"
+    request_timeout_ms: Annotated[int, WrittenAs("request.timeout.ms")] = 30_000
+    reconnect_backoff_ms: Annotated[int, WrittenAs("reconnect.backoff.ms")] = 50
+    reconnect_backoff_max_ms: Annotated[int, out_of("reconnect.backoff.max.ms")] = 1_000
+    retry_backoff_ms: Annotated[int, WrittenAs("retry.backoff.ms")] = 100
+    receive_buffer_bytes: Annotated[int, WrittenAs("receive.buffer.bytes")] = -1
+    send_buffer_bytes: Annotated[int, WrittenAs("send.buffer.bytes")] = -1
+    metadata_max_age_ms: Annotated[int, WrittenAs("metadata.max.age.ms")] = 300_000
+    retry_backoff_max_ms: Annotated[int, WrittenAs("retry.backoff.max.ms")] = 1_000
+    connections_max_idle_ms: Annotated[int, WrittenAs("connections.max.idle.ms")] = 540_000
+    connection_setup_timeout_ms: Annotated[int, WrittenAs("socket.connection.setup.timeout.ms")] = 10_000
+    connection_setup_timeout_max_ms: Annotated[int, WrittenAs("socket.connection.setup.timeout.max.ms")] = 30_000
+    canonical_bootstrap: Annotated[bool, out_of("client.dns.lookup")] = False
+    rebootstrap: Annotated[bool, out_of("metadata.recovery.strategy")] = True
+    rebootstrap_trigger_ms: Annotated[int, WrittenAs("metadata.recovery.rebootstrap.trigger.ms")] = 300_000
+    default_api_timeout_ms: Annotated[int, out_of("default.api.timeout.ms")] = 60_000
+    retries: Annotated[int, out_of("retries")] = 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,14 @@ class ConsumerSettings:
     """
 
     client: ClientSettings
-    isolation_level: IsolationLevel = "read_uncommitted"
-    auto_offset_reset: OffsetReset = "earliest"
-    fetch_min_bytes: int = 1
-    fetch_max_bytes: int = 52_428_800
-    fetch_max_wait_ms: int = 500
-    max_partition_fetch_bytes: int = 8_388_608
-    check_crcs: bool = True
-    client_rack: str = ""
+    isolation_level: Annotated[IsolationLevel, WrittenAs("isolation.level")] = "read_uncommitted"
+    auto_offset_reset: Annotated[OffsetReset, WrittenAs("auto.offset.reset")] = "earliest"
+    fetch_min_bytes: Annotated[int, WrittenAs("fetch.min.bytes")] = 1
+    fetch_max_bytes: Annotated[int, WrittenAs("fetch.max.bytes")] = 52_428_800
+    fetch_max_wait_ms: Annotated[int, WrittenAs("fetch.max.wait.ms")] = 500
+    max_partition_fetch_bytes: Annotated[int, WrittenAs("max.partition.fetch.bytes")] = 8_388_608
+    check_crcs: Annotated[bool, WrittenAs("check.crcs")] = True
+    client_rack: Annotated[str, WrittenAs("client.rack")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +117,14 @@ class ProducerSettings:
     """
 
     client: ClientSettings
-    compression_type: Codec | None = None
-    compression_level: int | None = None
-    max_request_size: int = 1_048_576
-    max_in_flight: int = 5
-    delivery_timeout_ms: int = 2_147_483_647
-    retries: int = 2_147_483_647
-    merge_batch_bytes: int = 524_288
-    transaction_timeout_ms: int = 60_000
+    compression_type: Annotated[Codec | None, out_of("compression.type")] = None
+    compression_level: Annotated[int | None, out_of("compression.type")] = None
+    max_request_size: Annotated[int, WrittenAs("max.request.size")] = 1_048_576
+    max_in_flight: Annotated[int, WrittenAs("max.in.flight.requests.per.connection")] = 5
+    delivery_timeout_ms: Annotated[int, out_of("delivery.timeout.ms")] = 2_147_483_647
+    retries: Annotated[int, WrittenAs("retries")] = 2_147_483_647
+    merge_batch_bytes: Annotated[int, WrittenAs("batch.size")] = 524_288
+    transaction_timeout_ms: Annotated[int, WrittenAs("transaction.timeout.ms")] = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,58 +172,68 @@ class FlowSettings:
     producer: ProducerSettings
     source_admin: AdminSettings
     target_admin: AdminSettings
-    tasks_max: int = 1
-    replication_factor: int = 2
-    topics: tuple[str, ...] = (".*",)
-    topics_exclude: tuple[str, ...] = TOPICS_EXCLUDE
-    separator: str = "."
-    internal_separator_follows: bool = True
-    policy: PolicyName = "default"
-    heartbeats_replication_enabled: bool = True
-    refresh_topics_interval_s: float | None = 5.0
-    config_properties_exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE
-    use_defaults_from: Literal["source", "target"] = "target"
-    gap_policy: GapPolicy = "stop"
-    renamed_topic_policy: RenamedTopicPolicy = "stop"
-    oversized_record_policy: OversizedRecordPolicy = "stop"
-    lease_seconds: int = 300
-    position_interval_ms: int = 500
-    copier_memory_bytes: int = 134_217_728
-    offset_storage_topic: str | None = None
-    offset_storage_partitions: int = 25
-    offset_storage_replication_factor: int = 3
+    tasks_max: Annotated[int, WrittenAs("tasks.max")] = 1
+    replication_factor: Annotated[int, WrittenAs("replication.factor")] = 2
+    topics: Annotated[tuple[str, ...], WrittenAs("topics")] = (".*",)
+    topics_exclude: Annotated[tuple[str, ...], out_of("topics.exclude")] = TOPICS_EXCLUDE
+    separator: Annotated[str, WrittenAs("replication.policy.separator")] = "."
+    internal_separator_follows: Annotated[bool, WrittenAs("replication.policy.internal.topic.separator.enabled")] = True
+    policy: Annotated[PolicyName, out_of("replication.policy.class")] = "default"
+    heartbeats_replication_enabled: Annotated[bool, WrittenAs("heartbeats.replication.enabled")] = True
+    refresh_topics_interval_s: Annotated[float | None, every("refresh.topics")] = 5.0
+    config_properties_exclude: Annotated[tuple[str, ...], out_of("config.properties.exclude")] = (
+        CONFIG_PROPERTIES_EXCLUDE
+    )
+    use_defaults_from: Annotated[Literal["source", "target"], WrittenAs("use.defaults.from")] = "target"
+    gap_policy: Annotated[GapPolicy, WrittenAs("twinlog.gap.policy")] = "stop"
+    renamed_topic_policy: Annotated[RenamedTopicPolicy, WrittenAs("twinlog.renamed.topic.policy")] = "stop"
+    oversized_record_policy: Annotated[OversizedRecordPolicy, WrittenAs("twinlog.oversized.record.policy")] = "stop"
+    lease_seconds: Annotated[int, WrittenAs("twinlog.lease.seconds")] = 300
+    position_interval_ms: Annotated[int, WrittenAs("twinlog.position.interval.ms")] = 500
+    copier_memory_bytes: Annotated[int, WrittenAs("twinlog.copier.memory.bytes")] = 134_217_728
+    offset_storage_topic: Annotated[str | None, out_of("offset.storage.topic")] = None
+    offset_storage_partitions: Annotated[int, WrittenAs("offset.storage.partitions")] = 25
+    offset_storage_replication_factor: Annotated[int, WrittenAs("offset.storage.replication.factor")] = 3
     connector_name: str = SOURCE_CONNECTOR
-    enabled: bool = True
-    emit_offset_syncs: bool = True
-    offset_syncs_location: SyncsLocation = "source"
-    offset_syncs_replication_factor: int = 3
-    offset_lag_max: int = 100
-    groups: tuple[str, ...] = (".*",)
-    groups_exclude: tuple[str, ...] = GROUPS_EXCLUDE
-    refresh_groups_interval_s: float | None = 2.0
-    emit_checkpoints_interval_s: float | None = 1.0
-    checkpoints_replication_factor: int = 3
-    sync_group_offsets_interval_s: float | None = None
-    sync_topic_configs_interval_s: float | None = 30.0
-    alter_configs: AlterConfigs = "requested"
-    sync_topic_acls_interval_s: float | None = 30.0
-    emit_heartbeats_interval_s: float | None = 1.0
-    heartbeats_replication_factor: int = 3
-    exactly_once: ExactlyOnce = "disabled"
-    transaction_interval_ms: int = 100
-    transaction_boundary: TransactionBoundary = "poll"
-    worker_group_id: str | None = None
-    earlier_positions_topic: str | None = None
-    policy_class: CustomClass | None = None
-    topic_filter_class: CustomClass | None = None
-    group_filter_class: CustomClass | None = None
-    config_property_filter_class: CustomClass | None = None
+    enabled: Annotated[bool, out_of("enabled")] = True
+    emit_offset_syncs: Annotated[bool, WrittenAs("emit.offset-syncs.enabled")] = True
+    offset_syncs_location: Annotated[SyncsLocation, WrittenAs("offset-syncs.topic.location")] = "source"
+    offset_syncs_replication_factor: Annotated[int, WrittenAs("offset-syncs.topic.replication.factor")] = 3
+    offset_lag_max: Annotated[int, out_of("offset.lag.max")] = 100
+    groups: Annotated[tuple[str, ...], WrittenAs("groups")] = (".*",)
+    groups_exclude: Annotated[tuple[str, ...], out_of("groups.exclude")] = GROUPS_EXCLUDE
+    refresh_groups_interval_s: Annotated[float | None, every("refresh.groups")] = 2.0
+    emit_checkpoints_interval_s: Annotated[float | None, every("emit.checkpoints")] = 1.0
+    checkpoints_replication_factor: Annotated[int, WrittenAs("checkpoints.topic.replication.factor")] = 3
+    sync_group_offsets_interval_s: Annotated[float | None, every("sync.group.offsets")] = None
+    sync_topic_configs_interval_s: Annotated[float | None, every("sync.topic.configs")] = 30.0
+    alter_configs: Annotated[AlterConfigs, WrittenAs("use.incremental.alter.configs")] = "requested"
+    sync_topic_acls_interval_s: Annotated[float | None, every("sync.topic.acls")] = 30.0
+    emit_heartbeats_interval_s: Annotated[float | None, every("emit.heartbeats")] = 1.0
+    heartbeats_replication_factor: Annotated[int, WrittenAs("heartbeats.topic.replication.factor")] = 3
+    exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
+    transaction_interval_ms: Annotated[int, WrittenAs("transaction.boundary.interval.ms")] = 100
+    transaction_boundary: Annotated[TransactionBoundary, out_of("transaction.boundary")] = "poll"
+    worker_group_id: Annotated[str | None, out_of("group.id")] = None
+    earlier_positions_topic: Annotated[str | None, out_of("offset.storage.topic")] = None
+    policy_class: Annotated[CustomClass | None, out_of("replication.policy.class")] = None
+    topic_filter_class: Annotated[CustomClass | None, out_of("topic.filter.class")] = None
+    group_filter_class: Annotated[CustomClass | None, out_of("group.filter.class")] = None
+    config_property_filter_class: Annotated[CustomClass | None, out_of("config.property.filter.class")] = None
     class_settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def group_id(self) -> str:
         """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
         return self.worker_group_id or f"{self.source}-mm2"
+
+    def key(self, field: str) -> str:
+        """The key of one of these settings, as it is written for this flow alone."""
+        return f"{self.name}.{key_of(FlowSettings, field)}"
+
+    def switch(self, field: str) -> str:
+        """The key that turns off what one of these settings is for, as it is written for this flow alone."""
+        return f"{self.name}.{switch_of(FlowSettings, field)}"
 
     def transactional_id(self, index: int) -> str:
         """The transactional id of a task, e.g. `east-mm2-MirrorSourceConnector-0` (Kafka class Worker)."""

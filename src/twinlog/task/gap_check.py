@@ -61,7 +61,7 @@ class GapCheck:
         if self._settings.gap_policy == "stop":
             self._event("gap", f"{text}; the flow stops on it")
             raise GapError(
-                f"{text}. To go on at offset {gap.resume_at}, set {self._settings.name}.twinlog.gap.policy = continue"
+                f"{text}. To go on at offset {gap.resume_at}, set {self._settings.key('gap_policy')} = continue"
             )
         self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
         return replace(position, next_source=gap.resume_at, leader_epoch=-1, topic_id=topic_id)

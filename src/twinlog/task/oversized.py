@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
 
 
 def skipped(source: TopicPartition, offset: int, size: int) -> str:
@@ -38,6 +40,6 @@ def naming(error: TwinlogError, source: TopicPartition, remote: TopicPartition) 
 
 def _way_out(remote: TopicPartition) -> str:
     return (
-        f"raise max.message.bytes of {remote.topic}, or set twinlog.oversized.record.policy = skip to leave such "
-        "records out"
+        f"raise max.message.bytes of {remote.topic}, or set "
+        f"{key_of(FlowSettings, 'oversized_record_policy')} = skip to leave such records out"
     )

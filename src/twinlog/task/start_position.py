@@ -15,7 +15,8 @@ from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
 from twinlog.task.doubtful_tail import doubtful
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.lost_records import find_place, is_whole
@@ -255,8 +256,8 @@ class StartPositions:
         reset = self._settings.consumer.auto_offset_reset
         if reset == "none":
             raise GapError(
-                f"{self._settings.source}.consumer.auto.offset.reset = none, and there are partitions without a stored "
-                f"position; set earliest or latest"
+                f"{self._settings.source}.consumer.{key_of(ConsumerSettings, 'auto_offset_reset')} = none, and there "
+                "are partitions without a stored position; set earliest or latest"
             )
         return EARLIEST if reset == "earliest" else LATEST
 

@@ -19,6 +19,7 @@ from twinlog.settings.flow import (
     FlowSettings,
     ProducerSettings,
 )
+from twinlog.settings.written import key_of
 
 Fingerprint = Mapping[str, str]
 """Hash of a value by the name of its key."""
@@ -26,37 +27,6 @@ Fingerprint = Mapping[str, str]
 _LEFT_OUT = frozenset(
     {"source", "target", "connector_name", "worker_group_id", "client_id", "sasl_username", "client_rack"}
 )
-
-_KEYS = {
-    "separator": "replication.policy.separator",
-    "internal_separator_follows": "replication.policy.internal.topic.separator.enabled",
-    "policy": "replication.policy.class",
-    "policy_class": "replication.policy.class",
-    "gap_policy": "twinlog.gap.policy",
-    "renamed_topic_policy": "twinlog.renamed.topic.policy",
-    "oversized_record_policy": "twinlog.oversized.record.policy",
-    "lease_seconds": "twinlog.lease.seconds",
-    "position_interval_ms": "twinlog.position.interval.ms",
-    "copier_memory_bytes": "twinlog.copier.memory.bytes",
-    "emit_offset_syncs": "emit.offset-syncs.enabled",
-    "offset_syncs_location": "offset-syncs.topic.location",
-    "offset_syncs_replication_factor": "offset-syncs.topic.replication.factor",
-    "checkpoints_replication_factor": "checkpoints.topic.replication.factor",
-    "heartbeats_replication_factor": "heartbeats.topic.replication.factor",
-    "alter_configs": "use.incremental.alter.configs",
-    "earlier_positions_topic": "offset.storage.topic",
-    "exactly_once": "exactly.once.source.support",
-    "transaction_interval_ms": "transaction.boundary.interval.ms",
-    "compression_level": "compression.type",
-    "max_in_flight": "max.in.flight.requests.per.connection",
-    "merge_batch_bytes": "batch.size",
-    "connection_setup_timeout_ms": "socket.connection.setup.timeout.ms",
-    "connection_setup_timeout_max_ms": "socket.connection.setup.timeout.max.ms",
-    "canonical_bootstrap": "client.dns.lookup",
-    "rebootstrap": "metadata.recovery.strategy",
-    "rebootstrap_trigger_ms": "metadata.recovery.rebootstrap.trigger.ms",
-}
-"""Keys of fields that are not spelled like them."""
 
 _NO_KEYS = frozenset({("consumer", "retries"), ("producer", "default_api_timeout_ms")})
 """Fields of a client that its role has no key for."""
@@ -94,7 +64,7 @@ def _flow(settings: FlowSettings) -> Iterator[tuple[str, Any]]:
             yield from _client(value, *roles[own.name])
         else:
             # Where the class is written may well differ.
-            yield _key(own.name), value.path if isinstance(value, CustomClass) else value
+            yield key_of(FlowSettings, own.name), value.path if isinstance(value, CustomClass) else value
 
 
 def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
@@ -105,16 +75,10 @@ def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
             continue
         if (role, own.name) in _NO_KEYS:
             continue
-        key = _key(own.name)
+        key = key_of(type(settings), own.name)
         yield f"{alias}.{key}" if key.startswith(_OF_THE_CLUSTER) else f"{alias}.{role}.{key}", value
 
 
 def _plain_fields(settings: Any) -> list[Field[Any]]:
     """Fields that may be shown and may be compared; what must not be printed has no place in a repr either."""
     return [own for own in fields(settings) if own.repr and own.name not in _LEFT_OUT]
-
-
-def _key(name: str) -> str:
-    if name in _KEYS:
-        return _KEYS[name]
-    return name.replace("_", ".") if not name.endswith("_interval_s") else name[:-2].replace("_", ".") + ".seconds"

@@ -20,6 +20,8 @@ from twinlog.kafka.coordinator.lookup import MOVED, TRANSACTION, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.written import key_of
 
 BUSY_S = 0.003
 """Pause while the coordinator still writes the markers of the transaction before."""
@@ -72,8 +74,8 @@ class TransactionCoordinator:
         if code == Code.INVALID_TRANSACTION_TIMEOUT:
             raise RefusedError(
                 f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms; lower "
-                f"{self._client.alias}.producer.transaction.timeout.ms, or raise transaction.max.timeout.ms of the "
-                f"brokers"
+                f"{self._client.alias}.producer.{key_of(ProducerSettings, 'transaction_timeout_ms')}, or raise "
+                "transaction.max.timeout.ms of the brokers"
             )
         self._check(code)
         return ProducerEpoch(response.producer_id, response.producer_epoch)

@@ -1,0 +1,46 @@
+"""Each field of the settings names the key that fills it, and both have one default."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER, WORKER, KeyTable
+from twinlog.config.values import parse_value
+from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.written import key_of, switch_of, written
+
+WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
+    (FlowSettings, (CONNECTOR, WORKER)),
+    (ConsumerSettings, (CONSUMER,)),
+    (ProducerSettings, (PRODUCER,)),
+    (ClientSettings, (ADMIN,)),
+]
+NOT_WRITTEN = {
+    # Aliases, clients, and what comes of several keys.
+    *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
+    *("connector_name", "class_settings", "sasl_username", "sasl_password", "tls", "tokens"),
+}
+
+
+@pytest.mark.parametrize(("kind", "tables"), WHERE)
+def test_each_field_names_a_key_that_a_file_may_have(kind: type, tables: tuple[KeyTable, ...]) -> None:
+    assert {field.name for field in fields(kind)} - NOT_WRITTEN == written(kind).keys()
+    for how in written(kind).values():
+        for key in filter(None, (how.key, how.switch)):
+            assert sum(key in table.exact for table in tables) == 1, key
+
+
+@pytest.mark.parametrize(("kind", "tables"), WHERE)
+def test_what_nobody_writes_has_the_default_of_its_key(kind: type, tables: tuple[KeyTable, ...]) -> None:
+    defaults = {field.name: field.default for field in fields(kind)}
+    for name, how in written(kind).items():
+        if how.plain:
+            key = next(table.exact[how.key] for table in tables if how.key in table.exact)
+            assert defaults[name] == ("" if key.default is None else parse_value(key, key.default)), name
+
+
+def test_messages_name_what_a_file_says() -> None:
+    assert key_of(FlowSettings, "gap_policy") == "twinlog.gap.policy"
+    assert switch_of(FlowSettings, "emit_heartbeats_interval_s") == "emit.heartbeats.enabled"
