@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
+from harness.wait import slowness
 
 TimestampType = Literal["none", "create", "append"]
 _TIMESTAMP_TYPES: tuple[TimestampType, ...] = ("none", "create", "append")
@@ -125,10 +126,11 @@ def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadl
     consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
     open_ends = set(places)
     records: list[Record] = []
-    end = time.monotonic() + deadline_s
+    patience_s = deadline_s * slowness()
+    end = time.monotonic() + patience_s
     while open_ends:
         if time.monotonic() > end:
-            raise HarnessError(f"end of {sorted(open_ends)} not reached within {deadline_s:g} s")
+            raise HarnessError(f"end of {sorted(open_ends)} not reached within {patience_s:.4g} s")
         for message in consumer.consume(num_messages=10_000, timeout=0.1):
             error = message.error()
             if error is None:

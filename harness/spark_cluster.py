@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 
-START_DEADLINE_S = 60.0
+START_DEADLINE_S = 120.0
 HOST = "127.0.0.1"
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 

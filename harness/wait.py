@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,20 +10,32 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def slowness() -> float:
+    """How many times as long as at rest everything takes here: processes that want to run, for each core; 1 at least.
+
+    A mean over the last minute.
+    """
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def wait_for(predicate: Callable[[], T | None], deadline_s: float, what: str, *, every_s: float = 0.02) -> T:
     """Call `predicate` until it returns something truthy, and return that.
 
-    Pauses grow from `every_s` to half a second. Raises TimeoutError naming `what` after `deadline_s` seconds; the
-    predicate is always called at least once. Exceptions of the predicate are not caught.
+    Pauses grow from `every_s` to half a second. Raises TimeoutError naming `what` after `deadline_s` seconds, on a
+    machine that is busy after as many times that as it is slow; the predicate is always called at least once.
+    Exceptions of the predicate are not caught.
     """
-    end = time.monotonic() + deadline_s
+    begin = time.monotonic()
+    patience_s = deadline_s
     pause = every_s
     while True:
         result = predicate()
         if result:
             return result
-        left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"{what}: not so within {deadline_s:g} s; last seen: {result!r}")
-        time.sleep(min(pause, left))
+        waited = time.monotonic() - begin
+        if waited >= patience_s:
+            patience_s = max(patience_s, deadline_s * slowness())
+            if waited >= patience_s:
+                raise TimeoutError(f"{what}: not so within {patience_s:.4g} s; last seen: {result!r}")
+        time.sleep(min(pause, patience_s - waited))
         pause = min(pause * 1.5, 0.5)

@@ -122,7 +122,6 @@ def test_another_process_takes_over_at_every_end(
     assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
 
 
-@pytest.mark.timeout(900)
 def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

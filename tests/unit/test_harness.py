@@ -46,8 +46,13 @@ def test_wait_returns_what_became_true() -> None:
     assert wait_for(lambda: next(answers), 60, "an answer", every_s=0.001) == "there"
 
 
-def test_wait_names_what_did_not_happen() -> None:
-    with pytest.raises(TimeoutError, match=r"the moon is blue: not so within 0\.01 s; last seen: 0"):
+@pytest.mark.parametrize(("running", "patience"), [(0.5, r"0\.01"), (3.0, r"0\.03")], ids=["at rest", "busy"])
+def test_wait_names_what_did_not_happen_and_is_patient_with_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, running: float, patience: str
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (2 * running, 0.0, 0.0))
+    with pytest.raises(TimeoutError, match=rf"the moon is blue: not so within {patience} s; last seen: 0"):
         wait_for(lambda: 0, 0.01, "the moon is blue", every_s=0.001)
 
 
