@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
@@ -15,9 +16,12 @@ from harness.child import Child
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
+from twinlog.spark.archive import use_options
 
 START_DEADLINE_S = 120.0
 HOST = "127.0.0.1"
+CHEAP_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For JVMs that live for a minute: a processor spends more on the better compiler than that wins back."""
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 
 
@@ -80,12 +84,10 @@ class SparkCluster:
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            # Of executors too, which live for seconds here.
-            "JDK_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            # Of executors too. Class path and class archive are those of a driver.
+            "JDK_JAVA_OPTIONS": f"{CHEAP_JVM} {use_options()}",
             "SPARK_LOCAL_DIRS": str(self.work_dir / "local"),
-            "SPARK_CONF_DIR": str(self.work_dir / "conf"),
         }
-        (self.work_dir / "conf").mkdir()
         self._master = self._child("master", _MASTER, "--host", HOST, "--port", str(self._port), "--webui-port", "0")
         self.workers = [
             SparkWorker(
@@ -104,6 +106,21 @@ class SparkCluster:
         # Not this process's settings: a worker's Python is what the driver asks for.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
         return Child(f"spark-{name}", command, self.work_dir / f"{name}.log", env={**env, **self._env})
+
+    @property
+    def driver_settings(self) -> dict[str, str]:
+        """Spark settings of an application: everything on loopback, and a JVM that is cheap to start."""
+        return {
+            "spark.driver.host": HOST,
+            "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": CHEAP_JVM,
+        }
+
+    @property
+    def options(self) -> list[str]:
+        """The same for the command line of twinlog, and the master."""
+        settings = (("--conf", f"{key}={value}") for key, value in self.driver_settings.items())
+        return ["--master", self.master, *chain.from_iterable(settings)]
 
     def start(self) -> SparkCluster:
         """Start the master and its workers; returns when each worker is registered."""

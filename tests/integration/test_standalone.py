@@ -26,10 +26,9 @@ SLOW_RATE = 300
 
 
 def test_executors_are_given_back_while_a_process_stands_by() -> None:
-    conf = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.cores.max": "1"}
     with SparkCluster(1) as spark:
         (worker,) = spark.workers
-        engine = SparkEngine(spark.master, conf)
+        engine = SparkEngine(spark.master, {**spark.driver_settings, "spark.cores.max": "1"})
         try:
             engine.start()
             wait_for(lambda: engine.slots == 1, 150, "it has the only slot")
@@ -53,7 +52,6 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     # It fails, as a cluster cannot be mirrored to itself.
     file += f"twin.bootstrap.servers = {near.bootstrap}\nnear->twin.enabled = true\n"
     file += "near->twin.offset.storage.replication.factor = 1\n"
-    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
     total = 0
 
     def goes_on() -> None:
@@ -70,7 +68,7 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
             raise AssertionError(f"{late}\n{first.log}\n\n{second.log}") from late
 
     with SparkCluster(1) as spark:
-        first, second = (run_twinlog("near, far, twin", file, "--master", spark.master, *loopback) for _ in range(2))
+        first, second = (run_twinlog("near, far, twin", file, *spark.options) for _ in range(2))
         for process in (first, second):
             process.wait_for_line("near->twin: FAILED", 200)
         goes_on()
@@ -107,10 +105,8 @@ def test_executors_and_workers_die(
 
     settings = {"topics": topic, "tasks.max": "2"}
     properties = flow_properties("lone->near", source_cluster, target_cluster, settings)
-    # Everything on loopback; a user needs no setting but the master.
-    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
     with SparkCluster(2) as spark:
-        twinlog = MirrorProcess(tmp_path, "lone, near", properties, "--master", spark.master, *loopback)
+        twinlog = MirrorProcess(tmp_path, "lone, near", properties, *spark.options)
         twinlog.start()
         try:
             with load:
@@ -146,13 +142,12 @@ def test_flows_share_the_slot_that_is_left(
     left, right = clusters
     flows = both_ways(clusters, new_name, PARTITIONS, SLOW_RATE)
     there, back = (flow.load.topic for flow in flows)
-    loopback = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false")
     with SparkCluster(2) as spark:
         process = run_twinlog(
             "left, right",
             flow_properties("left->right", left, right, {"topics": there})
             + flow_properties("right->left", right, left, {"topics": back}),
-            *("--master", spark.master, *loopback),
+            *spark.options,
         )
 
         with flows[0].load, flows[1].load:
