@@ -24,7 +24,8 @@ from harness.produce import Codec, NewRecord
 
 CRC_HEADER = "crc"
 TICK_S = 0.05
-"""At each tick every partition gets a request of its own, and those cost brokers more than their records do."""
+"""At each tick one partition gets its share. A request holds one partition's records here, and requests cost a broker
+more than their records do."""
 FLUSH_S = 90.0
 
 
@@ -243,12 +244,14 @@ class Load:
 
     def _run(self) -> None:
         began = time.monotonic()
-        number = 0
+        number = tick = 0
         while not self._stopping.wait(TICK_S):
             due = int((time.monotonic() - began) * self._rate)
+            partition = tick % len(self.sent)
             while number < due and not self._stopping.is_set():
-                self._send(number % len(self.sent))
+                self._send(partition)
                 number += 1
+            tick += 1
             self._producer.poll(0)
 
     def _send(self, partition: int) -> None:
