@@ -124,7 +124,7 @@ def test_until_caught_up_with_nothing_to_copy_has_a_code_of_its_own(
     )
 
     assert process.wait(COPY_S) == 4, process.log
-    assert end_of(right, f"left.{topic}") == 10
+    assert end_of(right, f"left.{topic}", 0) == 10
     process.wait_for_line("left->right: caught up")
     line = process.wait_for_line("right->left: nothing to copy: no topic of right is mirrored, of ")
     assert "topics does not match it: " in line
