@@ -27,7 +27,8 @@ from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, w
 from tests.integration.test_positions import mm2_position, store
 from twinlog.cli.main import app
 from twinlog.driver.offset_lookup import Lookup
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.errors import ClusterError
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
@@ -399,4 +400,6 @@ def test_a_dead_source_spoils_no_answer(
         beyond = lookup.offset(part(topic_name), 70).found
         assert beyond is not None
         assert (beyond.offset, beyond.exact) == (50, False)
+        with pytest.raises(ClusterError, match=rf"; what g had committed last is in the checkpoints, topic {SOURCE}\."):
+            lookup.group(GroupId("g"))
     assert "offset syncs are not looked at" in caplog.text

@@ -62,6 +62,7 @@ def run(
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
     settings = _spark_settings(conf or [])
+    master = _master(master, settings)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
@@ -75,6 +76,14 @@ def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str
     if context.args and not clusters:
         raise typer.BadParameter(f"unexpected argument {context.args[0]!r}")
     return None if clusters is None else [*clusters, *context.args]
+
+
+def _master(named: str | None, settings: dict[str, str]) -> str | None:
+    """Spark's master, however it was given; taken out of `settings`, for much depends on whether it is local."""
+    given = settings.pop("spark.master", None)
+    if None not in (named, given) and named != given:
+        raise typer.BadParameter(f"spark.master={given} beside --master {named}: give one of them", param_hint="--conf")
+    return named if given is None else given
 
 
 def _spark_settings(pairs: list[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from types import TracebackType
 
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -65,7 +65,12 @@ class Lookup:
 
     def group(self, group: GroupId) -> list[Answer]:
         """Every offset that a group has committed where offsets are asked for; raises ClusterError if it has none."""
-        self._connect(self._here)
+        try:
+            self._connect(self._here)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            raise ClusterError(f"{error}; {self._what_is_left_of(group)}") from error
         admin = GroupAdmin(self._here.client)
         found, wrong = self._here.call(admin.offsets, [group])
         code = wrong.get(group, 0)
@@ -88,6 +93,19 @@ class Lookup:
             raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
         self._learn()
         return [self._answer(partition, committed.offset) for partition, committed in sorted(found[group].items())]
+
+    def _what_is_left_of(self, group: GroupId) -> str:
+        """Where else somebody finds offsets of a group whose cluster does not answer."""
+        if self._back:
+            return "single offsets are translated with --topic, --partition and --offset"
+        settings = self._settings
+        topic = self._topology.policy.checkpoints_topic(settings.source)
+        servers = ",".join(settings.target_admin.client.bootstrap_servers)
+        committed = ""
+        if settings.sync_group_offsets_interval_s is not None:
+            tool = f"kafka-consumer-groups.sh --bootstrap-server {servers} --describe --group {group}"
+            committed = f", and committed there: {tool}"
+        return f"what {group} had committed last is in the checkpoints, topic {topic} of {settings.target}{committed}"
 
     def offset(self, partition: TopicPartition, offset: int) -> Answer:
         """One offset."""

@@ -26,6 +26,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.sharing import Sharing
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.places import sweep_leftovers
+from twinlog.spark.refusals import MASTER
 from twinlog.spark.session import SparkEngine, local_master
 
 log = logging.getLogger(__name__)
@@ -342,7 +343,10 @@ class Runner:
     def _build_engine(self) -> SparkEngine:
         # A standalone cluster would give all its cores to the first who comes.
         settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
-        return SparkEngine(self._options.master or local_master(self._wanted), settings)
+        given = dict.fromkeys(self._options.conf, "--conf")
+        if self._options.master is not None:
+            given[MASTER] = "--master"
+        return SparkEngine(self._options.master or local_master(self._wanted), settings, given=given)
 
     @property
     def _local(self) -> bool:

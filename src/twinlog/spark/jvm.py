@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +33,7 @@ from pyspark.sql import SparkSession, SQLContext
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark.complaints import Complaints
+from twinlog.spark.refusals import Blame, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ SLOW_S = 20.0
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap keeps some of its threads and does no work, so it must end."""
 
+_KEPT_LINES = 50
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
@@ -55,7 +58,12 @@ _GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 class Jvm:
     """One JVM; started once at most. `end` and `interrupt` may be called by any thread, at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        """`given` says of the user's own settings how they were given."""
+        self._given = given or {}
+        self._blame = Blame({}, self._given)
+        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._listening: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
         self._added: list[str] = []
@@ -78,6 +86,7 @@ class Jvm:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_by_py4j)
         address_file = folder / "gateway"
+        self._blame = Blame(dict(conf.getAll()), self._given)
         command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(_find_spark_home()) / "bin" / "spark-submit")]
         for key, value in conf.getAll():
             command += ["--conf", f"{key}={value}"]
@@ -91,20 +100,29 @@ class Jvm:
             self._connect(address_file.read_bytes())
 
     def _launch(self, command: list[str], environment: dict[str, str], address_file: Path) -> bool:
-        """Run it until it listens; False when it ended before, for an unknown reason. Raises EngineLostError."""
+        """Run it until it listens; False when it ended before, for an unknown reason.
+
+        Raises EngineError with the setting that prevents it, EngineLostError.
+        """
         with self._lock:
             if self._ending.is_set():
                 raise EngineLostError("Spark is to end before it has started")
             # It ends when its standard input does.
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
             self._process = process
-        threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True).start()
+        self._said.clear()
+        self._listening = threading.Thread(
+            target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True
+        )
+        self._listening.start()
         began = time.monotonic()
         logged = LogOnce()
         while not address_file.is_file():
             if process.poll() is not None:
+                # What it said last may still be on its way.
+                self._listening.join(NOTICE_S)
                 ended = self._has_ended(starting=True)
-                if ended.retriable:
+                if ended.retriable or self._blame.key(reason_of(self._said) or "") is not None:
                     raise ended
                 assert process.stdin is not None
                 process.stdin.close()
@@ -178,7 +196,11 @@ class Jvm:
             return None
         if self._stopped_by_itself():
             return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
-        return EngineError(f"Spark refuses: {_brief(error)}")
+        lines = str(error).splitlines()
+        # py4j's own sentence stands before a colon on a line of its own.
+        begin = next((at for at, line in enumerate(lines) if line.startswith(": ")), 0)
+        reason = reason_of(line.removeprefix(": ") for line in lines[begin:]) or repr(error)
+        return EngineError(f"Spark refuses: {self._blame.sentence(reason)}")
 
     def _stopped_by_itself(self) -> bool:
         context = SparkContext._active_spark_context
@@ -199,7 +221,8 @@ class Jvm:
         if code == _OUT_OF_MEMORY_CODE:
             return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
         if starting:
-            why = "see above; is it Java 17 or later?"
+            reason = reason_of(self._said)
+            why = "is it Java 17 or later?" if reason is None else self._blame.sentence(reason)
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
 
@@ -258,6 +281,7 @@ class Jvm:
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
             level = complaints.level(line)
+            self._said.append(line)
             if level is not None:
                 log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
         stream.close()
@@ -271,9 +295,3 @@ def _shut(accumulators: Any) -> None:
 
 def _not_by_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
-
-
-def _brief(error: Exception) -> str:
-    """The one line of a Java error that names the reason: behind a colon on a line of its own, or the first."""
-    lines = str(error).splitlines() or [repr(error)]
-    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])

@@ -86,23 +86,30 @@ def local_master(slots: int) -> str:
 class SparkEngine:
     """One Spark session for all flows of a process, and the JVM behind it.
 
-    `conf` wins over twinlog's own settings. Spark runs its tasks with the interpreter that runs this; on other machines
-    the same path must exist, or `spark.pyspark.python` names another. `java_options` are added to the JVM's, instead of
-    those that use the class archive of `twinlog warm-up`.
+    `conf` wins over twinlog's own settings; `given` names how the user gave those that are the user's. Spark runs its
+    tasks with the interpreter that runs this; on other machines the same path must exist, or `spark.pyspark.python`
+    names another. `java_options` are added to the JVM's, instead of those that use the class archive of
+    `twinlog warm-up`.
 
     Whatever is asked here raises EngineLostError once the JVM has died. An engine that was lost does not come back:
     `stop` it, and a new one may start. There can be one at a time in a process.
     """
 
     def __init__(
-        self, master: str, conf: Mapping[str, str], *, app_name: str = "twinlog", java_options: str | None = None
+        self,
+        master: str,
+        conf: Mapping[str, str],
+        *,
+        given: Mapping[str, str] | None = None,
+        app_name: str = "twinlog",
+        java_options: str | None = None,
     ) -> None:
         self.local = master.startswith("local")
         self._master = master
         self._conf = conf
         self._app_name = app_name
         self._java_options = java_options
-        self._jvm = Jvm()
+        self._jvm = Jvm(given)
         self._session: SparkSession | None = None
         self._scratch: Scratch | None = None
         self._blocks: list[Scratch] = []

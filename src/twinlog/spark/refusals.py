@@ -1,0 +1,90 @@
+"""One sentence of what Spark, or the Java below it, says against a setting: which one, where it was made, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+MASTER = "spark.master"
+_CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
+_FRAME = re.compile(r"^(?:\s+at |\s*Caused by: |\s*Suppressed: |\s+\.\.\. \d+ )")
+_NOISE = ("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging ")
+_PLAIN = frozenset({"", "true", "false", "none"})
+"""Values of too many settings to tell which one is meant."""
+
+_SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
+"""What Spark shows nobody (spark.redaction.regex)."""
+
+
+class Blame:
+    """Finds the setting that a reason is about; a setting in `spark-defaults.conf` may be the one.
+
+    `settings` are all that Spark was started with, `given` says of those of the user's how they were given (`--conf`).
+    """
+
+    def __init__(self, settings: Mapping[str, str], given: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._given = given
+        self._file = _file_settings()
+
+    def key(self, reason: str) -> str | None:
+        """The setting that is named, or else has a value that is; None when none is found."""
+        values = {**self._file, **self._settings}
+        # What somebody wrote is to blame rather than what was always so.
+        order = list(dict.fromkeys((*self._given, *self._file, *self._settings)))
+        named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
+        return next(iter((*named, *(key for key in order if _speaks_of(values.get(key, ""), reason)))), None)
+
+    def sentence(self, reason: str) -> str:
+        """`reason` behind its setting, with the value and where that was set."""
+        key = self.key(reason)
+        if key is None:
+            return reason
+        if key in self._given:
+            origin = self._given[key]
+        else:
+            origin = "set by twinlog" if key in self._settings else f"in {_defaults_file()}"
+        value = "(hidden)" if _SECRET.search(key) else self._settings.get(key, self._file.get(key, ""))
+        return f"{key} = {value} ({origin}): {reason}"
+
+
+def reason_of(lines: Iterable[str]) -> str | None:
+    """What a JVM that ended, or an error of Java's, says of itself; None when that is nothing.
+
+    The message of its exception, without class and stack trace; else the first line that is not noise.
+    """
+    said = [line.rstrip() for line in lines if line.strip() and not line.startswith(_NOISE)]
+    at = next((at for at, line in enumerate(said) if _CLASS.match(line)), None)
+    if at is None:
+        plain = [line for line in said if not _FRAME.match(line)]
+        return plain[0].removeprefix("Error: ").strip() if plain else None
+    message = [_CLASS.sub("", said[at])]
+    for line in said[at + 1 :]:
+        if _FRAME.match(line):
+            break
+        message.append(line.strip())
+    return " ".join(message)
+
+
+def _speaks_of(value: str, reason: str) -> bool:
+    word = value.strip()
+    if word.lower() in _PLAIN or len(word) < 2:
+        return False
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)|-Xmx{re.escape(word)}", reason) is not None
+
+
+def _defaults_file() -> Path:
+    """Where Spark reads settings that nobody gave it."""
+    place = os.environ.get("SPARK_CONF_DIR")
+    return Path(place or Path(os.environ.get("SPARK_HOME", ""), "conf"), "spark-defaults.conf")
+
+
+def _file_settings() -> dict[str, str]:
+    try:
+        lines = _defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    parts = [re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines]
+    return {key: rest[0].strip() for key, *rest in parts if rest and not key.startswith(("#", "!"))}
