@@ -18,6 +18,7 @@ from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.segments import stored_batches
 from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
+from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 
@@ -68,8 +69,19 @@ def require_same(flow: CopyFlow, topic: str, remote: str) -> None:
     assert values(consume(flow.target, remote)) == values(consume(flow.source, topic))
 
 
-def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flow = copy_flow
+    answers: list[int] = []
+    fetch = FetchSession.fetch
+
+    async def counted(session: FetchSession, *wanted: Any, **limits: Any) -> list[Fetched]:
+        found = await fetch(session, *wanted, **limits)
+        answers.append(len(found))
+        return found
+
+    monkeypatch.setattr(FetchSession, "fetch", counted)
     remote = flow.create(topic_name)
     # Who waited for a transaction's time to be over would wait here for minutes.
     patient = {"transaction_timeout_ms": 800_000}
@@ -78,7 +90,9 @@ def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(copy_f
         produce(flow.source, topic_name, numbered(1, start=number))
         wait_until_committed(flow, running, topic_name)
     end = offsets(flow.target, flow.positions_topic)[1]
-    time.sleep(1.2)  # two times as long as positions wait to be stored
+    # Each time the source waits half a second for records, as long as positions wait to be stored.
+    before = len(answers)
+    wait_for(lambda: len(answers) >= before + 4, 60, "the source had nothing four times")
     assert offsets(flow.target, flow.positions_topic)[1] == end
     running.release()
     require_same(flow, topic_name, remote)

@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
@@ -20,7 +20,9 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow, flow_settings
 from tests.integration.segments import stored_batches
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.segments import segments_topic
+from twinlog.task.start_position import StartPositions
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ def pair() -> Iterator[Pair]:
 
 
 def test_what_the_target_has_not_replicated_yet_is_waited_for(
-    source_cluster: KafkaCluster, pair: Pair, topic_name: str
+    source_cluster: KafkaCluster, pair: Pair, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The crashed copier's last appends are in the leader's log; no consumer sees them before the follower is back."""
     place_topic(pair, flow_settings(source_cluster, pair).positions_topic, [[1]] * POSITION_PARTITIONS)
@@ -94,6 +96,15 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         running.crash()
 
         begun = threading.Event()
+        looks: list[object] = []
+        settled_ends = StartPositions._settled_ends
+
+        async def looked(here: StartPositions, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            found = await settled_ends(here, remotes)
+            looks.append(found)
+            return found
+
+        monkeypatch.setattr(StartPositions, "_settled_ends", looked)
 
         def follow() -> None:
             flow.start(topic_name)
@@ -102,7 +113,8 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         following = threading.Thread(target=follow, daemon=True)
         following.start()
         produce(source_cluster, topic_name, numbered(10, start=150))
-        assert not begun.wait(2)
+        wait_for(lambda: len(looks) >= 3, 60, "the end of the remote log was looked at three times")
+        assert not begun.is_set()
         assert log_end(pair, remote) == 150
         pair.restart(2)
         following.join(60)

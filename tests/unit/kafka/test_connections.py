@@ -14,6 +14,7 @@ from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 from kafka.net.inet import KafkaNetSocket
 
 from harness.wait import wait_for
+from tests.turns import let_others_go_on
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
@@ -282,11 +283,12 @@ def test_canonical_names_of_bootstrap_servers_are_used_only_when_set(
 def test_the_loop_goes_on_while_names_are_looked_up(
     loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = threading.Event()
+    asked, answers = threading.Event(), threading.Event()
     with FakeBroker() as broker:
         broker.brokers = {1: broker.port}
 
         def slow(servers: Sequence[str]) -> list[str]:
+            asked.set()
             assert answers.wait(ENOUGH_S)
             return [broker.address]
 
@@ -296,7 +298,9 @@ def test_the_loop_goes_on_while_names_are_looked_up(
 
         async def meanwhile() -> None:
             connecting = loop.spawn(client.connect)
-            await loop.sleep(0.05)
+            while not asked.is_set():
+                await loop.sleep(0.001)
+            await let_others_go_on(loop)
             assert not client.connected
             answers.set()
             await connecting

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.turns import let_others_go_on
 from twinlog.clock import SYSTEM
 from twinlog.errors import CopyError
 from twinlog.kafka.net.loop import Loop
@@ -78,7 +79,7 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
 
     async def play() -> None:
         first = loop.spawn(checks.check, part, -1)
-        await loop.sleep(0.01)
+        await let_others_go_on(loop)
         assert gap_check.asked == []
         # The target lost track of the producer: it begins anew where it was, and the source refuses that again.
         part.queue.clear(ProducerIdentity(1, 1))
@@ -208,7 +209,9 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
         while not gap_check.asked:
             await loop.sleep(0.001)
         part.become(Writer(1, 1, 0), Position(3, 3))
-        await loop.sleep(0.1)
+        while not gap_check.rested:
+            await loop.sleep(0.001)
+        await let_others_go_on(loop)
         assert part.paused
         part.stored()
         await check

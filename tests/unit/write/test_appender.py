@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.source_log import New, SourceLog
+from tests.turns import let_others_go_on
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.produce_request import Appended
@@ -31,6 +32,7 @@ class Target:
         self._stuck = stuck
         self.free = loop.signal()
         self.requests: list[int] = []
+        self.refused = 0
         self.log: list[int] = []
 
     def leader(self, _partition: TopicPartition) -> Leader:
@@ -47,6 +49,7 @@ class Target:
         else:
             await self._loop.sleep(0.001)
         if sequence != len(self.log):
+            self.refused += 1
             return {tuple(PART): Appended(OUT_OF_ORDER, -1, -1)}
         self.log.append(sequence)
         return {tuple(PART): Appended(0, sequence, -1)}
@@ -84,10 +87,10 @@ def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(l
     async def play() -> None:
         queue.put([one_record() for _ in range(8)])
         appender.offer(queue)
-        while len(client.requests) < 6:
-            await loop.sleep(0.005)
+        while client.refused < 4:
+            await loop.sleep(0.001)
+        await let_others_go_on(loop)
         # The first, the one that is stuck, and each of the four behind it once.
-        await loop.sleep(0.3)
         assert client.requests == [0, 1, 2, 3, 4, 5]
         client.free.set()
         while len(acknowledged) < 8:
