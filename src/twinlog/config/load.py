@@ -60,7 +60,9 @@ def load(
         _without_enabled(found, clusters, flows, problems)
     warm_up = Reading(found.top, PROCESS, problems).flag("twinlog.warm.up.enabled")
     if problems.all():
-        raise ConfigError(problems.all(), found.warnings)
+        # From top to bottom, as the file is mended; what stands nowhere comes last.
+        in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
+        raise ConfigError(in_order, found.warnings)
     return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up)
 
 

@@ -30,12 +30,20 @@ class Blame:
         self._file = _file_settings()
 
     def key(self, reason: str) -> str | None:
-        """The setting that is named, or else has a value that is; None when none is found."""
+        """The setting that is named, or else has a value that is, or else whose words are; None when none is found.
+
+        The last is how spark-submit writes: "Executor memory must be a positive number".
+        """
         values = {**self._file, **self._settings}
         # What somebody wrote is to blame rather than what was always so.
         order = list(dict.fromkeys((*self._given, *self._file, *self._settings)))
         named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
-        return next(iter((*named, *(key for key in order if _speaks_of(values.get(key, ""), reason)))), None)
+        by_value = [key for key in order if _speaks_of(values.get(key, ""), reason)]
+        said = set(re.findall(r"[a-z]+", reason.lower()))
+        # Of what was always so the words may stand anywhere.
+        by_words = [key for key in (*self._given, *self._file) if said.issuperset(_words(key))]
+        by_words.sort(key=lambda key: -len(_words(key)))
+        return next(iter((*named, *by_value, *by_words)), None)
 
     def sentence(self, reason: str) -> str:
         """`reason` behind its setting, with the value and where that was set."""
@@ -73,6 +81,11 @@ def _speaks_of(value: str, reason: str) -> bool:
     if word.lower() in _PLAIN or len(word) < 2:
         return False
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)|-Xmx{re.escape(word)}", reason) is not None
+
+
+def _words(key: str) -> list[str]:
+    """`spark.executor.memoryOverhead` is executor, memory and overhead."""
+    return re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key.removeprefix("spark.")).lower())
 
 
 def _defaults_file() -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.turns import let_others_go_on
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.transport import PlainTransport
 
@@ -26,14 +27,14 @@ class Sender:
         self.transport = PlainTransport(self.loop.net, mine)
         self.transport._prepare_frames(1 << 20, lambda: self.allowed)
 
-    def run(self, seconds: float = 0.05) -> None:
-        self.loop.run(self.loop.sleep, seconds)
+    def run(self) -> None:
+        self.loop.run(let_others_go_on, self.loop)
 
     def received(self) -> tuple[int, bool]:
         """How many bytes came, and whether the connection has ended."""
         count = 0
         while True:
-            self.run(0.001)
+            self.run()
             try:
                 data = self.other.recv(1 << 20)
             except BlockingIOError:

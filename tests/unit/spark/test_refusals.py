@@ -41,6 +41,8 @@ def defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("lots: not a number", "spark.port.maxRetries = lots (in FILE)"),
         ("spark.ssl.keyPassword is too short", "spark.ssl.keyPassword = (hidden) (--conf)"),
         ("Invalid maximum heap size: -Xmxabc", "spark.executor.memory = abc (--conf)"),
+        ("Executor memory must be a positive number", "spark.executor.memory = abc (--conf)"),
+        ("Master must either be yarn or start with spark, k8s, or local", "spark.master = nonsense (--master)"),
         # Neither a part of a word nor what many settings say is a hint.
         ("abcdef is false", None),
         ("spark.executor.memoryOverhead is large", None),
