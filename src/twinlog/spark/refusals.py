@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 MASTER = "spark.master"
-_CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
+_CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P<simple>[A-Z][\w$]*): ")
 _FRAME = re.compile(r"^(?:\s+at |\s*Caused by: |\s*Suppressed: |\s+\.\.\. \d+ )")
 _NOISE = ("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging ")
 _PLAIN = frozenset({"", "true", "false", "none"})
@@ -68,7 +68,9 @@ def reason_of(lines: Iterable[str]) -> str | None:
     if at is None:
         plain = [line for line in said if not _FRAME.match(line)]
         return plain[0].removeprefix("Error: ").strip() if plain else None
-    message = [_CLASS.sub("", said[at])]
+    text = _CLASS.sub("", said[at])
+    # Of a single word only the exception says what is wrong with it.
+    message = [text if " " in text else _CLASS.sub(r"\g<simple>: ", said[at])]
     for line in said[at + 1 :]:
         if _FRAME.match(line):
             break

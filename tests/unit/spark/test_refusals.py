@@ -72,6 +72,7 @@ def test_the_setting_is_found(reason: str, setting: str | None, defaults: Path) 
         ),
         (("NOTE: Picked up JDK_JAVA_OPTIONS: -Xss1m", "", "JAVA_HOME is not set"), "JAVA_HOME is not set"),
         (("Error: A JNI error has occurred",), "A JNI error has occurred"),
+        (("java.lang.ClassNotFoundException: no.such.Class", "\tat x"), "ClassNotFoundException: no.such.Class"),
         (("Picked up JAVA_TOOL_OPTIONS: -Xss1m",), None),
         ((), None),
     ],
