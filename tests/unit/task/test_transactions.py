@@ -80,7 +80,7 @@ class Copying:
             target,
             max_in_flight=5,
             max_request_bytes=1 << 20,
-            max_flying_bytes=1 << 20,
+            max_in_flight_bytes=1 << 20,
             request_timeout_s=30.0,
             allowed=lambda: True,
             lost=self.failures.append,
