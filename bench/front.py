@@ -57,8 +57,8 @@ def _headlines(document: Document, results: str) -> str | None:
     kind = f"; with `linger.ms=0` it is {eager['mm2']:.2f} ms" if eager else ""
     return (
         "\n".join(rows) + f"\n\nOne machine with {machine['cores']} cores, brokers included, {machine['date']}: "
-        f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nMirrorMaker 2 "
-        f"{machine['kafka']} has its latency with Kafka's default `linger.ms=5`{kind}.\n"
+        f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nThe latency of "
+        f"MirrorMaker 2 {machine['kafka']} is that of Kafka's default `linger.ms=5`{kind}.\n"
     )
 
 
