@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from twinlog.flows.cycles import returning
 from twinlog.flows.filters import TopicFilter
-from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.flows.naming import HEARTBEATS, IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
@@ -46,7 +46,7 @@ def test_identity_keeps_every_name(separator: str, alias: str, topic: str) -> No
 @given(SEPARATORS, st.lists(PLAIN, max_size=4))
 def test_heartbeats_are_known_over_any_number_of_hops(separator: str, hops: list[str]) -> None:
     for policy in (ReplicationPolicy(separator, separator), IdentityPolicy(separator, separator, Alias("a"))):
-        name = policy.heartbeats_topic()
+        name = HEARTBEATS
         for alias in hops:
             name = policy.remote_name(Alias(alias), name)
         assert policy.is_heartbeats(name)

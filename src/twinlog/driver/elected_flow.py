@@ -99,7 +99,9 @@ class ElectedFlow:
         self._put_off = PutOff(settings.name, clock)
         self._stored: StoredOffsets | None = None
         """What is read while another process runs the flow."""
-        self._read_from = 0.0
+        self._reading = PutOff(
+            settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, pause_s=READ_AGAIN_S
+        )
 
     def start(self) -> None:
         """Begin to find out who runs the flow."""
@@ -176,7 +178,7 @@ class ElectedFlow:
 
     def _read_ahead(self) -> None:
         """A take-over is not to wait until all that months have left is read."""
-        if self.over or self._stored is not None or (self._read_from and self._clock.monotonic() < self._read_from):
+        if self.over or self._stored is not None or not self._reading.is_due:
             return
         stored = None
         try:
@@ -184,8 +186,7 @@ class ElectedFlow:
             stored.follow()
             self._stored = stored
         except (RuntimeError, OSError) as error:
-            log.debug("%s: nothing is read ahead yet: %s", self.settings.name, error)
-            self._read_from = self._clock.monotonic() + READ_AGAIN_S
+            self._reading.because(error)
             if stored is not None:
                 stored.close()
 

@@ -219,7 +219,12 @@ class Leases:
             case Left(lease):
                 self._leave(session, lease)
             case IdRequest():
-                threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True).start()
+                lend = threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True)
+                try:
+                    lend.start()
+                except RuntimeError:
+                    # No more threads: then it waits here, and the copier for its heartbeats.
+                    self._lend(session)
             case Released(partitions, unsettled):
                 with self._changed:
                     released = session.held.intersection(partitions)

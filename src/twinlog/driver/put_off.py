@@ -1,4 +1,4 @@
-"""A flow that cannot be taken at the moment, because there may be no more threads: it is tried again after a while."""
+"""What cannot be begun at the moment, because there may be no more threads: it is tried again after a while."""
 
 from __future__ import annotations
 
@@ -13,13 +13,27 @@ PUT_OFF_S = 2.0
 
 
 class PutOff:
-    """Of the flow with this name; a limit of the host or of the container passes, and the process has other flows."""
+    """Of the flow with this name; a limit of the host or of the container passes, and the process has other flows.
 
-    def __init__(self, name: str, clock: Clock = SYSTEM) -> None:
+    `what` is logged at `level`, once a minute; it is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock = SYSTEM,
+        *,
+        what: str = "cannot be run here yet, trying again",
+        level: int = logging.WARNING,
+        pause_s: float | None = None,
+    ) -> None:
         self._clock = clock
         self.why: str | None = None
-        """What keeps the flow from being run here; None when nothing does."""
+        """What is in the way; None when nothing is."""
         self._name = name
+        self._what = what
+        self._level = level
+        self._pause_s = pause_s
         self._until = 0.0
         self._logged = LogOnce(clock)
 
@@ -28,13 +42,13 @@ class PutOff:
         """Whether to try now."""
         return self.why is None or self._clock.monotonic() >= self._until
 
-    def because(self, error: RuntimeError) -> None:
-        """It was tried, and Python said this of a thread."""
-        self.why = f"cannot be run here yet, trying again: {error}"
-        self._until = self._clock.monotonic() + PUT_OFF_S
+    def because(self, error: Exception) -> None:
+        """It was tried, and Python raised this."""
+        self.why = f"{self._what}: {error}"
+        self._until = self._clock.monotonic() + (PUT_OFF_S if self._pause_s is None else self._pause_s)
         if self._logged.is_new("threads", AGAIN_S):
-            log.warning("%s: %s", self._name, self.why)
+            log.log(self._level, "%s: %s", self._name, self.why)
 
     def over(self) -> None:
-        """The flow runs here."""
+        """It was begun, or is not to be any more."""
         self.why = None

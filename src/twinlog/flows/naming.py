@@ -52,10 +52,6 @@ class ReplicationPolicy:
             topic = self.upstream_name(topic) or topic
         return topic
 
-    def heartbeats_topic(self) -> TopicName:
-        """The topic heartbeats are written to; the separator never changes it."""
-        return HEARTBEATS
-
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether `topic` holds heartbeats, of this cluster or mirrored ones."""
         return self.original_name(topic) == HEARTBEATS

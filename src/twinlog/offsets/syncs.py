@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.fields import INT32, INT64, FieldError, FieldReader, string
 
-OFFSET_LAG_MAX = 100
 SETTLE_S = 5.0
 MAX_PENDING = 64
 """As many as MirrorMaker 2's reader remembers of a partition (Kafka class OffsetSyncStore)."""

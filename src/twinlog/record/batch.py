@@ -25,7 +25,6 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40
 
 _LEGACY_HEADER = Struct(">qiIbb")
 _LEGACY_CRC_START = 16
@@ -87,11 +86,6 @@ class Batch(NamedTuple):
     @property
     def is_log_append_time(self) -> bool:
         return bool(self.attributes & LOG_APPEND_TIME)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        """Then `base_timestamp` is the time at which tombstones and markers may go (KIP-534)."""
-        return bool(self.attributes & DELETE_HORIZON)
 
 
 def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:

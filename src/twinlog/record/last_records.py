@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 from twinlog.errors import CorruptBatchError
 from twinlog.record.batch import LOG_APPEND_TIME, Batch
 from twinlog.record.records import Record, corrupt, decode_body, record_bodies, records_block
 from twinlog.record.varint import read_varint
+
+T = TypeVar("T")
 
 _new = tuple.__new__
 _NO_VALUE = 1
@@ -46,21 +48,13 @@ LastRecords = dict[bytes, KeptRecord]
 """The last record of each key, tombstones too."""
 
 
-def drained(last: LastRecords) -> Iterator[Record]:
+def drained(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tuple[bytes, T]]:
     """Take each record out and decode it, in the order of their keys' first ones; so no two forms of all exist at a
     time. Raises `CorruptBatchError`, and does so again the next time."""
     for key in list(last):
-        record = last[key].decode()
+        decoded = decode(last[key])
         del last[key]
-        yield record
-
-
-def drained_values(last: LastRecords) -> Iterator[tuple[bytes, bytes | None]]:
-    """`drained` for who needs keys and values only."""
-    for key in list(last):
-        value = last[key].value()
-        del last[key]
-        yield key, value
+        yield key, decoded
 
 
 def keep_last(

@@ -28,8 +28,6 @@ SyncsLocation = Literal["source", "target"]
 AlterConfigs = Literal["requested", "required", "never"]
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
-CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
-HEARTBEAT_CONNECTOR = "MirrorHeartbeatConnector"
 
 TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 """The default of `topics.exclude` (Kafka 4.0 and newer)."""

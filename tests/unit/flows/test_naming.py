@@ -46,7 +46,3 @@ def test_twinlogs_own_topics_are_internal() -> None:
     assert ReplicationPolicy().is_internal(TopicName("mm2-twinlog-progress"))
     assert IdentityPolicy(source=Alias("east")).is_internal(TopicName("mm2-twinlog-progress"))
     assert not ReplicationPolicy().is_internal(TopicName("twinlog-progress"))
-
-
-def test_heartbeats_topic_ignores_the_separator() -> None:
-    assert ReplicationPolicy("_", "_").heartbeats_topic() == "heartbeats"

@@ -28,10 +28,9 @@ def test_lists_batches_with_their_header() -> None:
     assert (first.base_timestamp, first.max_timestamp) == (1_000, 1_005)
     assert (first.producer_id, first.producer_epoch, first.base_sequence, first.leader_epoch) == (4_000, 0, 0, 7)
     assert (first.magic, first.codec, first.is_transactional) == (2, 4, True)
-    assert (first.is_control, first.is_log_append_time, first.has_delete_horizon) == (False, False, False)
+    assert (first.is_control, first.is_log_append_time) == (False, False)
     assert (second.base_offset, second.base_timestamp, second.max_timestamp) == (112, 900, 2_000)
     assert second.is_log_append_time
-    assert second.has_delete_horizon
     assert third.is_control
 
 

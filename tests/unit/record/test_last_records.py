@@ -57,9 +57,9 @@ def test_an_undecodable_record_raises_each_time() -> None:
     last: LastRecords = {}
     keep_last(buffer, batch, 0, last)
     last[b"a"] = KeptRecord(1, 0, b"")
-    records = drained(last)
-    assert next(records).key == b""
-    for again in (records, drained(last)):
+    records = drained(last, KeptRecord.decode)
+    assert next(records)[1].key == b""
+    for again in (records, drained(last, KeptRecord.decode), drained(last, KeptRecord.value)):
         with pytest.raises(CorruptBatchError):
             next(again)
     assert list(last) == [b"a", b"k" * 70]

@@ -42,11 +42,9 @@ class GroupAdmin:
     error code by group.
     """
 
-    def __init__(self, client: ClusterClient, *, several: bool = True) -> None:
-        """With `several` False each request names one group, for brokers before Kafka 3.0."""
+    def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._several = several
-        self._coordinators = Coordinators(client, GROUP, timeout_s=_TIMEOUT_S, several=several)
+        self._coordinators = Coordinators(client, GROUP, timeout_s=_TIMEOUT_S)
         self._answers: dict[tuple[GroupId, ...], tuple[bytes, _Offsets]] = {}
 
     async def listed(self) -> dict[GroupId, Group]:
@@ -143,7 +141,7 @@ class GroupAdmin:
 
     @property
     def _chunk(self) -> int:
-        return CHUNK if self._several and self._client.supports(_OFFSET_FETCH, _SEVERAL_GROUPS) else 1
+        return CHUNK if self._client.supports(_OFFSET_FETCH, _SEVERAL_GROUPS) else 1
 
     def _offsets_request(self, groups: Sequence[GroupId]) -> Any:
         if self._chunk == 1:

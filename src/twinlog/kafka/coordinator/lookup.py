@@ -35,17 +35,14 @@ _SEVERAL = 4
 class Coordinators:
     """The coordinators of names of one kind; `nodes` has those that were found.
 
-    With `several` False each request has one name, for brokers before Kafka 3.0. `timeout_s` None is the client's own.
+    `timeout_s` None is the client's own.
     """
 
-    def __init__(
-        self, client: ClusterClient, kind: CoordinatorType, *, timeout_s: float | None = None, several: bool = True
-    ) -> None:
+    def __init__(self, client: ClusterClient, kind: CoordinatorType, *, timeout_s: float | None = None) -> None:
         self.nodes: dict[str, int] = {}
         self._client = client
         self._kind = kind
         self._timeout_s = timeout_s
-        self._several = several
 
     async def find(self, names: Collection[str]) -> dict[str, int]:
         """Find the coordinators that `nodes` lacks; returns the error codes of names that have none now.
@@ -58,7 +55,7 @@ class Coordinators:
         unknown = [name for name in names if name not in self.nodes]
         if not unknown:
             return {}
-        several = self._several and self._client.supports(FindCoordinatorRequest.API_KEY, _SEVERAL)
+        several = self._client.supports(FindCoordinatorRequest.API_KEY, _SEVERAL)
         chunks = list(chunked(unknown, CHUNK if several else 1))
         requests = [(None, self._request(chunk)) for chunk in chunks]
         wrong: dict[str, int] = {}
