@@ -18,6 +18,7 @@ from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.outcome import Outcome, outcome_of
 from twinlog.driver.queries import Queries
 from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.driver.readiness import Readiness
 from twinlog.driver.spark_supervisor import SupervisedEngine
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
@@ -37,12 +38,6 @@ HUNG_S = 2.0
 
 TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
-WARM_AFTER_S = 60.0
-"""Without a flow and without a warm-up a Spark that has run for so long is ready, too."""
-
-READ_AFTER_S = 60.0
-"""After so long a warm process is ready though it has not read what all flows have stored: a cluster may be away."""
-
 HOLD_S = 10.0
 """How long executors are held for flows of which nobody says who runs them."""
 
@@ -94,10 +89,7 @@ class Runner:
         self._met_at = self._held_at = 0.0
         self._holds: bool | None = None
         """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
-        self._warm: SparkEngine | None = None
-        self._seen_warm: SparkEngine | None = None
-        self._warm_at = 0.0
-        self._ready: SparkEngine | None = None
+        self._readiness = Readiness(clock)
         self._warmed_up: SparkEngine | None = None
         self._warm_up_thread: threading.Thread | None = None
         self._queries = Queries(self._settings, clock)
@@ -193,22 +185,11 @@ class Runner:
 
     def _say_whether_ready(self, engine: SparkEngine | None) -> None:
         """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
-        warm = engine is not None and (
-            engine is self._warm
-            or not engine.local
-            or any(elected.copies for elected in self.flows)
-            or self._clock.monotonic() - self._met_at > WARM_AFTER_S
+        ready = self._readiness.look(
+            engine,
+            works=engine is not None and (not engine.local or any(elected.copies for elected in self.flows)),
+            has_read=lambda: all(elected.has_read for elected in self.flows),
         )
-        if warm and engine is not self._seen_warm:
-            self._warm = self._seen_warm = engine
-            self._warm_at = self._clock.monotonic()
-        ready = warm and (
-            engine is self._ready
-            or all(elected.has_read for elected in self.flows)
-            or self._clock.monotonic() - self._warm_at > READ_AFTER_S
-        )
-        if ready:
-            self._ready = engine
         if self._roster.be_ready(ready) and ready and any(elected.stands_by for elected in self.flows):
             log.info("Spark is warm, this process is ready to take over")
 
@@ -252,7 +233,7 @@ class Runner:
         except Exception as error:
             # As when Spark ends meanwhile; taking over then only takes longer.
             log.debug("the warm-up came to nothing: %r", error)
-        self._warm = engine
+        self._readiness.warmed_up(engine)
 
     def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:

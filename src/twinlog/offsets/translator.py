@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from twinlog.errors import RefusedError
@@ -10,12 +12,12 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.exact import ExactMap
+from twinlog.offsets.exact import ExactMap, Point, Translated
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.sync_store import SyncStore
 from twinlog.offsets.syncs import OffsetSync
-from twinlog.offsets.translate import UNTRANSLATABLE
+from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -96,39 +98,30 @@ class Translator:
         the end of the copies, and not exact. Raises ClusterError, as do all three below, when offset syncs are needed
         for the first time and cannot be read.
         """
-        with self._lock:
-            known = self._maps.map(partition)
-            found = None if known is None else known.to_target(offset)
-            if found is not None and found.exact:
-                return Translation(found.offset, True)
-        self._want_syncs(partition, None if found is None else known)
-        with self._lock:
-            mirror = self._syncs.of(partition)
-            by_syncs = mirror.translate(partition, offset)
-            if by_syncs == UNTRANSLATABLE:
-                by_syncs = None
-            newest = mirror.newest(partition)
-            ahead = newest is not None and known is not None and newest.upstream >= known.next_source
-            first = None if known is None else known.points(0, 1)[0].target
-            return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+        return self._translate(partition, offset, _TO_TARGET)
 
     def to_source(self, partition: TopicPartition, offset: int) -> Translation | None:
         """Where a group goes on in source partition `partition` that has committed `offset` in the remote partition.
 
         None when nothing is known of that partition, or only of records behind `offset`.
         """
+        return self._translate(partition, offset, _TO_SOURCE)
+
+    def _translate(self, partition: TopicPartition, offset: int, way: _Way) -> Translation | None:
         with self._lock:
             known = self._maps.map(partition)
-            found = None if known is None else known.to_source(offset)
+            found = None if known is None else way.by_map(known, offset)
             if found is not None and found.exact:
                 return Translation(found.offset, True)
         self._want_syncs(partition, None if found is None else known)
         with self._lock:
             mirror = self._syncs.of(partition)
-            by_syncs = mirror.translate_back(partition, offset)
+            by_syncs = way.by_syncs(mirror, partition, offset)
+            if by_syncs == UNTRANSLATABLE:
+                by_syncs = None
             newest = mirror.newest(partition)
-            ahead = newest is not None and known is not None and newest.downstream >= known.next_target
-            first = None if known is None else known.points(0, 1)[0].source
+            ahead = newest is not None and known is not None and way.is_ahead(newest, known)
+            first = None if known is None else way.there(known.points(0, 1)[0])
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
 
     def knows(self, partition: TopicPartition) -> bool:
@@ -139,6 +132,31 @@ class Translator:
         self._want_syncs(partition, None)
         with self._lock:
             return self._syncs.of(partition).newest(partition) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One of the two ways offsets are translated: by a map and by syncs, whether a sync is behind the end of a map, and
+    where a point lies on the other cluster."""
+
+    by_map: Callable[[ExactMap, int], Translated | None]
+    by_syncs: Callable[[MirrorTranslation, TopicPartition, int], int | None]
+    is_ahead: Callable[[OffsetSync, ExactMap], bool]
+    there: Callable[[Point], int]
+
+
+_TO_TARGET = _Way(
+    ExactMap.to_target,
+    MirrorTranslation.translate,
+    lambda sync, known: sync.upstream >= known.next_source,
+    lambda point: point.target,
+)
+_TO_SOURCE = _Way(
+    ExactMap.to_source,
+    MirrorTranslation.translate_back,
+    lambda sync, known: sync.downstream >= known.next_target,
+    lambda point: point.source,
+)
 
 
 def _best(by_map: int | None, by_syncs: int | None, *, ahead: bool, first: int | None) -> Translation | None:
