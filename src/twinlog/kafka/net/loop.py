@@ -35,7 +35,7 @@ class Loop:
         selector: Callable[[], selectors.BaseSelector] = selectors.DefaultSelector,
     ) -> None:
         self.clock = clock
-        self.wire = SocketWire() if wire is None else wire
+        self.wire: Wire = SocketWire() if wire is None else wire
         self.net = LeanSelector(clock, selector=selector)
         self.crashed: Callable[[BaseException], None] = _log_crash
         """Called when a coroutine given to `start` ends with an error, which is lost otherwise."""

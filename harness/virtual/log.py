@@ -1,0 +1,142 @@
+"""The log of one partition, as a leader keeps it: batches, offsets, producers, transactions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+import google_crc32c
+
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.record.batch import CRC_START, HEADER, Batch, read_batch
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.record.records import Record, decode_records
+from twinlog.record.stamp import stamp
+
+REMEMBERED = 5
+"""Of so many batches of a producer a broker knows that it has them (Kafka class ProducerStateEntry)."""
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int
+    last: list[tuple[int, int, int]] = field(default_factory=list)
+    """(first sequence number, last one, base offset) of its newest batches."""
+
+
+@dataclass(slots=True)
+class VirtualLog:
+    """One replica of the partition; `epoch` is that of its leader. Everything appended is on all replicas at once."""
+
+    epoch: int = 0
+    start: int = 0
+    batches: list[tuple[Batch, bytes]] = field(default_factory=list)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    """(producer id, first offset, offset of the marker)."""
+    open: dict[int, int] = field(default_factory=dict)
+    """The first offset of each open transaction, by producer id."""
+    _producers: dict[int, _Producer] = field(default_factory=dict)
+    _decoded: dict[int, list[Record]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The high watermark."""
+        return self.batches[-1][0].last_offset + 1 if self.batches else self.start
+
+    @property
+    def stable_end(self) -> int:
+        return min(self.open.values(), default=self.end)
+
+    def write(self, *values: bytes, at_ms: int = 0) -> None:
+        """Append records as any producer would, in one batch."""
+        data = bytearray(encode_batch([(at_ms, record_body(None, value)) for value in values], 0))
+        stamp(data, -1, -1, -1)
+        self.append(bytes(data))
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Append a batch as it came; returns (error code, base offset)."""
+        batch = read_batch(data, 0)
+        assert batch is not None
+        if batch.producer_id >= 0:
+            known = self._producers.get(batch.producer_id)
+            last = (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
+            if known is not None and batch.producer_epoch < known.epoch:
+                return Code.INVALID_PRODUCER_EPOCH, -1
+            if known is None or batch.producer_epoch > known.epoch:
+                if known is not None and batch.base_sequence:
+                    return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+                known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
+            for first, past, offset in known.last:
+                if (first, past) == (batch.base_sequence, last):
+                    return Code.NONE, offset
+            if known.last and batch.base_sequence != (known.last[-1][1] + 1) & 0x7FFFFFFF:
+                return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            known.last = [*known.last[1 - REMEMBERED :], (batch.base_sequence, last, self.end)]
+            if batch.is_transactional:
+                self.open.setdefault(batch.producer_id, self.end)
+        return Code.NONE, self._add(data)
+
+    def mark(self, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """End the transaction of a producer, which no older epoch of its may append after."""
+        first = self.open.pop(producer_id, None)
+        key = struct.pack(">hh", 0, int(commit))
+        body = b"\x08" + key + b"\x0c" + struct.pack(">hi", 0, 0) + b"\x00"
+        data = bytearray(encode_batch([(0, body)], 0))
+        stamp(data, producer_id, epoch, -1, transactional=True)
+        fields = list(HEADER.unpack_from(data, 0))
+        fields[5] |= 0x20
+        HEADER.pack_into(data, 0, *fields)
+        struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[CRC_START:])))
+        offset = self._add(bytes(data))
+        if first is not None and not commit:
+            self.aborted.append((producer_id, first, offset))
+        known = self._producers.setdefault(producer_id, _Producer(epoch))
+        if epoch > known.epoch:
+            self._producers[producer_id] = _Producer(epoch)
+
+    def cut(self, end: int) -> None:
+        """Lose everything from an offset on, as an unclean election does."""
+        self.batches = [(batch, data) for batch, data in self.batches if batch.last_offset < end]
+
+    def delete_before(self, offset: int) -> None:
+        """DeleteRecords, or retention."""
+        self.start = offset
+        self.batches = [(batch, data) for batch, data in self.batches if batch.last_offset >= offset]
+
+    def read(self, offset: int, most_bytes: int, *, committed: bool) -> bytes:
+        """The batches from the one that holds an offset on, at least one, as far as a consumer may see them."""
+        end, found = self.stable_end if committed else self.end, b""
+        for batch, data in self.batches:
+            if batch.last_offset < offset or batch.base_offset >= end:
+                continue
+            if found and len(found) + len(data) > most_bytes:
+                break
+            found += data
+        return found
+
+    def records(self, *, committed: bool = False) -> list[Record]:
+        """What a consumer sees."""
+        seen = []
+        for batch, _ in self.batches:
+            hidden = any(
+                producer == batch.producer_id and first <= batch.base_offset < marker
+                for producer, first, marker in self.aborted
+            )
+            if batch.is_control or (committed and (hidden or batch.base_offset >= self.stable_end)):
+                continue
+            seen += self._decoded[batch.base_offset]
+        return seen
+
+    def values(self, *, committed: bool = False) -> list[bytes | None]:
+        return [record.value for record in self.records(committed=committed)]
+
+    def _add(self, data: bytes) -> int:
+        fresh = bytearray(data)
+        struct.pack_into(">q", fresh, 0, self.end)
+        struct.pack_into(">i", fresh, 12, self.epoch)
+        batch = read_batch(fresh, 0)
+        assert batch is not None
+        self.batches.append((batch, bytes(fresh)))
+        self._decoded[batch.base_offset] = [] if batch.is_control else list(decode_records(bytes(fresh), batch))
+        return batch.base_offset

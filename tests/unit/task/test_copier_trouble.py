@@ -1,0 +1,295 @@
+"""What a copier does when clusters are in trouble: every record arrives once and in order, whatever happens.
+
+Real copiers, between two clusters of this process that answer with real bytes, in virtual time.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from harness.virtual.cluster import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE, Fault
+from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.task import copier as module
+from twinlog.task.copier import Copier
+
+VALUES = [b"%d" % number for number in range(40)]
+
+
+def feed(here: World, values: list[bytes] = VALUES, *, number: int = 0) -> None:
+    """A batch of each three."""
+    for at in range(0, len(values), 3):
+        here.write(*values[at : at + 3], number=number)
+
+
+def test_it_starts_once_both_clusters_are_there() -> None:
+    with world() as here:
+        feed(here)
+        here.source.stop(1)
+        here.target.stop(1)
+        opened: list[Copier] = []
+
+        async def come_back() -> None:
+            await here.loop.sleep(40)
+            here.target.start(1)
+            await here.loop.sleep(40)
+            here.source.start(1)
+
+        here.loop.start(come_back)
+        opened.append(here.begin())
+        assert here.clock.now > 1080
+        here.until(lambda: here.copied() == VALUES)
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_leader_that_is_lost_costs_no_record(side: str) -> None:
+    with world(brokers=2) as here:
+        feed(here, VALUES[:20])
+        here.begin()
+        here.until(lambda: here.copied() == VALUES[:20])
+        cluster, topic = (here.source, TOPIC) if side == "source" else (here.target, REMOTE)
+        cluster.stop(1)
+        cluster.move(topic, 0, None)
+        feed(here, VALUES[20:])
+        here.pass_by(20)
+        assert here.copied() == VALUES[:20]
+        cluster.move(topic, 0, 2)
+        here.until(lambda: here.copied() == VALUES)
+        assert here.failures == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(lost=True), id="before it arrived"),
+        pytest.param(Fault(lost=True, done=True), id="after it was appended"),
+        pytest.param(Fault(code=Code.NOT_LEADER_OR_FOLLOWER), id="no leader"),
+        pytest.param(Fault(code=19), id="too few replicas"),
+        pytest.param(Fault(code=Code.REQUEST_TIMED_OUT), id="timed out"),
+        pytest.param(Fault(delay_s=100.0), id="longer than anybody waits"),
+    ],
+)
+def test_an_append_that_is_not_answered_is_there_once(fault: Fault) -> None:
+    with world() as here:
+        here.target.fault(PRODUCE, fault, times=3, topic=REMOTE)
+        feed(here)
+        here.begin()
+        here.until(lambda: here.copied() == VALUES, 900)
+        here.pass_by(300)
+        assert here.target.faults_left == 0
+        assert here.copied() == VALUES
+        assert here.failures == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(lost=True),
+        Fault(code=Code.NOT_LEADER_OR_FOLLOWER),
+        Fault(code=Code.FENCED_LEADER_EPOCH),
+        Fault(code=Code.UNKNOWN_LEADER_EPOCH),
+        Fault(code=-1),
+        Fault(delay_s=100.0),
+    ],
+    ids=str,
+)
+def test_a_fetch_that_fails_is_asked_again(fault: Fault) -> None:
+    with world() as here:
+        here.source.fault(FETCH, fault, times=3)
+        feed(here)
+        here.begin()
+        here.until(lambda: here.copied() == VALUES, 900)
+        assert here.source.faults_left == 0
+        assert here.failures == []
+
+
+def test_a_refused_fetch_ends_its_partition_only() -> None:
+    with world(partitions=2, brokers=2) as here:
+        here.begin(here.grant(0), here.grant(1))
+        feed(here, number=0)
+        here.until(lambda: here.copied(0) == VALUES)
+        here.source.fault(FETCH, Fault(code=Code.TOPIC_AUTHORIZATION_FAILED))
+        feed(here, number=0)
+        here.until(lambda: bool(here.failures))
+        ((where, error),) = here.failures
+        assert isinstance(error, RefusedError)
+        assert "lacks READ on topic shop" in str(error)
+        other = 1 - part(0 if where is None else where.partition).partition
+        feed(here, number=other)
+        here.until(lambda: here.copied(other)[-1:] == VALUES[-1:])
+
+
+def test_without_a_proof_from_its_driver_nothing_is_appended() -> None:
+    with world() as here:
+        here.begin()
+        here.allowed = False
+        feed(here)
+        here.pass_by(30)
+        assert here.copied() == []
+        here.allowed = True
+        here.until(lambda: here.copied() == VALUES)
+
+
+def test_what_is_let_go_has_its_position_stored_behind_its_last_append() -> None:
+    with world() as here:
+        copier = here.begin()
+        here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)
+        feed(here)
+        here.until(lambda: bool(here.copied()))
+        (position,) = here.run(copier.release, [part()]).values()
+        assert copier.unsettled == set()
+        stored = here.stored()
+        assert stored is not None
+        assert stored.next_source == position.next_source == len(here.copied())
+
+
+def test_what_the_target_does_not_answer_in_time_is_left_unsettled() -> None:
+    with world() as here:
+        copier = here.begin()
+        here.target.fault(PRODUCE, Fault(delay_s=20.0), topic=REMOTE)
+        feed(here)
+        here.until(lambda: bool(here.copied()))
+        begun = here.clock.now
+        (position,) = here.run(copier.release, [part()]).values()
+        assert module.DRAIN_S <= here.clock.now - begun < 2 * module.DRAIN_S
+        assert copier.unsettled == {part()}
+        assert position.next_source == 0
+        # Another one finds what arrived.
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: here.copied() == VALUES)
+        here.pass_by(60)
+        assert here.copied() == VALUES
+
+
+@pytest.mark.parametrize("late_s", [0.0, 3.0])
+def test_after_a_crash_nothing_is_copied_twice(late_s: float) -> None:
+    """Appends are acknowledged, or still on their way, and no position says so."""
+    with world() as here:
+        copier = here.begin()
+        feed(here, VALUES[:9])
+        here.until(lambda: here.copied() == VALUES[:9])
+        here.pass_by(10)
+        known = here.stored()
+        feed(here, VALUES[9:])
+        here.target.fault(PRODUCE, Fault(delay_s=late_s), times=9, topic=REMOTE)
+        here.until(lambda: len(here.copied()) > 9)
+        here.crash(copier)
+        assert here.stored() == known
+        here.begin(here.grant(position=known))
+        here.until(lambda: here.copied() == VALUES)
+        here.pass_by(30)
+        assert here.copied() == VALUES
+        assert here.failures == []
+
+
+def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
+    with world() as here:
+        copier = here.begin()
+        feed(here, VALUES[:6])
+        here.until(lambda: here.copied() == VALUES[:6])
+        (position,) = here.run(copier.release, [part()]).values()
+        feed(here, VALUES[6:])
+        here.source.log(TOPIC).delete_before(12)
+        here.begin(here.grant(position=position, settled=True))
+        here.until(lambda: bool(here.failures or any(kind == "gap" for kind, _ in here.events)))
+        told = " ".join([*(str(error) for _, error in here.failures), *(text for _, text in here.events)])
+        assert "shop-0" in told
+        assert set(here.copied()) <= set(VALUES[:6]) | set(VALUES[12:])
+
+
+def test_a_target_that_lost_what_it_had_acknowledged_gets_it_again() -> None:
+    with world() as here:
+        here.begin()
+        feed(here, VALUES[:20])
+        here.until(lambda: here.copied() == VALUES[:20])
+        log = here.target.log(REMOTE)
+        log.cut(12)
+        log._producers.clear()
+        here.target.move(REMOTE, 0, 1)
+        feed(here, VALUES[20:])
+        here.until(lambda: here.copied()[-1:] == VALUES[-1:] and len(here.copied()) >= 28)
+        here.pass_by(60)
+        # Nothing is left out; what was there before the loss stands once.
+        assert [value for value in VALUES if value not in here.copied()] == []
+
+
+FAULTS = [
+    Fault(lost=True),
+    Fault(lost=True, done=True),
+    Fault(delay_s=0.3),
+    Fault(delay_s=35.0),
+    Fault(code=Code.NOT_LEADER_OR_FOLLOWER),
+    Fault(code=-1),
+]
+PASSING = [replace(fault, code=Code.NOT_LEADER_OR_FOLLOWER) if fault.code else fault for fault in FAULTS]
+
+
+def campaign(seed: int, **settings: object) -> tuple[list[bytes | None], list[object]]:
+    """Load, faults, moves of leaders and crashes of copiers, as the seed has it; what was copied, and how it went."""
+    with world(seed, brokers=2, **settings) as here:
+        dice = random.Random(seed)
+        written: list[bytes] = []
+        exactly_once = here.settings.exactly_once == "enabled"
+        copier = here.begin()
+        for turn in range(25):
+            fresh = [b"%d-%d" % (turn, number) for number in range(dice.randrange(6))]
+            written += fresh
+            if fresh:
+                here.write(*fresh)
+            match dice.randrange(8):
+                case 0:
+                    here.source.fault(FETCH, dice.choice(PASSING), times=dice.randrange(1, 4))
+                case 1:
+                    here.target.fault(PRODUCE, dice.choice(PASSING), times=dice.randrange(1, 4))
+                case 2:
+                    here.source.move(TOPIC, 0, dice.choice([1, 2]))
+                case 3:
+                    here.target.move(REMOTE, 0, dice.choice([1, 2]))
+                case 4:
+                    here.target.fault(dice.choice([METADATA, LIST_OFFSETS]), Fault(lost=True), times=2)
+                case 5 if exactly_once:
+                    here.target.fault(END_TXN, dice.choice(PASSING[:4]))
+                case 6:
+                    here.crash(copier)
+                    here.pass_by(dice.random() * 3)
+                    copier = here.begin(here.grant(position=here.stored()))
+                case _:
+                    here.pass_by(dice.random() * 5)
+            here.pass_by(dice.random())
+        here.until(lambda: here.copied(committed=exactly_once)[-1:] == written[-1:], 900)
+        here.pass_by(120)
+        assert here.failures == []
+        assert here.copied(committed=exactly_once) == written
+        return here.copied(), [here.clock.now, dict(here.source.asked), dict(here.target.asked), here.events]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_every_record_arrives_once(seed: int) -> None:
+    campaign(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_transactions_hold_every_record_once(seed: int) -> None:
+    campaign(seed, exactly_once="enabled")
+
+
+def test_a_seed_repeats_the_whole_course_of_events() -> None:
+    assert campaign(5) == campaign(5)
+
+
+def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as here:
+        copier = here.begin()
+        here.pass_by(2)
+        here.source.stop(1)
+        here.pass_by(module.UNHEARD_S + 40)
+        trouble = copier.trouble(copier.partitions[part()])
+        assert trouble is not None
+        assert "source" in trouble
+        with pytest.raises(ClusterError):
+            here.run(copier.source.refresh, [TOPIC])
