@@ -32,7 +32,7 @@ class FollowedGroups:
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
-        self._logged = LogOnce()
+        self._logged = LogOnce(source.clock)
 
     def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
         """The committed offsets of each group, and the error codes of groups whose offsets could not be read.

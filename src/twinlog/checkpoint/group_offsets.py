@@ -53,7 +53,7 @@ class GroupOffsetTranslator:
         self._source = source
         self._back = Translator(self._reverse, target, source)
         self._way_back = False
-        self._logged = LogOnce()
+        self._logged = LogOnce(target.clock)
 
     def accepts(self, topic: TopicName) -> bool:
         """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2."""

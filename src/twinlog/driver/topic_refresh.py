@@ -73,7 +73,7 @@ class TopicRefresh:
         self._seem_copies: frozenset[TopicName] = frozenset()
         """The same of those whose names say by the flow's own policy that they came from one of its two clusters."""
         self._seen: frozenset[TopicName] | None = None
-        self._logged = LogOnce()
+        self._logged = LogOnce(target.clock)
 
     def create_own(self) -> None:
         """Create the topics that the flow keeps for itself. Raises RefusedError or ClusterError."""

@@ -55,7 +55,7 @@ class AclSync:
         self._topology = topology_of(settings)
         self._source = source
         self._target = target
-        self._logged = LogOnce()
+        self._logged = LogOnce(target.clock)
 
     def run(self) -> None:
         """Create the rights that are missing on the target.

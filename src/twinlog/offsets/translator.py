@@ -55,7 +55,7 @@ class Translator:
         self._need_syncs = False
         # Another program's positions may be in the other topic, and say nothing here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
-        self._logged = LogOnce()
+        self._logged = LogOnce(target.clock)
         self._flow = settings.name
 
     def refresh(self) -> None:
