@@ -2,6 +2,7 @@
 
 - docs/decisions/index.md has one row for each decision, with its title and a status.
 - CONTRIBUTING.md, "Where do I change": every file or folder in the table exists, from the root or from src/twinlog.
+- zensical.toml: every page of docs is in the navigation of the site, but for single decisions, and no other.
 - docs/glossary.md: rows are in the order of the alphabet, no word has two, and each names a place in the code.
 """
 
@@ -15,12 +16,18 @@ from pathlib import Path
 _DECISION = re.compile(r"^\| (\d+) \| \[(.+)\]\((\S+\.md)\) \| \S.* \| (accepted|superseded by \d+) \|$", re.MULTILINE)
 _ROW = re.compile(r"^\|(?! *-)(.+)\|$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
+_PAGE = re.compile(r'= "([\w/-]+\.md)"')
 _PLACE = re.compile(r"`[\w/.-]+\.py(?::[\w.]+)?`")
 
 
 def wrong_pages(root: Path) -> Iterator[str]:
     """One line for each promise that a page below `root` does not keep; a page that is not there promises nothing."""
-    pages = {"docs/decisions/index.md": _decisions, "CONTRIBUTING.md": _changes, "docs/glossary.md": _glossary}
+    pages = {
+        "docs/decisions/index.md": _decisions,
+        "CONTRIBUTING.md": _changes,
+        "zensical.toml": _navigation,
+        "docs/glossary.md": _glossary,
+    }
     for name, check in pages.items():
         page = root / name
         if page.is_file():
@@ -49,6 +56,15 @@ def _changes(contributing: Path) -> Iterator[str]:
         for name in (name for cell in row[1:] for name in _CODE.findall(cell)):
             if not any((place / name).exists() for place in (root, root / "src" / "twinlog")):
                 yield f"`{name}` does not exist"
+
+
+def _navigation(site: Path) -> Iterator[str]:
+    named = set(_PAGE.findall(site.read_text(encoding="utf-8")))
+    docs = site.parent / "docs"
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    single = {page for page in pages if re.match(r"decisions/\d", page)}
+    yield from (f"has no place for docs/{page} in its navigation" for page in sorted(pages - single - named))
+    yield from (f"names docs/{page}, which does not exist" for page in sorted(named - pages))
 
 
 def _glossary(glossary: Path) -> Iterator[str]:

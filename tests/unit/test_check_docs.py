@@ -138,6 +138,17 @@ def test_the_table_of_changes_names_files_and_folders_that_exist(tmp_path: Path)
     assert list(wrong_pages(tmp_path)) == ["CONTRIBUTING.md: has no section `## Where do I change`"]
 
 
+def test_the_site_has_a_place_for_each_page_but_single_decisions(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "decisions").mkdir(parents=True)
+    for page in ("index.md", "running.md", "decisions/0001-copy.md"):
+        (tmp_path / "docs" / page).write_text("# Page\n", encoding="utf-8")
+    (tmp_path / "zensical.toml").write_text('nav = [{ "a" = "index.md" }, { "b" = "gone.md" }]\n', encoding="utf-8")
+    assert list(wrong_pages(tmp_path)) == [
+        "zensical.toml: has no place for docs/running.md in its navigation",
+        "zensical.toml: names docs/gone.md, which does not exist",
+    ]
+
+
 def test_each_word_of_the_glossary_stands_once_in_its_order_with_its_place(tmp_path: Path) -> None:
     words = {"flow": "`x.py:X`", "grant": "`x.py`", "copier": "`X`"}
     rows = "\n".join(f"| **{word}** | a | {words[word]} | b |" for word in ("flow", "grant", "grant", "copier"))
