@@ -104,7 +104,7 @@ def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
 def test_a_stopped_jvm_is_reported_as_stopped(play: Play) -> None:
     jvm = play("cat")
     jvm.interrupt()
-    with pytest.raises(EngineLostError, match="told to end"), jvm.asked():
+    with pytest.raises(EngineLostError, match="JVM was stopped"), jvm.asked():
         raise Py4JNetworkError("Answer from Java side is empty")
 
 
