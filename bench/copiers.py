@@ -29,7 +29,7 @@ from twinlog.lease.messages import (
     Stop,
 )
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.task.reporter import INTERVAL_S
 
 NEXT_LEASE_S = 0.5
@@ -59,8 +59,9 @@ class Pretender:
     def report(self, offset: int, *, busy: bool) -> None:
         """As if every partition that is new, or when `busy` every one, had come to `offset`, its end."""
         held = set(self.held)
+        source, target = SourceOffset(offset), TargetOffset(offset)
         parts = tuple(
-            PartitionProgress(topic, partition, offset, offset, offset, records=1, bytes=100, latency_ms=3)
+            PartitionProgress(topic, partition, source, target, source, records=1, bytes=100, latency_ms=3)
             for topic, partition in sorted(held if busy else held - self._told)
         )
         self._told = held

@@ -26,6 +26,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
 from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.model.types import SourceOffset
 from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
@@ -206,7 +207,7 @@ def _prepared(job: Job) -> dict[int, deque[Append]]:
     while kept < KEPT_BYTES and (left := {part: at for part, at in positions.items() if at < job.ends[part]}):
         connection.send(fetch_frame(job.topic, left, PARTITION_BYTES))
         for part, records in fetched(connection.receive()).items():
-            prepared = prepare(memoryview(bytearray(records)), positions[part], rules)
+            prepared = prepare(memoryview(bytearray(records)), SourceOffset(positions[part]), rules)
             positions[part] = prepared.position
             for append in prepared.appends:
                 stamp(append.data, -1, -1, -1)

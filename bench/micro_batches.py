@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from google_crc32c import value
 
+from twinlog.model.types import SourceOffset
 from twinlog.record.builder import encode_batch
 from twinlog.record.compression import CODECS
 from twinlog.record.stamp import stamp
@@ -78,7 +79,7 @@ def measure(name: str, data: bytes, batches: int, records: int, rules: CopyRules
     while time.perf_counter() - started < 1.5:
         buffer = memoryview(bytearray(data))
         begin = time.process_time()
-        made = prepare(buffer, 0, rules).appends
+        made = prepare(buffer, SourceOffset(0), rules).appends
         for append in made:
             stamp(append.data, 7, 0, 0)
         best = min(best, time.process_time() - begin)

@@ -15,7 +15,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic
 from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import Point
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.segments import Segment, segments_topic
@@ -60,22 +60,24 @@ class Filled:
             yield make(TopicPartition(TopicName(f"retired-{topic}"), partition), 1000 * (turn + 1))
 
     def _position(self, where: TopicPartition, offset: int) -> Keyed:
-        record = encode_position(self.source, where, Position(offset, offset, leader_epoch=0))
+        record = encode_position(
+            self.source, where, Position(SourceOffset(offset), TargetOffset(offset), leader_epoch=0)
+        )
         return record.key, record.value, list(record.headers)
 
     def _segment(self, where: TopicPartition, offset: int) -> Keyed:
         # Each lease of a partition begins another one; segments pile up under keys of their own.
-        segment = Segment(where, offset // 1000, True, (Point(offset, offset, 0),))
+        segment = Segment(where, offset // 1000, True, (Point(SourceOffset(offset), TargetOffset(offset), 0),))
         return segment.key, segment.value, []
 
     def _checkpoint(self, where: TopicPartition, offset: int) -> Keyed:
         remote = TopicName(f"{self.source}.{where.topic}")
         group = GroupId(f"retired-{where.partition % GROUPS}")
-        one = Checkpoint(group, remote, where.partition, offset, offset)
+        one = Checkpoint(group, remote, where.partition, SourceOffset(offset), TargetOffset(offset))
         return one.key, one.value, []
 
     def _sync(self, where: TopicPartition, offset: int) -> Keyed:
-        one = OffsetSync(where.topic, where.partition, offset, offset)
+        one = OffsetSync(where.topic, where.partition, SourceOffset(offset), TargetOffset(offset))
         return one.key, one.value, []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 
 VERSION = 0
@@ -21,8 +21,8 @@ class Checkpoint:
     group: GroupId
     topic: TopicName
     partition: int
-    upstream: int
-    downstream: int
+    upstream: SourceOffset
+    downstream: TargetOffset
     metadata: str = ""
 
     @property
@@ -58,7 +58,8 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | No
     fields = FieldReader(value)
     try:
         fields.int16()
-        return Checkpoint(group, *remote, fields.int64(), fields.int64(), fields.string())
+        upstream, downstream = SourceOffset(fields.int64()), TargetOffset(fields.int64())
+        return Checkpoint(group, *remote, upstream, downstream, fields.string())
     except FieldError:
         return None
 

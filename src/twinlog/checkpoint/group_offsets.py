@@ -12,7 +12,7 @@ from twinlog.flows.plugins import policy_of, topic_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.log_once import LogOnce
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
 
@@ -23,7 +23,7 @@ class TranslatedGroupOffset(NamedTuple):
     """A partition of the target and the offset to commit there; with `exact` nothing is repeated either."""
 
     partition: TopicPartition
-    offset: int
+    offset: TargetOffset
     exact: bool
 
 
@@ -88,19 +88,18 @@ class GroupOffsetTranslator:
             return False
         return True
 
-    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
+    def find(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         """The target position for `offset`, committed in a partition of the source; None when it is unknown."""
         if self.came_from_target(partition.topic):
             topic = self._policy.upstream_name(partition.topic)
             if topic is None or not self._way_back:
                 return None
             there = TopicPartition(topic, partition.partition)
-            found = self._back.to_source(there, offset)
-        else:
-            there = TopicPartition(
-                self._policy.remote_name(self._settings.source, partition.topic), partition.partition
-            )
-            found = self._there.to_target(partition, offset)
+            # What the way back copies from is our target.
+            back = self._back.to_source(there, TargetOffset(offset))
+            return None if back is None else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact)
+        there = TopicPartition(self._policy.remote_name(self._settings.source, partition.topic), partition.partition)
+        found = self._there.to_target(partition, offset)
         return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
 
 

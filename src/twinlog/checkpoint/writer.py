@@ -19,7 +19,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.record.records import Record
 from twinlog.settings.flow import FlowSettings
@@ -154,7 +154,8 @@ class CheckpointWriter:
         standing: GroupOffsets = {}
         translated_all = True
         for where, committed in offsets.items():
-            translated = self._translator.find(where, committed.offset)
+            upstream = SourceOffset(committed.offset)
+            translated = self._translator.find(where, upstream)
             if translated is None:
                 # A partition whose loss was logged is looked for again from time to time only.
                 translated_all = (
@@ -164,7 +165,7 @@ class CheckpointWriter:
                 continue
             translated_all = translated_all and translated.exact
             self._untranslated.pop((group, where.topic), None)
-            new = Checkpoint(group, *translated.partition, committed.offset, translated.offset, committed.metadata)
+            new = Checkpoint(group, *translated.partition, upstream, translated.offset, committed.metadata)
             last = before.get(new.remote)
             if is_due(new, last, exact=translated.exact):
                 due.append(new)

@@ -31,7 +31,7 @@ from twinlog.lease.channel import VALID_S
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_two_clusters
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
@@ -324,7 +324,8 @@ class FlowRunner:
     def _note_ends(self) -> None:
         self._topics.require_all()
         committed = self.settings.consumer.isolation_level == "read_committed"
-        self.view.wait_for(self._source.offsets(self._remote, latest=True, read_committed=committed))
+        ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
+        self.view.wait_for({partition: SourceOffset(end) for partition, end in ends.items()})
         self._catching_up = True
 
     # Called by leases, on their threads.

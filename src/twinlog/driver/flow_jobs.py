@@ -12,6 +12,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.acls import AclSync
 from twinlog.mirror.bounds import TopicBounds
 from twinlog.mirror.configs import ConfigSync
+from twinlog.model.types import SourceOffset
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
@@ -107,6 +108,6 @@ def begin_tidying(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> N
                 # Who only has no leader now has one at a later turn. The map of a topic that is gone takes room, too.
                 there = source.topics()
                 starts |= {partition: 0 for partition in without if partition.topic not in there}
-            maps.tidy(starts)
+            maps.tidy({partition: SourceOffset(start) for partition, start in starts.items()})
 
     jobs.begin("join maps of old offsets", tidy, TIDY_S)

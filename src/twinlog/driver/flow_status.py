@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from twinlog.clock import SYSTEM
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 WINDOW_S = 5.0
 SAMPLE_S = 0.5
@@ -73,7 +73,7 @@ class FlowStatus:
         self._holders: dict[str, Holder] = {}
         self._planned: Set[TopicPartition] | None = None
         self._own: Set[TopicPartition] = frozenset()
-        self._awaited: dict[TopicPartition, int] = {}
+        self._awaited: dict[TopicPartition, SourceOffset] = {}
         self._window: deque[tuple[float, int, int, int]] = deque()
         self._records = 0
         self._bytes = 0
@@ -167,7 +167,7 @@ class FlowStatus:
             self._records += seen.records
             self._bytes += seen.bytes
 
-    def wait_for(self, ends: Mapping[TopicPartition, int]) -> None:
+    def wait_for(self, ends: Mapping[TopicPartition, SourceOffset]) -> None:
         """From now on `reached` says whether every partition has been copied up to its offset in `ends`."""
         with self._lock:
             reached = {key: part.source_offset for key, (part, _) in self._parts.items()}

@@ -14,7 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translation, Translator
@@ -32,7 +32,7 @@ class Answer:
     partition: TopicPartition
     offset: int
     there: TopicPartition | None = None
-    found: Translation | None = None
+    found: Translation[SourceOffset] | Translation[TargetOffset] | None = None
     reason: str = ""
 
 
@@ -147,7 +147,11 @@ class Lookup:
             )
         refusal = self._topology.refusal(source.topic)
         there = source if self._back else TopicPartition(self._topology.remote_name(source.topic), source.partition)
-        found = self._translator.to_source(source, offset) if self._back else self._translator.to_target(source, offset)
+        found: Translation[SourceOffset] | Translation[TargetOffset] | None
+        if self._back:
+            found = self._translator.to_source(source, TargetOffset(offset))
+        else:
+            found = self._translator.to_target(source, SourceOffset(offset))
         if found is not None:
             return Answer(partition, offset, there, found)
         if refusal is not None:

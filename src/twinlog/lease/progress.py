@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlog.model.reach import Reach
+from twinlog.model.types import SourceOffset, TargetOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,9 @@ class PartitionProgress:
 
     topic: str
     partition: int
-    source_offset: int
-    target_offset: int
-    end: int
+    source_offset: SourceOffset
+    target_offset: TargetOffset
+    end: SourceOffset
     records: int = 0
     bytes: int = 0
     latency_ms: int = -1

@@ -5,7 +5,7 @@ A source offset and a target offset are different numbers for the same record, s
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, TypeVar
 
 Alias = NewType("Alias", str)
 """A cluster alias, as written in `clusters`."""
@@ -19,6 +19,9 @@ SourceOffset = NewType("SourceOffset", int)
 
 TargetOffset = NewType("TargetOffset", int)
 """Offset of the same record in the remote topic."""
+
+AnyOffset = TypeVar("AnyOffset", bound=int)
+"""One of the two, for what works alike on both sides."""
 
 
 class TopicPartition(NamedTuple):

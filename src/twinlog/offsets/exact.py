@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, cast
+
+from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset
 
 
 class Point(NamedTuple):
@@ -21,9 +23,13 @@ class Point(NamedTuple):
     `target + max(0, q - source - uncertainty)` at the earliest. 0 means that every offset is known.
     """
 
-    source: int
-    target: int
+    source: SourceOffset
+    target: TargetOffset
     uncertainty: int = 0
+
+
+point_of = cast("Callable[[int, int, int], Point]", Point)
+"""Of what arrays hold, which know plain numbers only."""
 
 
 class Run(NamedTuple):
@@ -32,15 +38,15 @@ class Run(NamedTuple):
     None at all says that copying goes on there, and that what was copied in between is not known.
     """
 
-    source: int
-    target: int
+    source: SourceOffset
+    target: TargetOffset
     records: int
 
 
-class Translated(NamedTuple):
+class Translated(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster; with `exact` False records up to the true one are read again, none is skipped."""
 
-    offset: int
+    offset: AnyOffset
     exact: bool
 
 
@@ -53,7 +59,7 @@ class ExactMap:
 
     __slots__ = ("_copied", "_source", "_target", "_uncertainty", "complete", "next_source", "next_target")
 
-    def __init__(self, next_source: int, next_target: int, *, complete: bool = False) -> None:
+    def __init__(self, next_source: SourceOffset, next_target: TargetOffset, *, complete: bool = False) -> None:
         self._source = array("q", [next_source])
         self._target = array("q", [next_target])
         self._uncertainty = array("q", [0])
@@ -78,11 +84,11 @@ class ExactMap:
     def points(self, start: int = 0, stop: int | None = None) -> list[Point]:
         """The points from number `start` up to, not including, number `stop`."""
         part = slice(start, stop)
-        return list(map(Point, self._source[part], self._target[part], self._uncertainty[part]))
+        return list(map(point_of, self._source[part], self._target[part], self._uncertainty[part]))
 
     # Copying.
 
-    def copied(self, source: int, target: int, count: int) -> None:
+    def copied(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
         """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
 
         Where a side goes back, what was known of the offsets from there on is forgotten: the source was truncated or
@@ -107,21 +113,21 @@ class ExactMap:
                     self._add(Point(copied, run.target))
                 self._add(Point(run.source, run.target))
                 uncertainty = 0
-            copied = next_source = run.source + run.records
-            target = run.target + run.records
+            copied = next_source = SourceOffset(run.source + run.records)
+            target = TargetOffset(run.target + run.records)
             taken += 1
         self._copied, self.next_source, self.next_target = copied, next_source, target
         return taken
 
-    def goes_back(self, source: int, target: int) -> bool:
+    def goes_back(self, source: SourceOffset, target: TargetOffset) -> bool:
         """Whether a copy there would come before one that is known."""
         return source < self.next_source or target < self.next_target
 
-    def passed(self, next_source: int) -> None:
+    def passed(self, next_source: SourceOffset) -> None:
         """Everything before `next_source` was read, and nothing of it copied since the last copy."""
         self.next_source = max(self.next_source, next_source)
 
-    def jumped(self, next_source: int, next_target: int) -> None:
+    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying goes on here; what was copied in between is not known, as after a crash or another program's turn."""
         if self.goes_back(next_source, next_target):
             self._cut(next_source, next_target)
@@ -140,7 +146,8 @@ class ExactMap:
         """Add stored points behind those here; the end moves to the last of them, if it was before it."""
         for point in points:
             self._add(point)
-        self._end(max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1]))
+        next_source, next_target = max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1])
+        self._end(SourceOffset(next_source), TargetOffset(next_target))
 
     def replace_from(self, first: Point, rest: Iterable[Point], *, new_generation: bool, complete: bool) -> None:
         """Put stored points in the place of all from `first` on; in a new generation also of those at its target or
@@ -159,69 +166,70 @@ class ExactMap:
             self._end(first.source, first.target)
         self.extend(rest)
 
-    def reach(self, next_source: int, next_target: int) -> None:
+    def reach(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """The end is here, by a position that was stored after all points of this map; an older one changes nothing."""
         if next_source >= self._source[-1] and next_target >= self._target[-1]:
             self._end(next_source, next_target)
 
-    def _end(self, next_source: int, next_target: int) -> None:
+    def _end(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         self.next_source = next_source
         self.next_target = next_target
-        self._copied = min(next_source, self._source[-1] + next_target - self._target[-1])
+        self._copied = SourceOffset(min(next_source, self._source[-1] + next_target - self._target[-1]))
 
     # Translating.
 
-    def to_target(self, source: int) -> Translated | None:
+    def to_target(self, source: SourceOffset) -> Translated[TargetOffset] | None:
         """The target offset for a committed source offset; None when it is older than the map.
 
         Beyond the end it is the end, and not exact: what is still to be copied may lie between.
         """
         index = bisect_right(self._source, source) - 1
         if index < 0:
-            return self.to_target(self._source[0]) if self.complete else None
+            return self.to_target(SourceOffset(self._source[0])) if self.complete else None
         if source > self.next_source:
             return Translated(self.next_target, False)
         ahead = source - self._source[index]
         uncertainty = self._uncertainty[index]
         last = self._target[index + 1] if index + 1 < len(self._target) else self.next_target
-        return Translated(min(self._target[index] + max(0, ahead - uncertainty), last), not uncertainty or not ahead)
+        found = min(self._target[index] + max(0, ahead - uncertainty), last)
+        return Translated(TargetOffset(found), not uncertainty or not ahead)
 
-    def covers(self, source: int, target: int) -> bool:
+    def covers(self, source: SourceOffset, target: TargetOffset) -> bool:
         """Whether the record at these offsets was copied between this map's begin and its end."""
         return self._source[0] <= source < self.next_source and self._target[0] <= target < self.next_target
 
-    def to_source(self, target: int) -> Translated | None:
+    def to_source(self, target: TargetOffset) -> Translated[SourceOffset] | None:
         """The source offset for a target offset: the first source record whose copy is at `target` or after it."""
         index = bisect_right(self._target, target) - 1
         if index < 0:
-            return self.to_source(self._target[0]) if self.complete else None
+            return self.to_source(TargetOffset(self._target[0])) if self.complete else None
         if target > self.next_target:
             return Translated(self._copied, False)
         ahead = target - self._target[index]
         if self._uncertainty[index]:
-            return Translated(self._source[index], not ahead)
+            return Translated(SourceOffset(self._source[index]), not ahead)
         last = self._source[index + 1] if index + 1 < len(self._source) else self._copied
-        return Translated(min(self._source[index] + ahead, last), True)
+        return Translated(SourceOffset(min(self._source[index] + ahead, last)), True)
 
-    def last_before(self, target: int) -> tuple[int, int] | None:
+    def last_before(self, target: TargetOffset) -> tuple[SourceOffset, TargetOffset] | None:
         """Source and target offset of the last record that was copied to before `target`.
 
         None when there is none, or it is not known exactly.
         """
         while (index := bisect_left(self._target, target) - 1) >= 0 and not self._uncertainty[index]:
             source, begin = self._source[index], self._target[index]
-            behind = self._copied, self.next_target
+            behind: tuple[int, int] = self._copied, self.next_target
             if index + 1 < len(self):
                 behind = self._source[index + 1], self._target[index + 1]
             steps = min(behind[0] - source, behind[1] - begin, target - begin)
             if steps:
-                return source + steps - 1, begin + steps - 1
-            target = begin
+                return SourceOffset(source + steps - 1), TargetOffset(begin + steps - 1)
+            target = TargetOffset(begin)
         return None
 
     # Keeping it small.
 
-    def trim(self, source_start: int) -> bool:
+    def trim(self, source_start: SourceOffset) -> bool:
         """Forget what lies before the source's first offset; says whether there was anything."""
         index = bisect_right(self._source, source_start) - 1
         if index <= 0:
@@ -231,7 +239,7 @@ class ExactMap:
         self.complete = False
         return True
 
-    def straighten(self, before: int) -> bool:
+    def straighten(self, before: SourceOffset) -> bool:
         """Leave out points before source offset `before` that say nothing: they continue in step what stands before
         them. Says whether there were any."""
         points = self.points()
@@ -277,7 +285,7 @@ class ExactMap:
         for column in (self._source, self._target, self._uncertainty):
             del column[count:]
 
-    def _cut(self, source: int, target: int) -> None:
+    def _cut(self, source: SourceOffset, target: TargetOffset) -> None:
         """Forget copies of source offsets from `source` on and copies at target offsets from `target` on."""
         keep = min(bisect_left(self._source, source), bisect_left(self._target, target))
         if keep == 0:
@@ -293,8 +301,8 @@ class ExactMap:
         self._truncate(keep)
         steps = min(steps, source - begin[0], target - begin[1])
         self.next_source = min(self.next_source, source)
-        self._copied = source if uncertainty else begin[0] + steps
-        self.next_target = min(self.next_target, target) if uncertainty else begin[1] + steps
+        self._copied = source if uncertainty else SourceOffset(begin[0] + steps)
+        self.next_target = min(self.next_target, target) if uncertainty else TargetOffset(begin[1] + steps)
 
 
 def _join(older: Point, newer: Point) -> Point:

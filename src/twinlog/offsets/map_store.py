@@ -9,7 +9,7 @@ from functools import partial
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.kafka.topic_writer import TopicWriter
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.positions import Position
@@ -91,7 +91,7 @@ class MapStore:
         with self.lock:
             return self.maps.untidy(self._max_points())
 
-    def tidy(self, source_starts: Mapping[TopicPartition, int]) -> int:
+    def tidy(self, source_starts: Mapping[TopicPartition, SourceOffset]) -> int:
         """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
 
         Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.segments import (
     SEGMENT_POINTS,
@@ -27,6 +27,8 @@ MAX_POINTS = 65_536
 MAX_SEGMENTS = 16
 """With more of them than that it is worth while to see whether copiers only came and went."""
 
+OLDEST = SourceOffset(0)
+
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
 
@@ -37,7 +39,7 @@ class _Known:
 
     map: ExactMap
     generation: int
-    newest: int
+    newest: SourceOffset
     stored: set[int] = field(default_factory=set)
 
     @property
@@ -49,8 +51,8 @@ class _Known:
 class _End(NamedTuple):
     """Where a stored position says that a map ends, and in which generation."""
 
-    next_source: int
-    next_target: int
+    next_source: SourceOffset
+    next_target: TargetOffset
     generation: int
 
 
@@ -71,13 +73,13 @@ class _Unread:
         return sum(map(most_points, self.segments.values()))
 
 
-def _rank(start: int, generation: int) -> int:
+def _rank(start: SourceOffset, generation: int) -> int:
     """A segment's rank among those of its partition; a number, since there may be a million."""
     return generation << 64 | start
 
 
 def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
-    return SegmentKey(partition, rank & (1 << 64) - 1, rank >> 64)
+    return SegmentKey(partition, SourceOffset(rank & (1 << 64) - 1), rank >> 64)
 
 
 class ExactMaps:
@@ -161,7 +163,9 @@ class ExactMaps:
             )
             known.generation, known.newest = segment.generation, segment.start
 
-    def reach(self, partition: TopicPartition, next_source: int, next_target: int, *, generation: int) -> None:
+    def reach(
+        self, partition: TopicPartition, next_source: SourceOffset, next_target: TargetOffset, *, generation: int
+    ) -> None:
         """The partition's map ends here, says a position that was read before its segments.
 
         A position of another generation ends another map: one side went back, and it was not stored again since.
@@ -211,7 +215,7 @@ class ExactMaps:
         self,
         partition: TopicPartition,
         *,
-        source_start: int = 0,
+        source_start: SourceOffset = OLDEST,
         max_points: int = MAX_POINTS,
         segment_points: int = SEGMENT_POINTS,
     ) -> list[StoredRecord]:

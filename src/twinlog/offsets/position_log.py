@@ -11,7 +11,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.record.builder import encode_batch
@@ -91,7 +91,7 @@ class PositionLog:
             queue.put(some)
             self._offer(queue)
 
-    def _acknowledged(self, _append: Append, _base_offset: int) -> None:
+    def _acknowledged(self, _append: Append, _base_offset: TargetOffset) -> None:
         self._heard(None)
 
     def _troubled(self, where: TopicPartition, sent: Sent) -> None:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import SOURCE_CONNECTOR
 
 HEADER = "twinlog.position"
@@ -37,8 +37,8 @@ class Position:
     also when transactions keep late appends away.
     """
 
-    next_source: int
-    next_target: int | None = None
+    next_source: SourceOffset
+    next_target: TargetOffset | None = None
     leader_epoch: int = -1
     topic_id: str | None = None
     remote_topic_id: str | None = None
@@ -111,7 +111,7 @@ def decode_position(
         # A negative offset means "nothing copied" to MirrorMaker 2 (Kafka class MirrorSourceTask.isUncommitted).
         return partition, None
     return partition, Position(
-        next_source=offset + 1,
+        next_source=SourceOffset(offset + 1),
         next_target=extra.get("target"),
         leader_epoch=extra.get("epoch", -1),
         topic_id=extra.get("topic_id"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.exact import Run
 
 
@@ -14,10 +15,10 @@ class CopiedRuns:
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
-        self._source = self._target = self._count = 0
+        self._source, self._target, self._count = SourceOffset(0), TargetOffset(0), 0
         self._next_source = self._next_target = -1
 
-    def add(self, spans: Iterable[tuple[int, int]], base_offset: int) -> None:
+    def add(self, spans: Iterable[tuple[SourceOffset, int]], base_offset: TargetOffset) -> None:
         """An append arrived: (first source offset, count) of its runs, its first record at target `base_offset`."""
         for source, count in spans:
             if source == self._next_source and base_offset == self._next_target:
@@ -27,7 +28,7 @@ class CopiedRuns:
                     self._runs.append(Run(self._source, self._target, self._count))
                 self._source, self._target, self._count = source, base_offset, count
             self._next_source = source + count
-            self._next_target = base_offset = base_offset + count
+            self._next_target = base_offset = TargetOffset(base_offset + count)
 
     def extend(self, runs: Iterable[Run]) -> None:
         """These runs, which follow each other, were found to have arrived."""
@@ -37,7 +38,7 @@ class CopiedRuns:
             else:
                 self.jumped(run.source, run.target)
 
-    def jumped(self, next_source: int, next_target: int) -> None:
+    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying goes on here; what arrived in between was not noted. That is a run of no records."""
         self._flush()
         self._runs.append(Run(next_source, next_target, 0))
@@ -55,10 +56,10 @@ class CopiedRuns:
             self._next_source = -1
 
 
-def joined(runs: Iterable[Run]) -> Iterator[tuple[list[tuple[int, int]], int]]:
+def joined(runs: Iterable[Run]) -> Iterator[tuple[list[tuple[SourceOffset, int]], TargetOffset]]:
     """Runs as if those without a hole on the target between them were one append: its spans and its base offset."""
-    spans: list[tuple[int, int]] = []
-    base = end = -1
+    spans: list[tuple[SourceOffset, int]] = []
+    base = end = TargetOffset(-1)
     for run in runs:
         if spans and (run.target != end or not run.records):
             yield spans, base
@@ -67,6 +68,6 @@ def joined(runs: Iterable[Run]) -> Iterator[tuple[list[tuple[int, int]], int]]:
             if not spans:
                 base = run.target
             spans.append((run.source, run.records))
-            end = run.target + run.records
+            end = TargetOffset(run.target + run.records)
     if spans:
         yield spans, base

@@ -13,8 +13,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
-from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.offsets.exact import ExactMap, Point, Run
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.exact import ExactMap, Point, Run, point_of
 from twinlog.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.offsets.positions import Position
 from twinlog.record.varint import encode_varint, read_varint
@@ -38,7 +38,7 @@ def segments_topic(source: Alias) -> TopicName:
     return TopicName(f"mm2-twinlog-offsets.{source}.internal")
 
 
-def segment_key(source: TopicPartition, start: int, generation: int) -> bytes:
+def segment_key(source: TopicPartition, start: SourceOffset, generation: int) -> bytes:
     """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32
     generation."""
     return partition_name(source) + INT64.pack(start) + INT32.pack(generation)
@@ -53,7 +53,7 @@ class SegmentKey(NamedTuple):
     """Which segment of which source partition."""
 
     partition: TopicPartition
-    start: int
+    start: SourceOffset
     generation: int
 
 
@@ -81,7 +81,7 @@ def decode_partition(name: bytes) -> TopicPartition:
     return TopicPartition(TopicName(fields.string()), fields.int32())
 
 
-def decode_place(place: bytes) -> tuple[int, int]:
+def decode_place(place: bytes) -> tuple[SourceOffset, int]:
     """The source offset of a segment's first point and its generation, the second part of its key."""
     start, generation = _PLACE.unpack(place)
     return start, generation
@@ -104,7 +104,7 @@ class Segment:
     points: tuple[Point, ...]
 
     @property
-    def start(self) -> int:
+    def start(self) -> SourceOffset:
         """The source offset of the first point."""
         return self.points[0].source
 
@@ -139,7 +139,7 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
 
 def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
     """The segment of a record whose key says `where`; None for what is none and for a version not known here."""
-    source = where.start
+    source: int = where.start
     fields = FieldReader(value)
     try:
         version, flags, target = fields.int16(), fields.int16(), fields.int64()
@@ -147,14 +147,14 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
             return None
         rest = fields.rest()
         uncertainty, at = read_varint(rest, 0)
-        points = [Point(source, target, uncertainty)]
+        points = [point_of(source, target, uncertainty)]
         while at < len(rest):
             step, at = read_varint(rest, at)
             source += step
             step, at = read_varint(rest, at)
             target += step
             uncertainty, at = read_varint(rest, at)
-            points.append(Point(source, target, uncertainty))
+            points.append(point_of(source, target, uncertainty))
     except (FieldError, IndexError):
         return None
     return Segment(where.partition, where.generation, bool(flags & _COMPLETE), tuple(points))
@@ -169,10 +169,10 @@ class Tip(NamedTuple):
     """The newest stored point of a partition, and the generation of its segment."""
 
     generation: int
-    source: int
-    target: int
+    source: SourceOffset
+    target: TargetOffset
 
-    def before(self, next_source: int, next_target: int) -> bool:
+    def before(self, next_source: SourceOffset, next_target: TargetOffset) -> bool:
         """Whether what is copied next there comes behind this point, on both sides."""
         return self.source <= next_source and self.target <= next_target
 
@@ -187,8 +187,8 @@ class SegmentWriter:
     def __init__(
         self,
         partition: TopicPartition,
-        next_source: int,
-        next_target: int,
+        next_source: SourceOffset,
+        next_target: TargetOffset,
         *,
         generation: int = 0,
         complete: bool = False,
@@ -253,7 +253,7 @@ class SegmentWriter:
         return self._generation
 
     @property
-    def end(self) -> tuple[int, int]:
+    def end(self) -> tuple[SourceOffset, TargetOffset]:
         """The offsets the next record has on both sides, as far as is known."""
         return self._map.next_source, self._map.next_target
 
@@ -278,11 +278,11 @@ class SegmentWriter:
             at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
             self._split()
 
-    def passed(self, next_source: int) -> None:
+    def passed(self, next_source: SourceOffset) -> None:
         """Everything before `next_source` was read, and nothing of it copied since the last append."""
         self._map.passed(next_source)
 
-    def jumped(self, next_source: int, next_target: int) -> None:
+    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying goes on here; what was copied in between is not known."""
         if self._map.goes_back(next_source, next_target):
             self._begin(next_source, next_target, generation=self._generation + 1)
@@ -325,7 +325,7 @@ class SegmentWriter:
         if len(self._map) >= self._segment_points:
             self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
 
-    def _begin(self, next_source: int, next_target: int, *, generation: int) -> None:
+    def _begin(self, next_source: SourceOffset, next_target: TargetOffset, *, generation: int) -> None:
         if len(self._map) != self._written:
             self._full.append(self._segment())
         elif self._handed is not None:

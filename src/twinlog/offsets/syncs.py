@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.fields import INT32, INT64, FieldError, FieldReader, string
 
 SETTLE_S = 5.0
@@ -23,8 +23,8 @@ class OffsetSync:
 
     topic: TopicName
     partition: int
-    upstream: int
-    downstream: int
+    upstream: SourceOffset
+    downstream: TargetOffset
 
     @property
     def source(self) -> TopicPartition:
@@ -55,7 +55,8 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | N
         return None
     where, offsets = FieldReader(key), FieldReader(value)
     try:
-        return OffsetSync(TopicName(where.string()), where.int32(), offsets.int64(), offsets.int64())
+        upstream, downstream = SourceOffset(offsets.int64()), TargetOffset(offsets.int64())
+        return OffsetSync(TopicName(where.string()), where.int32(), upstream, downstream)
     except FieldError:
         return None
 
@@ -64,9 +65,9 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | N
 class _Generation:
     """What the rule remembers of a partition: the offsets behind its last record, and the last one synced."""
 
-    next_upstream: int
-    next_downstream: int
-    synced: int
+    next_upstream: SourceOffset
+    next_downstream: TargetOffset
+    synced: TargetOffset
 
 
 class SyncEmitter:
@@ -98,27 +99,31 @@ class SyncEmitter:
         # In the order of time, because a newer sync takes the place of a delayed one.
         self._delayed: dict[TopicPartition, tuple[float, OffsetSync]] = {}
 
-    def acknowledged(self, source: TopicPartition, spans: Sequence[tuple[int, int]], base_offset: int) -> None:
+    def acknowledged(
+        self, source: TopicPartition, spans: Sequence[tuple[SourceOffset, int]], base_offset: TargetOffset
+    ) -> None:
         """An append arrived: runs of (first source offset, count), the first record at target offset `base_offset`."""
-        end = base_offset + sum(count for _, count in spans)
-        first, last = spans[0][0], spans[-1][0] + spans[-1][1] - 1
+        end = TargetOffset(base_offset + sum(count for _, count in spans))
+        first, next_upstream = spans[0][0], SourceOffset(sum(spans[-1]))
+        last_there = TargetOffset(end - 1)
         generation = self._generations.get(source)
         begins = generation is None or first < generation.next_upstream or base_offset < generation.next_downstream
         if generation is None or begins:
-            generation = self._generations[source] = _Generation(last + 1, end, end - 1)
+            generation = self._generations[source] = _Generation(next_upstream, end, last_there)
             self._pending.pop(source, None)
-        generation.next_upstream, generation.next_downstream = last + 1, end
+        generation.next_upstream, generation.next_downstream = next_upstream, end
         due_from = base_offset if begins else generation.synced + 1 + self._lag_max
-        if end - 1 < due_from:
+        if last_there < due_from:
             since = self._delayed[source][0] if source in self._delayed else self._clock()
-            self._delayed[source] = since, OffsetSync(source.topic, source.partition, last, end - 1)
+            last = SourceOffset(next_upstream - 1)
+            self._delayed[source] = since, OffsetSync(source.topic, source.partition, last, last_there)
             return
-        generation.synced = end - 1
+        generation.synced = last_there
         self._delayed.pop(source, None)
         pending = self._pending.setdefault(source, [])
         for index in self._indexes(end - base_offset, max(0, due_from - base_offset), begins):
-            upstream = _at(spans, index)
-            pending.append(OffsetSync(source.topic, source.partition, upstream, base_offset + index))
+            downstream = TargetOffset(base_offset + index)
+            pending.append(OffsetSync(source.topic, source.partition, _at(spans, index), downstream))
         if len(pending) > MAX_PENDING:
             self._pending[source] = _thinned(pending)
 
@@ -166,11 +171,11 @@ class SyncEmitter:
             self._pending.setdefault(source, []).append(self._delayed.pop(source)[1])
 
 
-def _at(spans: Sequence[tuple[int, int]], index: int) -> int:
+def _at(spans: Sequence[tuple[SourceOffset, int]], index: int) -> SourceOffset:
     """The source offset of record number `index` of an append."""
     for first, count in spans:
         if index < count:
-            return first + index
+            return SourceOffset(first + index)
         index -= count
     raise IndexError(index)
 

@@ -5,11 +5,11 @@ Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
 
 from __future__ import annotations
 
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.syncs import OffsetSync
 
 SLOTS = 64
-UNTRANSLATABLE = -1
+UNTRANSLATABLE = TargetOffset(-1)
 
 
 class MirrorTranslation:
@@ -36,7 +36,7 @@ class MirrorTranslation:
         """The topic was read to its end once; nothing is translated before."""
         self._ready = True
 
-    def translate(self, source: TopicPartition, offset: int) -> int | None:
+    def translate(self, source: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """The target offset for a committed source offset.
 
         None before `ready` and for a partition without a sync; UNTRANSLATABLE when all syncs kept are newer.
@@ -46,17 +46,17 @@ class MirrorTranslation:
             return None
         for sync in slots:
             if sync.upstream <= offset:
-                return sync.downstream + (sync.upstream < offset)
+                return TargetOffset(sync.downstream + (sync.upstream < offset))
         return UNTRANSLATABLE
 
-    def translate_back(self, source: TopicPartition, offset: int) -> int | None:
+    def translate_back(self, source: TopicPartition, offset: TargetOffset) -> SourceOffset | None:
         """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
 
         MirrorMaker 2 has no such thing; the rule is that of `translate`, read from the other side.
         """
         for sync in self._slots.get(source, ()):
             if sync.downstream <= offset:
-                return sync.upstream + (sync.downstream < offset)
+                return SourceOffset(sync.upstream + (sync.downstream < offset))
         return None
 
     def newest(self, source: TopicPartition) -> OffsetSync | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.log_once import LogOnce
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Point, Translated
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
@@ -22,15 +22,18 @@ from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
+Here = TypeVar("Here", bound=int)
+There = TypeVar("There", bound=int)
 
-class Translation(NamedTuple):
+
+class Translation(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster: who goes on there skips nothing.
 
     With `exact` it also repeats nothing. `by` says what it was found by: "map" is twinlog's exact map, "syncs" the
     offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
     """
 
-    offset: int
+    offset: AnyOffset
     exact: bool
     by: Literal["map", "syncs"] = "map"
 
@@ -91,7 +94,7 @@ class Translator:
         known = self._maps.map(sync.source)
         return known is None or not known.covers(sync.upstream, sync.downstream)
 
-    def to_target(self, partition: TopicPartition, offset: int) -> Translation | None:
+    def to_target(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
         """Where a group goes on in the remote partition that has committed `offset` in source partition `partition`.
 
         None when nothing is known of that partition, or only of records behind `offset`. Beyond what was copied it is
@@ -100,14 +103,14 @@ class Translator:
         """
         return self._translate(partition, offset, _TO_TARGET)
 
-    def to_source(self, partition: TopicPartition, offset: int) -> Translation | None:
+    def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
         """Where a group goes on in source partition `partition` that has committed `offset` in the remote partition.
 
         None when nothing is known of that partition, or only of records behind `offset`.
         """
         return self._translate(partition, offset, _TO_SOURCE)
 
-    def _translate(self, partition: TopicPartition, offset: int, way: _Way) -> Translation | None:
+    def _translate(self, partition: TopicPartition, offset: Here, way: _Way[Here, There]) -> Translation[There] | None:
         with self._lock:
             known = self._maps.map(partition)
             found = None if known is None else way.by_map(known, offset)
@@ -135,23 +138,23 @@ class Translator:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Generic[Here, There]):
     """One of the two ways offsets are translated: by a map and by syncs, whether a sync is behind the end of a map, and
     where a point lies on the other cluster."""
 
-    by_map: Callable[[ExactMap, int], Translated | None]
-    by_syncs: Callable[[MirrorTranslation, TopicPartition, int], int | None]
+    by_map: Callable[[ExactMap, Here], Translated[There] | None]
+    by_syncs: Callable[[MirrorTranslation, TopicPartition, Here], There | None]
     is_ahead: Callable[[OffsetSync, ExactMap], bool]
-    there: Callable[[Point], int]
+    there: Callable[[Point], There]
 
 
-_TO_TARGET = _Way(
+_TO_TARGET: _Way[SourceOffset, TargetOffset] = _Way(
     ExactMap.to_target,
     MirrorTranslation.translate,
     lambda sync, known: sync.upstream >= known.next_source,
     lambda point: point.target,
 )
-_TO_SOURCE = _Way(
+_TO_SOURCE: _Way[TargetOffset, SourceOffset] = _Way(
     ExactMap.to_source,
     MirrorTranslation.translate_back,
     lambda sync, known: sync.downstream >= known.next_target,
@@ -159,7 +162,9 @@ _TO_SOURCE = _Way(
 )
 
 
-def _best(by_map: int | None, by_syncs: int | None, *, ahead: bool, first: int | None) -> Translation | None:
+def _best(
+    by_map: There | None, by_syncs: There | None, *, ahead: bool, first: There | None
+) -> Translation[There] | None:
     """The further of two answers that both skip nothing.
 
     `first` is where the map begins. Where the map has an answer, syncs count only when they are `ahead` of its end,

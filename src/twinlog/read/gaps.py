@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
+
+UNKNOWN = SourceOffset(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +16,9 @@ class Gap:
     from the source. `resume_at` is where copying can go on."""
 
     kind: Literal["retention", "truncation", "recreated"]
-    first: int
-    end: int
-    resume_at: int
+    first: SourceOffset
+    end: SourceOffset
+    resume_at: SourceOffset
 
     def describe(self, partition: TopicPartition) -> str:
         """One sentence for the operator, with offsets."""
@@ -37,7 +39,12 @@ class Gap:
 
 
 def find_gap(
-    position: int, log_start: int, log_end: int, *, diverging_end: int = -1, recreated: bool = False
+    position: SourceOffset,
+    log_start: SourceOffset,
+    log_end: SourceOffset,
+    *,
+    diverging_end: SourceOffset = UNKNOWN,
+    recreated: bool = False,
 ) -> Gap | None:
     """Compare the next offset to copy with the source log; None when nothing is missing.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twinlog.model.types import SourceOffset
 from twinlog.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from twinlog.record.compression import NONE, compress
 from twinlog.record.varint import encode_varint
@@ -89,10 +90,10 @@ class BatchBuilder:
         del self.parts[count:]
         self.runs = [run for run in self.runs if run[1] < count]
 
-    def spans(self) -> tuple[tuple[int, int], ...]:
+    def spans(self) -> tuple[tuple[SourceOffset, int], ...]:
         """Where the records came from, as runs of (first source offset, count)."""
         ends = [index for _, index in self.runs[1:]] + [len(self.parts)]
-        return tuple((offset, end - index) for (offset, index), end in zip(self.runs, ends, strict=True))
+        return tuple((SourceOffset(offset), end - index) for (offset, index), end in zip(self.runs, ends, strict=True))
 
     def build(self, level: int | None = None) -> bytearray:
         """Return the batch, not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0."""

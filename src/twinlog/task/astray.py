@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.write.appends import Append
 
@@ -15,15 +16,15 @@ class Astray:
     `end` is where its log ended before them, `next_source` the source offset behind them, `runs` where they are.
     """
 
-    end: int
-    next_source: int
+    end: TargetOffset
+    next_source: SourceOffset
     runs: CopiedRuns = field(default_factory=CopiedRuns)
 
-    def reach(self, end: int) -> None:
+    def reach(self, end: TargetOffset) -> None:
         """The log may have ended at `end` already."""
         self.end = min(self.end, end)
 
-    def add(self, append: Append, base_offset: int) -> None:
+    def add(self, append: Append, base_offset: TargetOffset) -> None:
         """One more of them."""
         self.next_source = append.next_source_offset
         self.runs.add(append.spans, base_offset)

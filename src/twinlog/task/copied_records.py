@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
@@ -61,14 +62,14 @@ class CopiedRecords:
         position = self.acknowledged
         if not marked or position.next_target is None:
             return position
-        return replace(position, next_target=position.next_target + 1)
+        return replace(position, next_target=TargetOffset(position.next_target + 1))
 
     @property
     def in_transaction(self) -> bool:
         """Something was acknowledged that is not committed."""
         return bool(self._uncommitted)
 
-    def add(self, append: Append, base_offset: int, leader_epoch: int) -> None:
+    def add(self, append: Append, base_offset: TargetOffset, leader_epoch: int) -> None:
         """The target acknowledged an append, at `base_offset`."""
         self.leeway = False
         self.runs.add(append.spans, base_offset)
@@ -79,7 +80,7 @@ class CopiedRecords:
         self.acknowledged = replace(
             before,
             next_source=append.next_source_offset,
-            next_target=base_offset + count,
+            next_target=TargetOffset(base_offset + count),
             leader_epoch=leader_epoch,
             writer=writer,
         )
@@ -88,7 +89,7 @@ class CopiedRecords:
         else:
             self._count(count, append.bytes, append.max_timestamp)
 
-    def pass_over(self, next_source: int, leader_epoch: int) -> bool:
+    def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
         """There is nothing to copy before a source offset any more; whether that is news."""
         if self.acknowledged.next_source == next_source:
             return False

@@ -16,7 +16,7 @@ from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.record.batch import read_batch
 from twinlog.record.records import is_abort_marker
@@ -30,7 +30,7 @@ MOST_BYTES = 64 << 20
 
 
 async def doubtful(
-    target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
+    target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
     """Whether a remote partition, which ends at or behind its position, may lack something before that; and why some do
     not tell now.
@@ -48,7 +48,7 @@ async def doubtful(
     return found | marked, errors | failed
 
 
-def _overtaken(position: Position, end: int, states: list[ProducerState]) -> bool:
+def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState]) -> bool:
     """Whether the writer of a position appended more since than the log has grown."""
     writer, counted = position.writer, position.next_target
     assert writer is not None
@@ -83,7 +83,7 @@ async def _unmarked(
             if refused(answer.error):
                 raise target.lacks("READ", f"topic {remote.topic}", "finding out what the target still has")
             if not answer.error:
-                found[remote] = _is_no_marker(answer, wanted[remote].offset)
+                found[remote] = _is_no_marker(answer, TargetOffset(wanted[remote].offset))
             elif answer.error == Code.OFFSET_OUT_OF_RANGE:
                 # Deleted by now; of a log that became shorter its end says it.
                 found[remote] = False
@@ -94,7 +94,7 @@ async def _unmarked(
     return found, {remote: why for remote, why in errors.items() if remote not in found}
 
 
-def _is_no_marker(answer: PartitionResponse, offset: int) -> bool:
+def _is_no_marker(answer: PartitionResponse, offset: TargetOffset) -> bool:
     batch = read_batch(answer.records, 0)
     if batch is None:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
 """How often what was counted is said."""
@@ -20,8 +20,8 @@ class _Seen:
 
     offsets: int
     places: int
-    first: int
-    end: int
+    first: TargetOffset
+    end: TargetOffset
 
 
 class ForeignOffsets:
@@ -36,7 +36,7 @@ class ForeignOffsets:
         self._seen: dict[TopicPartition, _Seen] = {}
         self._quiet_until = 0.0
 
-    def seen(self, remote: TopicPartition, first: int, end: int) -> None:
+    def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
         seen = self._seen.get(remote)
         if seen is None:

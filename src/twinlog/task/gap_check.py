@@ -11,7 +11,7 @@ from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.gaps import Gap, find_gap
 from twinlog.settings.flow import FlowSettings
@@ -25,7 +25,9 @@ class GapCheck:
         self._settings = settings
         self._event = event
 
-    async def look(self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: int) -> Position:
+    async def look(
+        self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: SourceOffset
+    ) -> Position:
         """The position to go on from.
 
         Raises GapError when records are missing and the policy is `stop`, ClusterError while the source cannot say.
@@ -46,8 +48,8 @@ class GapCheck:
             raise ClusterError(f"source partition {partition} does not tell its offsets")
         gap = find_gap(
             position.next_source,
-            starts[partition],
-            ends[partition],
+            SourceOffset(starts[partition]),
+            SourceOffset(ends[partition]),
             diverging_end=diverging_end,
             recreated=recreated,
         )

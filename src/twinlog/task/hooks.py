@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 
@@ -36,12 +36,12 @@ class Hooks(Generic[P]):
     far_target: Callable[[], bool]
     leaderless: Callable[[], None]
     pause: Callable[[P, int], None]
-    check: Callable[[P, int | None], None]
+    check: Callable[[P, SourceOffset | None], None]
     resolve: Callable[[P], None]
     lost: Callable[[P], None]
     limit: Callable[[P], None]
     failed: Callable[[TopicPartition, TwinlogError], None]
-    foreign: Callable[[TopicPartition, int, int], None]
+    foreign: Callable[[TopicPartition, TargetOffset, TargetOffset], None]
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]

@@ -8,6 +8,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.producer_states import open_transactions
 from twinlog.kafka.client import LATEST, ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TargetOffset
 from twinlog.task.doubtful_tail import doubtful
 from twinlog.task.partition import PartitionCopy
 
@@ -19,7 +20,7 @@ RETRY_S = 0.1
 
 async def committed_ends(
     target: ClusterClient, parts: Collection[PartitionCopy], producer_id: int
-) -> dict[PartitionCopy, int]:
+) -> dict[PartitionCopy, TargetOffset]:
     """Up to which offset the target has what a producer appended to remote partitions in transactions that ended.
 
     A partition whose topic is gone has nothing to lose, and is missing. Raises ClusterError when one does not tell.
@@ -31,8 +32,13 @@ async def committed_ends(
         raise ClusterError(f"cluster {target.alias}: not every remote partition tells its offsets")
     opened = await open_transactions(target, ends)
     return {
-        part: min(
-            [ends[part.remote], *(one.first_offset for one in opened[part.remote] if one.producer_id == producer_id)]
+        part: TargetOffset(
+            min(
+                [
+                    ends[part.remote],
+                    *(one.first_offset for one in opened[part.remote] if one.producer_id == producer_id),
+                ]
+            )
         )
         for part in there
     }
@@ -55,6 +61,6 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
     for remote, why in errors.items():
         raise ClusterError(f"cluster {target.alias}: {remote} does not tell the end of what was committed: {why}")
     # Whether something is missing there shows when it is compared.
-    lost |= {part: part.committed.next_target or 0 for remote, part in whole.items() if doubts[remote]}
+    lost |= {part: part.committed.next_target or TargetOffset(0) for remote, part in whole.items() if doubts[remote]}
     for part in ends:
         part.truncated(lost.get(part))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from twinlog.kafka.client import ClusterClient
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import scan
@@ -50,9 +50,9 @@ class Place:
     `end` is where on the target that ends which is left.
     """
 
-    next_source: int
+    next_source: SourceOffset
     exact: bool
-    end: int
+    end: TargetOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class _Originals:
     target: ClusterClient
     grant: Grant
     known: ExactMap
-    start: int
+    start: TargetOffset
 
-    async def of(self, at: int) -> int | No:
+    async def of(self, at: TargetOffset) -> SourceOffset | No:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
         are the same and readers see it.
 
         Of records that the source has not got any more those before them are compared; where there are none, they count
         as the same.
         """
-        before, unknown = at + 1, None
+        before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):
             pair = self.known.last_before(before)
             if pair is None:
@@ -92,17 +92,29 @@ class _Originals:
 
 
 async def is_whole(
-    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
+    source: ClusterClient,
+    target: ClusterClient,
+    grant: Grant,
+    known: ExactMap | None,
+    start: TargetOffset,
+    end: TargetOffset,
 ) -> bool:
     """Whether a remote log that begins at `start` still has the last record before `end`, as its map says.
 
     So it is where nobody can tell. Raises ClusterError.
     """
-    return known is None or await _Originals(source, target, grant, known, start).of(end - 1) is not No.MATCH
+    return (
+        known is None or await _Originals(source, target, grant, known, start).of(TargetOffset(end - 1)) is not No.MATCH
+    )
 
 
 async def find_place(
-    source: ClusterClient, target: ClusterClient, grant: Grant, known: ExactMap | None, start: int, end: int
+    source: ClusterClient,
+    target: ClusterClient,
+    grant: Grant,
+    known: ExactMap | None,
+    start: TargetOffset,
+    end: TargetOffset,
 ) -> Place | None:
     """Where the records come from that the remote log, from `start` to `end`, has not got any more.
 
@@ -112,26 +124,26 @@ async def find_place(
     if known is None:
         return None
     originals = _Originals(source, target, grant, known, start)
-    last = await originals.of(end - 1) if end > start else No.RECORD
+    last = await originals.of(TargetOffset(end - 1)) if end > start else No.RECORD
     if last is No.RECORD and end - start <= HOLE:
         begin = known.to_source(start)
         return None if begin is None else Place(begin.offset, begin.exact, start)
-    newest = known.to_source(end - 1)
+    newest = known.to_source(TargetOffset(end - 1))
     boundary = end
     if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
         # Behind what is left there may be appends that came before the loss was seen.
-        low, high = start, end - 1
+        low, high = start, TargetOffset(end - 1)
         while low < high:
-            middle = (low + high) // 2
+            middle = TargetOffset((low + high) // 2)
             found = await originals.of(middle)
             if isinstance(found, int) or found is No.RECORD:
-                low, last = middle + 1, found
+                low, last = TargetOffset(middle + 1), found
             else:
                 high = middle
         # Where not even the first is the same, the map is of something else.
         boundary = low if isinstance(last, int) or last is No.RECORD else end
     if isinstance(last, int):
-        return Place(last + 1, True, boundary)
+        return Place(SourceOffset(last + 1), True, boundary)
     begin = known.to_source(boundary)
     return None if begin is None else Place(begin.offset, False, boundary)
 
@@ -140,7 +152,7 @@ def _same(original: Stored, copy: Stored) -> bool:
     return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
 
 
-async def _copy(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | No | None:
+async def _copy(client: ClusterClient, partition: TopicPartition, offset: TargetOffset) -> Stored | No | None:
     """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none."""
     copy = await _record(client, partition, offset)
     if copy is not None and copy.transactional and await _is_aborted(client, partition, offset):
@@ -161,7 +173,7 @@ async def _record(client: ClusterClient, partition: TopicPartition, offset: int)
     return None
 
 
-async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: int) -> bool:
+async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: TargetOffset) -> bool:
     """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
     async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
         aborted = AbortedFilter(fetched.aborted)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from twinlog.errors import RecordTooLargeError, TwinlogError
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 
-def skipped(source: TopicPartition, offset: int, size: int) -> str:
+def skipped(source: TopicPartition, offset: SourceOffset, size: int) -> str:
     """The event for a record that is left out by `twinlog.oversized.record.policy = skip`; `size` is in bytes."""
     return f"{source}: record at source offset {offset} left out: {size} bytes"
 
 
-def refused_as_too_large(source: TopicPartition, remote: TopicPartition, offset: int, size: int) -> RecordTooLargeError:
+def refused_as_too_large(
+    source: TopicPartition, remote: TopicPartition, offset: SourceOffset, size: int
+) -> RecordTooLargeError:
     """The target refused the record at a source offset, alone in a batch of `size` bytes."""
     return RecordTooLargeError(
         f"{remote}: the target refuses the record at source offset {offset} of {source} as too large ({size} bytes); "

@@ -13,7 +13,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings.flow import ProducerSettings
@@ -278,7 +278,7 @@ class PartitionCopy:
             return
         self.paused = True
         if fetched.diverging_epoch >= 0 or code == Code.OFFSET_OUT_OF_RANGE:
-            self._hooks.check(self, fetched.diverging_end if fetched.diverging_epoch >= 0 else -1)
+            self._hooks.check(self, SourceOffset(fetched.diverging_end if fetched.diverging_epoch >= 0 else -1))
             return
         self.trouble = f"source: {error_codes.name_of(code)}"
         if code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
@@ -288,7 +288,7 @@ class PartitionCopy:
 
     # Append.
 
-    def _acknowledged(self, append: Append, base_offset: int) -> None:
+    def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
         expected = self.acknowledged.next_target
         if self.astray is not None or (expected is not None and base_offset < expected):
             self._went_astray(append, base_offset)
@@ -305,7 +305,7 @@ class PartitionCopy:
         if self._read_ahead.acknowledged(self.queue.queued_bytes):
             self._hooks.more(self.source)
 
-    def _went_astray(self, append: Append, base_offset: int) -> None:
+    def _went_astray(self, append: Append, base_offset: TargetOffset) -> None:
         """The target lost what it had acknowledged, and the sequence numbers with it: it took an append too early."""
         first = self.astray is None
         if self.astray is None:
@@ -381,7 +381,7 @@ class PartitionCopy:
         elif not rested:
             self.seek(self.committed)
 
-    def truncated(self, end: int | None) -> None:
+    def truncated(self, end: TargetOffset | None) -> None:
         """Of what was committed the target has nothing from its offset `end` on, or all of it (None)."""
         if end is None:
             self.astray = None

@@ -14,7 +14,7 @@ from twinlog.errors import CopyError, RefusedError, TwinlogError
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
 from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
@@ -43,7 +43,7 @@ class Resolve:
 class Accept:
     """It is on the target already, at `base_offset`, where the next append belongs."""
 
-    base_offset: int
+    base_offset: TargetOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Appending:
     source: TopicPartition
     remote: TopicPartition
     transactional: bool
-    next_target: int | None
+    next_target: TargetOffset | None
     doubting: bool
 
 
@@ -179,10 +179,10 @@ def _explained(sent: Sent) -> str:
     return text + (f", and {more} records more" if more > 0 else "")
 
 
-def _source_offset(append: Append, index: int) -> int | None:
+def _source_offset(append: Append, index: int) -> SourceOffset | None:
     """The source offset of the record with a number within the batch, counted from 0."""
     for first, count in append.spans:
         if 0 <= index < count:
-            return first + index
+            return SourceOffset(first + index)
         index -= count
     return None

@@ -9,8 +9,10 @@ from typing import Any
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.net.backoff import Backoff, pause_s
 from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.model.types import SourceOffset
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
+from twinlog.read.gaps import UNKNOWN
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.partition import PartitionCopy
@@ -61,11 +63,11 @@ class Recovery:
         await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
         part.resume()
 
-    async def check(self, part: PartitionCopy, end: int | None) -> None:
+    async def check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
         await _once(self._checking, part, lambda: self._check(part, end))
 
-    async def _check(self, part: PartitionCopy, end: int | None) -> None:
+    async def _check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while not part.left and self._held(part):
             if not part.at_rest:
@@ -75,7 +77,7 @@ class Recovery:
             part.pause()
             before = part.acknowledged
             try:
-                diverging_end = -1 if end is None else end
+                diverging_end = UNKNOWN if end is None else end
                 position = await self._gap_check.look(part.acknowledged, part.source, part.grant, diverging_end)
             except ClusterError as error:
                 part.hinder(str(error))

@@ -13,7 +13,7 @@ from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.record.compression import LZ4
 from twinlog.task.copier import Copier
 from twinlog.task.counts import CopyCounts
@@ -39,7 +39,7 @@ LAST_S = 1.0
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
 
-State = tuple[int, int, str | None]
+State = tuple[SourceOffset, SourceOffset, str | None]
 
 
 class Reporter:
@@ -228,7 +228,7 @@ class Reporter:
     def _state(self, part: PartitionCopy, now: float) -> State:
         """Where a partition is, where its source ends if that is known, and what keeps it."""
         heard_at = self._copier.heard_at(part)
-        end = -1
+        end = SourceOffset(-1)
         if heard_at is not None and now - heard_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - heard_at)
@@ -254,7 +254,7 @@ def _progress(part: PartitionCopy, state: State, counts: CopyCounts) -> Partitio
         topic=part.source.topic,
         partition=part.source.partition,
         source_offset=state[0],
-        target_offset=part.settled.next_target or 0,
+        target_offset=part.settled.next_target or TargetOffset(0),
         end=state[1],
         records=counts.records,
         bytes=counts.bytes,

@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
@@ -45,9 +45,9 @@ Body = tuple[int, bytes]
 class Logs:
     """Where logs begin and end: the source's start, the remote log's start and end."""
 
-    source_start: int
-    start: int
-    end: int
+    source_start: SourceOffset
+    start: TargetOffset
+    end: TargetOffset
 
 
 async def chunks(
@@ -102,7 +102,9 @@ async def chunks(
 class _Arrived:
     """What the remote log holds from an offset up to its end, as batches."""
 
-    def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, end: int) -> None:
+    def __init__(
+        self, client: ClusterClient, partition: TopicPartition, start: TargetOffset, end: TargetOffset
+    ) -> None:
         self._chunks = chunks(client, partition, start, committed=False, known=True)
         self._batches: deque[tuple[memoryview, Batch]] = deque()
         self._end = end
@@ -124,7 +126,7 @@ class _Arrived:
                 # What came in transactions is either counted by the position or was aborted.
                 if not batch.is_control and not batch.is_transactional:
                     self._batches.append((fetched.records[batch.start : batch.end], batch))
-                self.position = batch.last_offset + 1
+                self.position = TargetOffset(batch.last_offset + 1)
             go_on(self.position)
         return self._batches.popleft() if self._batches else None
 
@@ -138,7 +140,7 @@ class _Arrived:
 class _Expected:
     """What a copier would append from a source offset on."""
 
-    def __init__(self, client: ClusterClient, partition: TopicPartition, start: int, rules: CopyRules) -> None:
+    def __init__(self, client: ClusterClient, partition: TopicPartition, start: SourceOffset, rules: CopyRules) -> None:
         self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
         self._appends: deque[Append] = deque()
         self._rules = rules
@@ -157,7 +159,7 @@ class _Expected:
             for batch in scan(fetched.records):
                 if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._behind:
                     self.whole = False
-                self._behind = batch.last_offset + 1
+                self._behind = SourceOffset(batch.last_offset + 1)
             prepared = prepare(fetched.records, self._position, self._rules, fetched.aborted)
             self._position = prepared.position
             self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
@@ -172,13 +174,15 @@ class _Follower:
     `runs` are the records that were met, with their places on the target.
     """
 
-    def __init__(self, client: ClusterClient, grant: Grant, position: Position, start: int, rules: CopyRules) -> None:
+    def __init__(
+        self, client: ClusterClient, grant: Grant, position: Position, start: SourceOffset, rules: CopyRules
+    ) -> None:
         self._client = client
         self._grant = grant
         self._rules = rules
         self._expected = _Expected(client, grant.source, max(position.next_source, start), rules)
         self._expected.whole = position.next_source >= start
-        self._here: deque[tuple[int, Body]] = deque()
+        self._here: deque[tuple[SourceOffset, Body]] = deque()
         self._met = False
         self._epoch = position.leader_epoch
         self.next_source = position.next_source
@@ -200,7 +204,7 @@ class _Follower:
         if not self._expected.whole:
             # Of the source, too, some are gone, and those that are left are others. So many offsets were copied at
             # least; better a record twice than one not at all.
-            self.next_source = begin + count
+            self.next_source = SourceOffset(begin + count)
             self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules)
             self._here.clear()
 
@@ -210,7 +214,7 @@ class _Follower:
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
-                self._note(append.spans, batch.base_offset)
+                self._note(append.spans, TargetOffset(batch.base_offset))
                 self.next_source, self._met = append.next_source_offset, True
                 return append.count, 0
             if append is not None:
@@ -220,24 +224,24 @@ class _Follower:
             if await self._fill():
                 _, (sent_at, sent) = self._here[0]
                 if sent == body and (stamped or sent_at == timestamp):
-                    self._note(((self._met_next(), 1),), place)
+                    self._note(((self._met_next(), 1),), TargetOffset(place))
                     matched += 1
                     continue
             strange += 1
             self._strange = True
         return matched, strange
 
-    def _note(self, spans: Sequence[tuple[int, int]], place: int) -> None:
+    def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:
             # Those before this one may be copies of what the source has not got any more.
             self.runs.jumped(spans[0][0], place)
             self._strange = False
         self.runs.add(spans, place)
 
-    def _met_next(self) -> int:
+    def _met_next(self) -> SourceOffset:
         """The next record is on the target; returns its source offset."""
         offset = self._here.popleft()[0]
-        self.next_source, self._met = offset + 1, True
+        self.next_source, self._met = SourceOffset(offset + 1), True
         return offset
 
     async def _fill(self) -> bool:
@@ -265,8 +269,8 @@ def _records(view: bytearray | memoryview) -> list[tuple[int, int, bytes]]:
     return [(offset, sent_at, bytes(body)) for one in scan(view) for offset, sent_at, body in record_bodies(view, one)]
 
 
-def _with_offsets(append: Append) -> list[tuple[int, Body]]:
-    offsets = (first + index for first, count in append.spans for index in range(count))
+def _with_offsets(append: Append) -> list[tuple[SourceOffset, Body]]:
+    offsets = (SourceOffset(first + index) for first, count in append.spans for index in range(count))
     bodies = ((timestamp, body) for _, timestamp, body in _records(append.data))
     return list(zip(offsets, bodies, strict=True))
 
@@ -279,7 +283,7 @@ def _later(writer: Writer | None, batch: Batch) -> Writer | None:
     return Writer(writer.producer_id, batch.producer_epoch, sequence)
 
 
-def _deleted(first: Batch | None, position: Position, end: int) -> int:
+def _deleted(first: Batch | None, position: Position, end: TargetOffset) -> int:
     """How many records of ours lay between the stored position and the first batch that is left."""
     assert position.next_target is not None
     deleted = (end if first is None else first.base_offset) - position.next_target

@@ -6,6 +6,7 @@ import uuid
 
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import SourceOffset
 from twinlog.offsets.positions import Position
 
 
@@ -23,7 +24,7 @@ class SourcePosition:
         self.epoch = position.leader_epoch
         known = position.topic_id or topic_id
         self.topic_id = None if known is None else uuid.UUID(known)
-        self.end = -1
+        self.end = SourceOffset(-1)
         self.heard_at: float | None = None
         self.refusals = 0
 
@@ -34,11 +35,11 @@ class SourcePosition:
         self.offset = position.next_source
         self.epoch = position.leader_epoch
 
-    def back(self, offset: int) -> None:
+    def back(self, offset: SourceOffset) -> None:
         """Read again from an offset on."""
         self.offset = offset
 
-    def passed(self, offset: int, epoch: int) -> None:
+    def passed(self, offset: SourceOffset, epoch: int) -> None:
         """Everything before an offset was read; -1 is no epoch."""
         self.offset = offset
         if epoch >= 0:
@@ -53,7 +54,7 @@ class SourcePosition:
         self.refusals = 0
         self.heard_at = now
         committed = read_committed and fetched.last_stable_offset >= 0
-        self.end = fetched.last_stable_offset if committed else fetched.high_watermark
+        self.end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
 
     def refused(self) -> int:
         """The source refused a fetch for now; returns how often in a row."""

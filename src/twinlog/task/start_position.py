@@ -10,7 +10,7 @@ from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
@@ -114,7 +114,7 @@ class StartPositions:
             await self._refresh_soon(grants)
         fresh = [grant.source for grant in grants if grant.position is None]
         first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
-        ends = await self._target.list_offsets([grant.remote for grant in grants], LATEST)
+        ends = _on_target(await self._target.list_offsets([grant.remote for grant in grants], LATEST))
         unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
         if unsettled:
             ends = {part: end for part, end in ends.items() if part not in unsettled}
@@ -122,7 +122,7 @@ class StartPositions:
         doubts, errors = await self._doubts(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
-        behind: deque[tuple[Grant, Position, int]] = deque()
+        behind: deque[tuple[Grant, Position, TargetOffset]] = deque()
         for grant in grants:
             end = ends.get(grant.remote)
             if grant.remote in errors:
@@ -133,7 +133,7 @@ class StartPositions:
                 continue
             if grant.position is None:
                 if grant.source in starts:
-                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
+                    resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
             elif not self._lacks_marker(grant, grant.position, end):
                 behind.append((grant, grant.position, end))
         looked_up = {
@@ -163,7 +163,7 @@ class StartPositions:
         return resolved
 
     async def _doubts(
-        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, int]
+        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
         """Whether something else may stand on the target where a position counts what was copied; and why some do not
         tell now."""
@@ -191,7 +191,7 @@ class StartPositions:
         except ClusterError as error:
             return {}, error
 
-    async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
+    async def behind_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
         """Where a partition goes on whose remote log lost what was acknowledged, down to `end`, before it took others.
 
         Of a remote topic that was made anew what it had is not copied again: behind the last append that it took, at
@@ -211,7 +211,7 @@ class StartPositions:
             async with self._reading.of(self._leaders(grant)):
                 lost = await self._lost(grant, position, position.next_target, end, maps.get(grant.source))
                 found = lost or position
-        return replace(found, next_target=ends[grant.remote])
+        return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
     async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
         """Whether the remote topic is another one than the position is of; tells it, too. Raises ClusterError."""
@@ -224,7 +224,7 @@ class StartPositions:
         )
         return True
 
-    def _lacks_marker(self, grant: Grant, position: Position, end: int) -> bool:
+    def _lacks_marker(self, grant: Grant, position: Position, end: TargetOffset) -> bool:
         """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
         if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
             self._unmarked.pop(grant.remote, None)
@@ -232,7 +232,7 @@ class StartPositions:
         missing_since = self._unmarked.setdefault(grant.remote, self._target.loop.clock.monotonic())
         return self._target.loop.clock.monotonic() - missing_since < SETTLE_AT_MOST_S
 
-    async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
         """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
 
         Its last appends may be in the leader's log before the followers have them and a reader sees them, and the rest
@@ -241,9 +241,9 @@ class StartPositions:
         before = await self._target.list_offsets(remotes, LATEST, log_end=True)
         await self._target.loop.sleep(SETTLE_S)
         after = await self._target.list_offsets(remotes, LATEST, log_end=True)
-        seen = await self._target.list_offsets(remotes, LATEST)
+        seen = _on_target(await self._target.list_offsets(remotes, LATEST))
         now = self._target.loop.clock.monotonic()
-        settled = {}
+        settled: dict[TopicPartition, TargetOffset] = {}
         for remote, end in seen.items():
             moving_since = self._moving.setdefault(remote, now)
             whole = end >= before.get(remote, end + 1)
@@ -269,7 +269,7 @@ class StartPositions:
         known = client.topic(topic)
         return None if known is None or known.topic_id is None else str(known.topic_id)
 
-    def _first(self, grant: Grant, start: int, end: int) -> Position:
+    def _first(self, grant: Grant, start: SourceOffset, end: TargetOffset) -> Position:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
@@ -277,7 +277,7 @@ class StartPositions:
         self,
         grant: Grant,
         position: Position,
-        end: int,
+        end: TargetOffset,
         known: ExactMap | None,
         runs: list[Run],
         *,
@@ -292,7 +292,8 @@ class StartPositions:
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
             await require_current_id(self._source, grant.source)
             starts = await self._source.list_offsets([grant.source], EARLIEST)
-            gap = find_gap(position.next_source, starts.get(grant.source, 0), 0, recreated=True)
+            start = SourceOffset(starts.get(grant.source, 0))
+            gap = find_gap(position.next_source, start, SourceOffset(0), recreated=True)
             assert gap is not None
             position = self._gap_check.decide(gap, grant.source, position, topic_id)
             remote_topic, writer = grant.remote.topic, fencing(position.writer)
@@ -312,29 +313,29 @@ class StartPositions:
                 return replace(lost, next_target=end)
         if end == expected:
             return now
-        source_start, start = await self._starts(grant)
+        source_start, remote_start = await self._starts(grant)
         resumed, found = await resume_behind_log_end(
             self._source,
             self._target,
             grant,
             now,
-            Logs(source_start, start, end),
+            Logs(source_start, remote_start, end),
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
         )
         runs += found
         return resumed
 
-    async def _starts(self, grant: Grant) -> tuple[int, int]:
+    async def _starts(self, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
         """Where the logs of both partitions begin. Raises ClusterError."""
         starts = await self._source.list_offsets([grant.source], EARLIEST)
         remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
         if grant.source not in starts or grant.remote not in remote_starts:
             raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
-        return starts[grant.source], remote_starts[grant.remote]
+        return SourceOffset(starts[grant.source]), TargetOffset(remote_starts[grant.remote])
 
     async def _lost(
-        self, grant: Grant, position: Position, expected: int, end: int, known: ExactMap | None
+        self, grant: Grant, position: Position, expected: TargetOffset, end: TargetOffset, known: ExactMap | None
     ) -> Position | None:
         """The position to copy again from what the target had acknowledged and has not got any more.
 
@@ -368,6 +369,11 @@ class StartPositions:
         return replace(position, next_source=begin, leader_epoch=-1)
 
 
-def _is_short(position: Position, end: int) -> bool:
+def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:
+    """What the target says of remote partitions."""
+    return {partition: TargetOffset(offset) for partition, offset in offsets.items()}
+
+
+def _is_short(position: Position, end: TargetOffset) -> bool:
     """Whether a remote log ends before what a position counts."""
     return position.next_target is not None and end < position.next_target

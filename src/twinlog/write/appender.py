@@ -8,7 +8,7 @@ from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.protocol.produce_request import Appended
-from twinlog.model.types import TopicName
+from twinlog.model.types import TargetOffset, TopicName
 from twinlog.write.queue import NO_ANSWER, AppendQueue, Sent
 
 _NOTHING = Appended(NO_ANSWER, -1, -1)
@@ -202,6 +202,6 @@ class _BrokerAppender:
             answer = answers.get(queue.partition, _NOTHING)
             if answer.code:
                 sent.refusal = answer
-            queue.settle(sent, answer.code, answer.base_offset, there=answer.at_ms >= 0)
+            queue.settle(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
             self._ready[queue] = None
         self.wake.set()

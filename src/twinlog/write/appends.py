@@ -72,7 +72,7 @@ class Append:
     first_source_offset: SourceOffset
     next_source_offset: SourceOffset
     max_timestamp: int
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[SourceOffset, int], ...]
 
     @property
     def bytes(self) -> int:

@@ -27,7 +27,7 @@ _LARGEST_BLOCK = 16_777_216
 
 def prepare(
     records: memoryview,
-    position: int,
+    position: SourceOffset,
     rules: CopyRules,
     aborted: Iterable[tuple[int, int]] | None = None,
 ) -> Prepared:
@@ -211,7 +211,7 @@ class _Preparation:
             self._take(batch, batch.base_offset)
         else:
             first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
-            spans = ((batch.base_offset, batch.record_count),)
+            spans = ((first, batch.record_count),)
             append = Append(data, batch.record_count, first, past, batch.max_timestamp, spans)
             self.prepared.appends.append(append)
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append
 
@@ -34,6 +34,10 @@ NO_ANSWER = -2
 
 DOUBTED = -3
 """Code of an append of which the target has the sequence numbers, though perhaps not the records."""
+
+
+NOWHERE = TargetOffset(-1)
+"""Not appended yet, or the target does not say where."""
 
 
 class Gate(Enum):
@@ -72,7 +76,7 @@ class Sent:
     sequence: int
     state: State = State.FLYING
     code: int = 0
-    base_offset: int = -1
+    base_offset: TargetOffset = NOWHERE
     failures: int = 0
     unreached: int = 0
     reached: bool = True
@@ -131,7 +135,7 @@ class AppendQueue:
         self,
         partition: TopicPartition,
         identity: ProducerIdentity,
-        acknowledged: Callable[[Append, int], None],
+        acknowledged: Callable[[Append, TargetOffset], None],
         troubled: Callable[[Sent], None],
         *,
         now: Callable[[], float],
@@ -159,7 +163,7 @@ class AppendQueue:
         self._doubt_bytes = 0
         self._next_source = -1
 
-    def doubt(self, next_source: int, most_bytes: int) -> None:
+    def doubt(self, next_source: SourceOffset, most_bytes: int) -> None:
         """Until `most_bytes` were appended, appends of whoever used this identity before may still arrive.
 
         `next_source` is the source offset of the next record after all that was found.
@@ -257,7 +261,7 @@ class AppendQueue:
         self._flying += 1
         return sent
 
-    def settle(self, sent: Sent, code: int, base_offset: int, *, there: bool = False) -> None:
+    def settle(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
 
         `there` says that the target may have had these sequence numbers before.
@@ -297,7 +301,7 @@ class AppendQueue:
         self._known = False
         self._again()
 
-    def accept_first(self, base_offset: int) -> None:
+    def accept_first(self, base_offset: TargetOffset) -> None:
         """The target says that it has the first append of the window already, at `base_offset`."""
         first = self._window[0]
         self.stopped = self._ended

@@ -59,7 +59,7 @@ def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
     spans = builder.spans()
     if len(data) <= rules.max_batch_bytes or count == 1:
         past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
-        yield Append(data, count, SourceOffset(spans[0][0]), past, builder.max_timestamp, spans)
+        yield Append(data, count, spans[0][0], past, builder.max_timestamp, spans)
         return
     block = b"".join(builder.parts)
     middle = count // 2
@@ -71,7 +71,7 @@ def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
 
 
 def _part(
-    codec: int, base_timestamp: int, block: bytes, spans: tuple[tuple[int, int], ...], first: int, end: int
+    codec: int, base_timestamp: int, block: bytes, spans: tuple[tuple[SourceOffset, int], ...], first: int, end: int
 ) -> BatchBuilder:
     """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` holds only those."""
     builder = BatchBuilder(codec)

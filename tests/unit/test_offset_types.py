@@ -1,0 +1,110 @@
+"""A source offset where a target offset belongs is an error of mypy: one run over all snippets, right and wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HEAD = """\
+from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.lease.grant import Grant
+from twinlog.lease.progress import PartitionProgress
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.exact import ExactMap, Point, Run
+from twinlog.offsets.maps import ExactMaps
+from twinlog.offsets.positions import Position
+from twinlog.offsets.runs import CopiedRuns
+from twinlog.offsets.segments import Tip
+from twinlog.offsets.syncs import OffsetSync, SyncEmitter
+from twinlog.offsets.translate import MirrorTranslation
+from twinlog.offsets.translator import Translator
+from twinlog.read.gaps import Gap, find_gap
+from twinlog.task.astray import Astray
+from twinlog.task.copied_records import CopiedRecords
+from twinlog.task.lost_records import Place
+from twinlog.task.resume_after_crash import Logs
+from twinlog.task.source_position import SourcePosition
+from twinlog.write.appends import Append
+from twinlog.write.queue import AppendQueue
+
+s, t = SourceOffset(1), TargetOffset(2)
+topic, group = TopicName("t"), GroupId("g")
+part = TopicPartition(topic, 0)
+def some(
+    map_: ExactMap, maps: ExactMaps, runs: CopiedRuns, append: Append, mirror: MirrorTranslation, emitter: SyncEmitter,
+    translator: Translator, groups: GroupOffsetTranslator, copied: CopiedRecords, read: SourcePosition, grant: Grant,
+    queue: AppendQueue, tip: Tip,
+) -> None:
+    found_there, found_here = map_.to_target(s), map_.to_source(t)
+    assert found_there is not None and found_here is not None
+    assert grant.position is not None and grant.position.next_target is not None
+"""
+
+RIGHT_AND_WRONG = [
+    ("Position({}, {})", "s, t", "t, s"),
+    ("Position({})", "grant.position.next_source", "grant.position.next_target"),
+    ("Point({}, {})", "s, t", "t, s"),
+    ("Run({}, {}, 5)", "s, t", "s, s"),
+    ("Tip(0, {}, {})", "s, t", "t, t"),
+    ("tip.before({}, {})", "s, t", "t, s"),
+    ("OffsetSync(topic, 0, {}, {})", "s, t", "t, s"),
+    ("Checkpoint(group, topic, 0, {}, {})", "s, t", "t, s"),
+    ("PartitionProgress(topic, 0, {}, t, {})", "s, s", "s, t"),
+    ("ExactMap({}, {})", "s, t", "t, s"),
+    ("map_.copied({}, {}, 5)", "s, t", "t, s"),
+    ("map_.reach({}, {})", "found_here.offset, found_there.offset", "found_there.offset, found_here.offset"),
+    ("map_.to_target({})", "s", "t"),
+    ("map_.to_source({})", "found_there.offset", "found_here.offset"),
+    ("maps.reach(part, {}, {}, generation=0)", "s, t", "t, s"),
+    ("runs.add(append.spans, {})", "t", "append.next_source_offset"),
+    ("runs.jumped({}, {})", "append.next_source_offset, t", "t, t"),
+    ("emitter.acknowledged(part, append.spans, {})", "t", "s"),
+    ("mirror.translate(part, {})", "s", "t"),
+    ("mirror.translate_back(part, {})", "t", "s"),
+    ("translator.to_target(part, {})", "s", "t"),
+    ("translator.to_source(part, {})", "t", "s"),
+    ("groups.find(part, {})", "s", "t"),
+    ("Gap('retention', s, s, {})", "s", "t"),
+    ("find_gap({}, s, s)", "grant.position.next_source", "grant.position.next_target"),
+    ("Place({}, True, {})", "s, t", "t, s"),
+    ("Logs({}, t, t)", "s", "t"),
+    ("Astray({}, {})", "t, s", "s, t"),
+    ("copied.add(append, {}, 0)", "t", "s"),
+    ("copied.pass_over({}, 0)", "s", "t"),
+    ("read.back({})", "append.first_source_offset", "t"),
+    ("queue.accept_first({})", "t", "append.first_source_offset"),
+    ("Position({})", "s", "1"),
+]
+"""An expression, what belongs into it, and what does not."""
+
+
+def test_offsets_of_the_two_clusters_are_not_mixed_up(tmp_path: Path) -> None:
+    lines = HEAD.splitlines()
+    wrong = set()
+    for form, right, mixed in RIGHT_AND_WRONG:
+        # Where there are two, each has its own place.
+        for values in (right, mixed):
+            if values == mixed:
+                wrong.add(len(lines) + 1)
+            lines.append("    " + form.format(*values.split(", ")))
+    snippets = tmp_path / "snippets.py"
+    snippets.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # The project's settings, and what the last `make check` knew of its modules.
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--config-file", "pyproject.toml", str(snippets)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    found = {int(line): text for line, text in re.findall(r"snippets\.py:(\d+): error: (.*)", done.stdout)}
+    unexpected = {lines[line - 1].strip(): found[line] for line in found.keys() - wrong}
+    assert unexpected == {}, done.stdout
+    assert {lines[line - 1].strip() for line in wrong - found.keys()} == set()
+    assert all("incompatible type" in text for text in found.values()), done.stdout
