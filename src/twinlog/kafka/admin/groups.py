@@ -127,12 +127,12 @@ class GroupAdmin:
 
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
-        wrong = {GroupId(group): code for group, code in (await self._coordinators.find(wanted)).items()}
+        nodes, codes = await self._coordinators.find(wanted)
         found: dict[int, list[GroupId]] = {}
         for group in wanted:
-            if group not in wrong:
-                found.setdefault(self._coordinators.nodes[group], []).append(group)
-        return found, wrong
+            if group in nodes:
+                found.setdefault(nodes[group], []).append(group)
+        return found, {GroupId(group): code for group, code in codes.items()}
 
     def _forget_moved(self, wrong: Mapping[GroupId, int]) -> None:
         for group, code in wrong.items():

@@ -44,17 +44,19 @@ class Coordinators:
         self._kind = kind
         self._timeout_s = timeout_s
 
-    async def find(self, names: Collection[str]) -> dict[str, int]:
-        """Find the coordinators that `nodes` lacks; returns the error codes of names that have none now.
+    async def find(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """The coordinator of each name, asked for if `nodes` lacks it, and the error codes of names that have none now.
 
         Raises ClusterError when no broker answers.
         """
         if len(self.nodes) > max(MOST_NODES, 2 * len(names)):
             # They come and go.
             self.nodes = {name: self.nodes[name] for name in names if name in self.nodes}
-        unknown = [name for name in names if name not in self.nodes]
+        # Others may forget some of them meanwhile.
+        found = {name: self.nodes[name] for name in names if name in self.nodes}
+        unknown = [name for name in names if name not in found]
         if not unknown:
-            return {}
+            return found, {}
         several = self._client.supports(FindCoordinatorRequest.API_KEY, _SEVERAL)
         chunks = list(chunked(unknown, CHUNK if several else 1))
         requests = [(None, self._request(chunk)) for chunk in chunks]
@@ -66,10 +68,10 @@ class Coordinators:
                 if one.error_code:
                     wrong[name] = int(one.error_code)
                 else:
-                    self.nodes[name] = int(one.node_id)
+                    found[name] = self.nodes[name] = int(one.node_id)
         # One of them may be a broker that was not there before, and has to be known before it can be asked.
         await self._client.refresh([])
-        return wrong
+        return found, wrong
 
     def _request(self, names: Sequence[str]) -> Any:
         kind = int(self._kind)
@@ -97,12 +99,12 @@ class Coordinator:
 
     async def ask(self, request: Any, timeout_s: float, *, apart: bool = False) -> Any:
         """Send a request to it, with `apart` on the connection for data. Raises ClusterError, and what `check` does."""
-        wrong = await self._known.find([self._name])
+        found, wrong = await self._known.find([self._name])
         if wrong:
             self._check(wrong[self._name])
         send = self._client.send if apart else self._client.ask
         try:
-            return await send(request, self._known.nodes[self._name], timeout_s)
+            return await send(request, found[self._name], timeout_s)
         except RefusedError:
             raise
         except ClusterError:
