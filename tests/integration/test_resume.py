@@ -33,6 +33,7 @@ CATCH_UP_S = 120.0
 CLEAN_STOP_S = 60.0
 """Five seconds are promised; a busy machine takes longer."""
 LEASE_S = 5
+ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -177,16 +178,22 @@ def test_leases_end_under_load(scene: Scene) -> None:
 
 
 def test_the_driver_is_killed(scene: Scene) -> None:
-    started = scene.twinlog.descendants()
-    assert copying_worker(scene.twinlog, scene.source) in started
-    wait_for(lambda: scene.behind() > RATE // 10, 60, "records arrived that no stored position speaks of")
-    scene.twinlog.kill()
-    psutil.wait_procs(started, timeout=60)
-    assert [one for one in started if one.is_running()] == []
-    behind = scene.behind()
+    behind = 0
+    for _ in range(ATTEMPTS):
+        started = scene.twinlog.descendants()
+        assert copying_worker(scene.twinlog, scene.source) in started
+        wait_for(lambda: scene.behind() > RATE // 10, 60, "records arrived that no stored position speaks of")
+        scene.twinlog.kill()
+        psutil.wait_procs(started, timeout=60)
+        assert [one for one in started if one.is_running()] == []
+        behind = scene.behind()
+        scene.twinlog.start()
+        if behind > 0:
+            break
+        # Positions were stored in the last moment, and there is nothing to resume behind.
+        scene.wait_for_progress()
     assert behind > 0
     log.warning("%d records to resume behind", behind)
-    scene.twinlog.start()
     scene.finish()
 
 
