@@ -21,6 +21,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.errors import HarnessError
 from harness.produce import Codec, NewRecord
+from harness.wait import slowness
 
 CRC_HEADER = "crc"
 TICK_S = 0.05
@@ -171,8 +172,8 @@ def require_clean(source: KafkaCluster, topic: str, target: KafkaCluster, remote
 class Load:
     """Steady load on every partition of a topic, from a thread of its own; use as a context manager.
 
-    `rate` is in records per second over all partitions. The producer is idempotent: what stands twice in the copy was
-    not put there by it.
+    `rate` is in records per second over all partitions; every `tick_s` seconds one of them gets its share. The producer
+    is idempotent: what stands twice in the copy was not put there by it.
     """
 
     def __init__(
@@ -185,12 +186,14 @@ class Load:
         size: int = 100,
         codec: Codec = "none",
         name: str = "load",
+        tick_s: float = TICK_S,
     ) -> None:
         self.topic = topic
         self.sent = [0] * partitions
         self._name = name
         self._rate = rate
         self._size = size
+        self._tick_s = tick_s
         self._errors: list[str] = []
         self._stopping = threading.Event()
         self._producer = Producer(
@@ -245,7 +248,7 @@ class Load:
     def _run(self) -> None:
         began = time.monotonic()
         number = tick = 0
-        while not self._stopping.wait(TICK_S):
+        while not self._stopping.wait(self._tick_s):
             due = int((time.monotonic() - began) * self._rate)
             partition = tick % len(self.sent)
             while number < due and not self._stopping.is_set():
@@ -291,19 +294,18 @@ class Arrivals:
                 **cluster.client_config(),
                 "group.id": "harness",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
                 "enable.partition.eof": True,
             }
         )
         places = [TopicPartition(topic, number) for number in range(partitions)]
         for place in places:
-            place.offset = self._consumer.get_watermark_offsets(place, timeout=10)[1]
+            place.offset = self._consumer.get_watermark_offsets(place, timeout=30)[1]
         self._consumer.assign(places)
         self._thread = threading.Thread(target=self._run, name=f"arrivals {topic}", daemon=True)
 
     def __enter__(self) -> Arrivals:
         self._thread.start()
-        if not self._ready.wait(30):
+        if not self._ready.wait(30 * slowness()):
             raise HarnessError("nothing arrives")
         return self
 
