@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from harness.errors import HarnessError
-from harness.wait import wait_for
+from harness.wait import slowness, wait_for
 
 # Reads "watch PID" and "forget PID"; when its stdin closes, because the process that started it is gone for whatever
 # reason, kills what is still being watched. A shell costs 1 MB and works on every POSIX system.
@@ -119,14 +119,14 @@ class Child:
         self._gone(self._process)
 
     def terminate(self, deadline_s: float = 20.0) -> bool:
-        """SIGTERM, then SIGKILL after the deadline; True when the program ended by itself in time."""
+        """SIGTERM, then SIGKILL after the deadline, later where the machine is busy; True when it ended by itself."""
         if self._process is None:
             return True
         if self.alive:
             self.resume()
             self._process.terminate()
         try:
-            self._process.wait(deadline_s)
+            self._process.wait(deadline_s * slowness())
         except subprocess.TimeoutExpired:
             self.kill()
             return False

@@ -81,7 +81,7 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
         "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
     }
     command = [*SCRIPT, "-daemon", str(file), "--clusters", there]
-    started = subprocess.run(command, env=environment, timeout=30, check=False, capture_output=True, text=True)
+    started = subprocess.run(command, env=environment, timeout=120, check=False, capture_output=True, text=True)
     assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
     process = detached(file)
     children.append(process)
