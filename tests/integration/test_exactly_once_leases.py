@@ -97,7 +97,7 @@ def test_copiers_are_lost_at_any_moment(scene: ExactScene, chance: random.Random
     flow.renew(scene.halves())
     for _ in range(8):
         time.sleep(chance.uniform(0.0, 0.4))
-        worker = chance.choice([worker for worker in flow.workers if worker.in_lease])
+        worker = chance.choice(flow.in_lease())
         lost = worker.lose_line()
         assert lost.ended.wait(60), "it stops"
         worker.wait_for_another(lost)

@@ -125,7 +125,7 @@ def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], 
     here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
     for _ in range(8):
         time.sleep(chance.uniform(0.0, 0.4))
-        worker = chance.choice([worker for worker in here.flow.workers if worker.in_lease])
+        worker = chance.choice(here.flow.in_lease())
         lost = worker.lose_line()
         assert lost.ended.wait(60), "it stops"
         worker.wait_for_another(lost)

@@ -139,6 +139,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
             outage("target", target.suspend, target.resume, r"lag \d{4,} \([01] s ago\)$")
         outage("source", source.suspend, source.resume, "lag unknown$")
         outage("source", source.kill, lambda: source.restart(wait=False), "lag unknown$")
+        watcher.wait_for(r"running.* lag 0 \(\d s ago\)", HEALED_S)
 
     for side, begun, over in outages:
         for line in watcher.lines[begun:over]:

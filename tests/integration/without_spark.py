@@ -105,6 +105,15 @@ class FlowWithoutSpark:
         self._lease_server.close()
         self.runner.close()
 
+    def in_lease(self) -> list[Worker]:
+        """The workers whose copiers work under a lease now; waits until there is one."""
+        return wait_for(
+            lambda: [worker for worker in self.workers if worker.in_lease],
+            60,
+            "a copier is in the lease",
+            every_s=0.005,
+        )
+
     def renew(self, slots: Slots | None = None) -> int:
         """End the lease; returns the next one's number once it is claimed whole."""
         lease = self.runner.leases.renew(slots)
