@@ -36,7 +36,7 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 HOST = "127.0.0.1"
 STORE, KEY = "store-secret", "key-secret"
 RECORDS = 100_000
-REAUTH_MS = 1400
+REAUTH_MS = 6000
 """Brokers let a connection log in again after a second at the earliest."""
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"

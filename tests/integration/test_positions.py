@@ -148,7 +148,11 @@ def test_a_position_waits_for_its_records(copy_flow: CopyFlow, topic_name: str, 
     held = copy_flow.start(topic_name, position_interval_ms=50)
     free = copy_flow.start(other, position_interval_ms=50)
     copy_flow.wait_until_caught_up(held, topic_name)
-    wait_for(lambda: writes(copy_flow, topic_name)[-1].value == b'{"offset":9}', 60, "the position is stored")
+
+    def stored() -> list[bytes | None]:
+        return [write.value for write in writes(copy_flow, topic_name)][-1:]
+
+    wait_for(lambda: stored() == [b'{"offset":9}'], 60, "the position is stored")
     held.allowed.clear()
     produce(copy_flow.source, topic_name, numbered(10, start=10))
     part = held.copier.partitions[TopicPartition(TopicName(topic_name), 0)]
