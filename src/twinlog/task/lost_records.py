@@ -76,7 +76,10 @@ class _Originals:
         for _ in range(HOLE):
             pair = self.known.last_before(before)
             if pair is None:
-                return No.NAME
+                if before > at:
+                    return No.NAME
+                # Only markers are where the first records were, as of a transaction that had just been committed.
+                break
             offset, before = pair
             if before < self.start:
                 break

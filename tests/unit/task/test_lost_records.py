@@ -88,6 +88,22 @@ def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: py
     assert place(loop, monkeypatch, known, 13) == Place(12, True, 13)
 
 
+def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target lost the whole log, and then got the marker of the last transaction, which was on its way."""
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+        return None if client == "target" else Stored(False, 0, b"%d" % offset)
+
+    monkeypatch.setattr(lost_records, "_record", record)
+    known = ExactMap(0, 0, complete=True)
+    known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    for end in (1, 2):
+        assert loop.run(find_place, source, target, grant, known, 0, end) == Place(0, True, 0)
+
+
 def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ExactMap(0, 0, complete=True)
     known.copied_runs([Run(0, 0, 100), Run(100, 200, 100)])
