@@ -89,8 +89,8 @@ def _svg(text: str) -> Iterator[str]:
                 heads, _, points = rest.partition(" ")
                 yield from _arrow(_numbers(points, line), both=heads == "both")
             case "label":
-                anchor, at, base, name = rest.split(" ", 3)
-                yield f'<text class="label" text-anchor="{anchor}" x="{at}" y="{base}">{escape(name)}</text>'
+                anchor, across, base, name = rest.split(" ", 3)
+                yield f'<text class="label" text-anchor="{anchor}" x="{across}" y="{base}">{escape(name)}</text>'
             case _:
                 raise ValueError(f"not a line of a picture: {line}")
     if not title:

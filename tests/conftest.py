@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("patient")
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     test = getattr(item, "obj", None)
-    if hypothesis.is_hypothesis_test(test):
+    if test is not None and hypothesis.is_hypothesis_test(test):
         hypothesis.seed(seed_of(item))(test)
 
 

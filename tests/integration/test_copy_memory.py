@@ -6,11 +6,11 @@ import pytest
 
 from harness.consume import consume
 from harness.produce import numbered, produce
+from harness.quotas import quota
 from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, CopyFlow, RunningCopier
 from tests.integration.records import seen
-from tests.integration.test_copy_throttled import quota
 
 MB = 1 << 20
 LIMIT = 4 * MB

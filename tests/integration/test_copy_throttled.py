@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
+from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
-from harness.quotas import quota
+from harness.quotas import Rate, quota
 from tests.integration.copying import CopyFlow
 from tests.integration.records import seen
 
@@ -20,7 +21,7 @@ def test_a_throttled_flow_copies_everything_once(
     remote = copy_flow.create(topic_name, 2)
     for partition in range(2):
         produce(copy_flow.source, topic_name, numbered(250, size=10_000), partition=partition, per_batch=10)
-    limits = {
+    limits: dict[str, tuple[KafkaCluster, str, Rate]] = {
         "source": (copy_flow.source, "twinlog-test-consumer", "consumer_byte_rate"),
         "target": (copy_flow.target, "twinlog-test-producer", "producer_byte_rate"),
     }

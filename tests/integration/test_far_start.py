@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -48,10 +49,10 @@ def flow(source: KafkaCluster, target: KafkaCluster, topic: str, far: KafkaClust
     """Its clients reach the far cluster over the relay, and driver and copier bear different names."""
     settings = flow_settings(source, target, topics=(topic,), heartbeats_replication_enabled=False)
 
-    def named(part: object, cluster: KafkaCluster, name: str) -> object:
-        servers = (far.far_bootstrap,) if cluster is far else part.client.bootstrap_servers  # type: ignore[attr-defined]
-        client = replace(part.client, bootstrap_servers=servers, client_id=name)  # type: ignore[attr-defined]
-        return replace(part, client=client)  # type: ignore[type-var]
+    def named(part: Any, cluster: KafkaCluster, name: str) -> Any:
+        servers = (far.far_bootstrap,) if cluster is far else part.client.bootstrap_servers
+        client = replace(part.client, bootstrap_servers=servers, client_id=name)
+        return replace(part, client=client)
 
     return replace(
         settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -65,7 +66,7 @@ def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frai
                 produce(flow.source, name, numbered(10, start=start))
         in_transactions(flow.source, holes, COPIED)
         # Small batches, so that the log can be cut between them.
-        small = {"producer": {"merge_batch_bytes": 1}}
+        small: dict[str, Any] = {"producer": {"merge_batch_bytes": 1}}
         flow.copy(plain, holes, **small)
         running = flow.start(live, whole, **small)
         for name in (live, whole):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ Clusters = tuple[KafkaCluster, KafkaCluster]
 
 
 @contextmanager
-def running(clusters: Clusters, topic: str, **settings: object) -> Iterator[FlowWithoutSpark]:
+def running(clusters: Clusters, topic: str, **settings: Any) -> Iterator[FlowWithoutSpark]:
     with FlowWithoutSpark(flow_settings(*clusters, topics=(topic,), **settings)) as flow:
         yield flow
 

@@ -6,10 +6,10 @@ import pytest
 
 from harness.consume import consume
 from harness.produce import numbered, produce
+from harness.quotas import quota
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
-from tests.integration.test_copy_throttled import quota
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is let go, not in between."""

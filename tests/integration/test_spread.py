@@ -177,7 +177,7 @@ def test_where_one_packs_all_flows_stay_together(flows: list[FlowSettings]) -> N
             lambda: all(place.election.standing is Standing.STANDBY for place in other.places), ENOUGH_S, "stand by"
         )
         # Both have looked, and found that nothing is to move.
-        wait_for(lambda: not any(one.roster.unsettled for one in processes), ENOUGH_S, "nothing is to move")
+        wait_for(lambda: not any(one.roster.may_move for one in processes), ENOUGH_S, "nothing is to move")
         assert runner.runs == FLOWS
         runner.stop()
         wait_for(lambda: other.runs == FLOWS, ENOUGH_S, "the other one runs them")

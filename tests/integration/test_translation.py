@@ -262,7 +262,7 @@ def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: Co
 def test_offset_syncs_on_the_target(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
     # A separator of its own, so a topic of its own: a flow the other way round keeps `mm2-offset-syncs.north.internal`.
-    changed = {"offset_syncs_location": "target", "separator": f"-{topic_name[-5:]}-"}
+    changed: dict[str, Any] = {"offset_syncs_location": "target", "separator": f"-{topic_name[-5:]}-"}
     settings = flow_settings(copy_flow.source, copy_flow.target, **changed)
     name = create_topic(copy_flow.target, settings.offset_syncs_topic, config={"cleanup.policy": "compact"})
     produce(copy_flow.source, topic_name, numbered(10))

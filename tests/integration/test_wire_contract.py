@@ -225,7 +225,7 @@ class Wire:
 def bare(source_cluster: KafkaCluster) -> Iterator[Wire]:
     wire = Wire(source_cluster)
     yield wire
-    frames.close()
+    wire.close()
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def own_time(tree: ast.AST) -> Iterator[int]:
 
 def defaults(tree: ast.AST) -> set[int]:
     """The nodes that are defaults of parameters."""
-    found = set()
+    found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for default in filter(None, (*node.args.defaults, *node.args.kw_defaults)):

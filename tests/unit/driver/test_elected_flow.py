@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -183,6 +184,11 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     hangs.set()
 
 
+def is_cleared(elected: ElectedFlow, lease_server: Any) -> bool:
+    elected.attend(lease_server)
+    return not elected.clearing
+
+
 def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     for state in (State.FAILED, State.DONE):
         done: list[str] = []
@@ -192,14 +198,12 @@ def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pyte
         monkeypatch.setattr(Flow, "state", state)
         elected.attend(lease_server)
         assert elected.over
-        wait_for(lambda done=done: "close" in done, 60, "the seat is empty")  # type: ignore[misc]
+        wait_for(partial(done.__contains__, "close"), 60, "the seat is empty")
         wait_for(
-            lambda elected=elected, lease_server=lease_server: (
-                elected.attend(lease_server) is None and not elected.clearing
-            ),
+            partial(is_cleared, elected, lease_server),
             60,
             "it is cleared",
-        )  # type: ignore[misc]
+        )
         assert done == ["start", "stop", "leave", "end the query", "close"]
         assert (elected.state, elected.occupied, elected.running) == (state, False, None)
         monkeypatch.setattr(Flow, "state", State.RUNNING)

@@ -153,7 +153,12 @@ def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
     # Once it can be, nothing else need change.
     monkeypatch.setattr(spreading, "LOOK_S", 0.0)
     places[2].can_hand_over = True
-    wait_for(lambda: spread(roster, places) or places[2].heirs == ["other"], 60, "it is handed over")
+
+    def handed_over() -> bool:
+        spread(roster, places)
+        return places[2].heirs == ["other"]
+
+    wait_for(handed_over, 60, "it is handed over")
 
 
 def test_no_process_waits_for_ever_for_one_that_has_more_to_give(

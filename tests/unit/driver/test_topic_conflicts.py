@@ -68,7 +68,7 @@ def test_two_separators_of_one_file() -> None:
     there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
     here = conflicts(there, there, back)
     assert set(here.brought_back(pairs("t", "b_t", "b_a.t"))) == {"b_t", "b_a.t"}
-    assert "as b->a names its copies" in here.brought_back(pairs("b_t"))["b_t"]
+    assert "as b->a names its copies" in here.brought_back(pairs("b_t"))[TopicName("b_t")]
     assert here.refusals(pairs("t"), ()) == {}
     assert here.reports_a_cycle(TopicName("b_t"), ())
     assert set(conflicts(back, there, back).brought_back(pairs("t", "a.t"))) == {"a.t"}

@@ -144,7 +144,7 @@ class Scene:
         made = threading.Event()
         self.here.write(*VALUES)
         self.here.loop.net.begin(act)
-        self.copier = CopierThread(self.ticket, self.here.loop, self.driver.connect)  # type: ignore[arg-type]
+        self.copier = CopierThread(self.ticket, self.here.loop, self.driver.connect)
         made.set()
         assert self.copier.ended.wait(60)
         self.copier._thread.join(60)

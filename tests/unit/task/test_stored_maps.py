@@ -29,7 +29,7 @@ class Readings:
         self._loop = loop
         self._failing = failing
         self.maps = StoredMaps(target, TopicName("maps"))
-        self.maps._records = self._records  # type: ignore[method-assign]
+        self.maps._records = self._records  # type: ignore[method-assign, assignment]
         self.wanted: list[int] = []
 
     async def _records(self, wanted: Mapping[TopicPartition, Position]) -> list[tuple[bytes, bytes]]:

@@ -336,7 +336,8 @@ def test_a_transaction_that_the_target_ended_by_itself_is_no_fence(copying: Call
     """A producer is fenced as well by the coordinator that ends a transaction which was open for too long."""
     one = copying()
     # Answered neither, so that it takes nearly as long as the transaction may.
-    one.timeout_ms = one.target.timeout_ms = 3_000
+    target: Any = one.target
+    one.timeout_ms = target.timeout_ms = 3_000
     one.target.hanging_s = 3.5
     one.target.answers[one.remote(0)] = deque([NO_ANSWER])
     one.target.coordinator["end"].append(FencedError("cluster south: somebody else writes"))

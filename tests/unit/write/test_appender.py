@@ -38,7 +38,7 @@ class Target:
     def leader(self, _partition: TopicPartition) -> Leader:
         return Leader(1, 0)
 
-    async def append(self, _node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
+    async def append(self, _node: int, topics: dict[str, Any], *_: Any, **__: Any) -> Any:
         ((_, data),) = topics[PART.topic]
         batch = read_batch(memoryview(data), 0)
         assert batch is not None
@@ -117,7 +117,7 @@ class Crowded:
     def leader(self, partition: TopicPartition) -> Leader:
         return Leader(partition.partition, 0)
 
-    async def append(self, node: int, topics: dict[str, list[tuple[int, Any]]], *_: Any, **__: Any) -> Any:
+    async def append(self, node: int, topics: dict[str, Any], *_: Any, **__: Any) -> Any:
         self._flying[node] += 1
         self.most[node] = max(self.most[node], self._flying[node])
         await self._loop.sleep(0.01)
