@@ -22,11 +22,13 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("standalone", "standby", "resume", "take_over", "parity", "run", "harness_clusters"),
-    *("exactly_once_run", "engine", "status", "topologies", "demo", "checkpoints", "failover", "few_slots", "gaps_run"),
+    *("standalone", "standby", "resume", "take_over", "exactly_once_run", "parity", "run", "harness_clusters"),
+    *("topologies", "engine", "demo", "mirror_maker", "failover", "gaps_run", "encrypted", "status"),
+    *("few_slots", "checkpoints"),
 )
-"""Files that take about a minute or more, the longest first: begun in this order, so that no worker is left with one of
-them alone at the end. `make test` tells pytest-xdist to keep it, which else begins with the files of most tests."""
+"""Files that take most of a processor's time, those that take more first. They are begun in this order, so that no
+worker is left with one of them alone at the end. `make test` tells pytest-xdist to keep it, which else begins with the
+files of most tests."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
