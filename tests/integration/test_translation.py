@@ -28,7 +28,7 @@ from tests.integration.test_positions import mm2_position, store
 from twinlog.cli.main import app
 from twinlog.driver.offset_lookup import Lookup
 from twinlog.errors import ClusterError
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
@@ -252,7 +252,7 @@ def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: Co
     produce(copy_flow.source, topic, [NewRecord(after.value, after.key)])
     store(copy_flow, mm2_position(topic_name, 169))
 
-    def translated() -> Translation | None:
+    def translated() -> Translation[TargetOffset] | None:
         copy_flow.translator.refresh()
         return copy_flow.translator.to_target(part(topic_name), 160)
 
