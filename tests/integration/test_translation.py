@@ -157,7 +157,8 @@ def test_partitions_change_hands_under_load(copy_flow: CopyFlow, topic_name: str
 
 def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     remote = copy_flow.create(topic_name, PARTITIONS)
-    with Load(copy_flow.source, topic_name, PARTITIONS, rate=1500):
+    # Each partition gets records within every interval.
+    with Load(copy_flow.source, topic_name, PARTITIONS, rate=1500, tick_s=0.05 / PARTITIONS):
         for _ in range(5):
             # Of a partition that is copied all the time maps and positions are stored at every fourth interval.
             running = copy_flow.start(topic_name, position_interval_ms=50)
