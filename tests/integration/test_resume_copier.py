@@ -106,7 +106,8 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
         monkeypatch.setattr(StartPositions, "_settled_ends", looked)
 
         def follow() -> None:
-            flow.start(topic_name)
+            # The limit is given, as the test's own client would wait for the dead broker to name it.
+            flow.start(topic_name, max_batch_bytes=1_000_000)
             begun.set()
 
         following = threading.Thread(target=follow, daemon=True)
