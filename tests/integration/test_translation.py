@@ -281,7 +281,7 @@ def test_no_sync_is_written_when_none_are_wanted(copy_flow: CopyFlow, topic_name
 def test_records_are_copied_where_offset_syncs_cannot_be_written(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.task.sync_writer.SAY_AFTER_S", 0.2)
+    monkeypatch.setattr("twinlog.task.sync_writer.LOG_AFTER_S", 0.2)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     # Nobody has created this one.
@@ -302,7 +302,7 @@ def test_old_segments_are_tidied_away(copy_flow: CopyFlow, topic_name: str) -> N
         produce(copy_flow.source, topic_name, numbered(5, start=number * 5))
         copy_flow.copy(topic_name)
     copy_flow.translator.refresh()
-    assert copy_flow.maps.tidy({part(topic_name): 0}) > 0
+    assert copy_flow.maps.join_segments({part(topic_name): 0}) > 0
     latest: dict[bytes | None, bytes | None] = {}
     for one in consume(copy_flow.target, segments_topic(SOURCE)):
         if one.key is not None and topic_name.encode() in one.key:

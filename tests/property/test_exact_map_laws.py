@@ -197,9 +197,9 @@ class Flow:
         self.writer = self._take_over(maps)
         self.store()
 
-    def tidy(self, source_start: int) -> None:
+    def join(self, source_start: int) -> None:
         self.source_start = max(self.source_start, min(source_start, self.truth.source_end))
-        records = self.followed.tidy(
+        records = self.followed.join_segments(
             PART, source_start=self.source_start, max_points=MAX_POINTS, segment_points=SEGMENT_POINTS
         )
         self.all_known &= not records
@@ -240,7 +240,7 @@ steps = st.one_of(
     st.tuples(st.just("late"), st.just(0), st.just(0)),
     st.tuples(st.just("store"), st.just(0), st.just(0)),
     st.tuples(st.just("restart"), st.sampled_from(["clean", "crash", "half", "other"]), st.just(0)),
-    st.tuples(st.just("tidy"), st.integers(0, 60), st.just(0)),
+    st.tuples(st.just("join"), st.integers(0, 60), st.just(0)),
 )
 
 
@@ -263,8 +263,8 @@ def test_no_record_is_skipped_whatever_happens(events: list[tuple[str, Any, int]
             flow.went_back(what, other)
         elif kind == "restart":
             flow.restart(what)
-        elif kind == "tidy":
-            flow.tidy(what)
+        elif kind == "join":
+            flow.join(what)
         else:
             flow.store()
             check(flow)

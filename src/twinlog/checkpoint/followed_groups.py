@@ -58,7 +58,7 @@ class FollowedGroups:
                 self._offsets[group] = before[group] if before.get(group) == chosen else chosen
             else:
                 reasons[group] = "it has committed no offset in a topic that topics and topics.exclude let through"
-        self._say(reasons)
+        self._log_reasons(reasons)
         return self._offsets, wrong
 
     def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
@@ -81,7 +81,7 @@ class FollowedGroups:
             return f"it is no consumer group but one of {group.protocol or group.kind}"
         return None if self._filter.accepts(group.name) else "groups and groups.exclude do not let it through"
 
-    def _say(self, reasons: dict[GroupId, str]) -> None:
+    def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
         """Log once for each group why it has no checkpoints, and again when the reason changes."""
         unreported: dict[str, list[str]] = defaultdict(list)
         for group, reason in reasons.items():

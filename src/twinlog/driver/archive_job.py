@@ -1,4 +1,4 @@
-"""Makes the class archive by itself, so that nobody has to know of `twinlog warm-up`.
+"""Makes the class archive in the background, so that users need not run `twinlog warm-up`.
 
 A process that starts without one has another process make it, once Spark has run for a while: with the lowest priority,
 so that copying and brokers on the same machine go first, and only where there is room for it. That ends with this
@@ -46,10 +46,10 @@ class ArchiveJob:
         self._process: subprocess.Popen[bytes] | None = None
 
     def attend(self, *, spark_runs: bool) -> None:
-        """Begin when it is time, and say how it ended."""
+        """Begin when it is time, and log how it ended."""
         if self._process is not None:
             if self._process.poll() is not None:
-                self._say_end(self._process)
+                self._log_end(self._process)
                 self._process = None
             return
         if not self._wanted:
@@ -60,17 +60,17 @@ class ArchiveJob:
         elif self._since is None:
             self._since = now
         elif now - self._since >= self._after_s:
-            # Once for each process, whatever comes of it.
+            # Once for each process, even when it fails.
             self._wanted = False
             self._begin()
 
     def begin_stop(self) -> None:
-        """Tell what still makes an archive to end."""
+        """Ask a process that still makes an archive to end."""
         if self._process is not None:
             self._process.terminate()
 
     def stop(self) -> None:
-        """End what still makes an archive; it leaves nothing behind."""
+        """End a process that still makes an archive; it leaves no files."""
         self.begin_stop()
         process, self._process = self._process, None
         if process is None:
@@ -103,12 +103,12 @@ class ArchiveJob:
         else:
             log.info("preparing later starts of Spark, once for this machine, with the lowest priority (%s)", path)
 
-    def _say_end(self, process: subprocess.Popen[bytes]) -> None:
-        said = process.communicate()[1].decode(errors="replace").strip().splitlines()
+    def _log_end(self, process: subprocess.Popen[bytes]) -> None:
+        lines = process.communicate()[1].decode(errors="replace").strip().splitlines()
         if process.returncode == 0:
             log.info("later starts take some seconds less")
         else:
-            log.info("nothing is prepared for later starts: %s", said[-1] if said else f"code {process.returncode}")
+            log.info("nothing is prepared for later starts: %s", lines[-1] if lines else f"code {process.returncode}")
 
 
 def _lacks(folder: Path) -> str | None:
@@ -131,7 +131,7 @@ def _lacks(folder: Path) -> str | None:
 
 
 def _free_memory() -> int | None:
-    """Bytes that may still be used on this machine and in this container; None where nothing tells (not Linux)."""
+    """Free bytes of memory of this machine and container; None where the system does not report it (not Linux)."""
     found: list[int] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()

@@ -77,7 +77,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Nobody else makes the archive at `path` meanwhile. Raises TwinlogError when somebody does."""
+    """Lock the archive at `path` against other processes. Raises TwinlogError when another one makes it."""
     with path.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,7 +105,7 @@ def main() -> None:
     threading.Thread(target=follow, name="follow", daemon=True).start()
     code = 0
     try:
-        # Somebody else may have made it since it was found missing.
+        # Another process may have made it since it was found missing.
         if not archive_file().is_file():
             warm_up(ending)
     except (TwinlogError, OSError) as error:

@@ -35,14 +35,14 @@ UNFIT_S = 600.0
 all."""
 
 READ_AGAIN_S = 10.0
-"""How long is waited where nothing can be read ahead, for want of threads or files."""
+"""Pause before reading ahead is tried again when there are no threads or files left."""
 
 LEAVE_S = 0.5
-"""How long a clean stop waits for the coordinator to hear of it."""
+"""How long a clean stop waits until the coordinator has got it."""
 
 
 class Builder(Protocol):
-    """Makes the runner of a flow; it may append as long as `leads_for_s()` says, in seconds.
+    """Makes the runner of a flow; it may append for `leads_for_s()` seconds from now on.
 
     `stored` is what this process has read of the flow's offsets while it stood by, None when it did not.
     """
@@ -92,7 +92,7 @@ class ElectedFlow:
         self._lease_server: LeaseServer | None = None
         self._runs = False
         self._clearing: Callable[[], None] | None = None
-        """What is being done, or is to be, so that nothing is left here."""
+        """The steps, under way or still to do, that end the flow here."""
         self._clearer: threading.Thread | None = None
         self._emptying = False
         self._logged = LogOnce(clock)
@@ -104,12 +104,12 @@ class ElectedFlow:
         )
 
     def start(self) -> None:
-        """Begin to find out who runs the flow."""
+        """Start the election."""
         self._election.start()
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and is not about to be cleared away."""
+        """The flow, if it runs here and is not being ended."""
         return self.flow if self._runs else None
 
     def attend(self, lease_server: LeaseServer) -> None:
@@ -125,7 +125,7 @@ class ElectedFlow:
         if self.flow is None:
             self._run_or_stand_by(lease_server)
         elif self.flow.state in (State.DONE, State.NOTHING):
-            # Others may wait to see for themselves that all is copied, also while other flows go on here.
+            # Other processes may wait to see that all is copied, also while other flows go on here.
             self.over = True
             self._clear(lease_server, self._leave)
         elif self.flow.state is State.FAILED:
@@ -151,7 +151,7 @@ class ElectedFlow:
         now = self._clock.monotonic()
         self._away_since = now if self._away_since is None else self._away_since
         roster, election = self._roster, self._election
-        # Who is to end when all is copied must see that itself.
+        # A process that ends when all is copied must see that itself.
         if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
             return None
         crew = roster.crews().get(self.settings.name)
@@ -177,7 +177,7 @@ class ElectedFlow:
             self._read_ahead()
 
     def _read_ahead(self) -> None:
-        """A take-over is not to wait until all that months have left is read."""
+        """Read positions and maps ahead: after months there are so many that a take-over would wait for them."""
         if self.over or self._stored is not None or not self._reading.is_due:
             return
         stored = None
@@ -215,9 +215,9 @@ class ElectedFlow:
         self._runs = True
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
-        """Stand by for who ends once it has caught up, too: this process then looks itself. Nobody else ever ends."""
+        """Stand by for a runner that ends once it has caught up, too; then this process looks itself."""
         if leadership is None or not leadership.leader.until:
-            self._withdraw(f"{leadership} runs this flow already, so it cannot be said here when it has caught up")
+            self._withdraw(f"{leadership} runs this flow already, so this process cannot see when it has caught up")
         elif leadership.term != self._awaited:
             self._awaited = leadership.term
             log.info(
@@ -271,13 +271,13 @@ class ElectedFlow:
                 else:
                     if not flow.stop(COPIERS_STOP_S):
                         flow.abandon()
-                        # Who does not even hear that may append as long as it was told that it may.
+                        # A copier that does not even get the message may append until its permission ends.
                         self._clock.sleep(VALID_S)
                     then()
             except Exception as error:
                 log.exception("flow %s", self.settings.name)
                 self._fail(f"internal error: {error!r}")
-                # What is left of it here nobody knows: another process runs the flow once this one's session has ended.
+                # Its state is unknown: another process runs the flow once this one's session has ended.
                 self._election.stop(LEAVE_S, leave=False)
             try:
                 end_query()
@@ -312,7 +312,7 @@ class ElectedFlow:
         flow = self.running
         if flow is not None:
             let_go = flow.stop(COPIERS_STOP_S)
-        # Who takes over at once must not meet a copier that still appends: the end of the session comes after it.
+        # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
         self._election.stop(LEAVE_S, leave=let_go)
 
     def close(self) -> None:
@@ -329,17 +329,17 @@ class ElectedFlow:
 
     @property
     def occupied(self) -> bool:
-        """Whether the flow runs here, or what is left of it is still being cleared away."""
+        """Whether the flow runs here, or is still being ended."""
         return self.flow is not None and (self._clearing is not None or not self.over)
 
     @property
     def clearing(self) -> bool:
-        """Whether what ran here is just being ended."""
+        """Whether the flow is just being ended here."""
         return self._clearing is not None
 
     @property
     def can_hand_over(self) -> bool:
-        """Whether the flow runs here, undisturbed, and the others can hear of its end."""
+        """Whether the flow runs here without trouble, and its group is reachable."""
         flow = self.running
         if flow is None or self._clearing is not None or flow.state is not State.RUNNING:
             return False
@@ -360,7 +360,7 @@ class ElectedFlow:
 
     @property
     def status(self) -> tuple[str, str | None]:
-        """What the flow does in a word, and what keeps it or ended it."""
+        """The status of the flow in a word, and the reason of a trouble or of its end."""
         if self.flow is None and self._failure is None:
             return (self._election.text, None) if self._put_off.why is None else ("starting", self._put_off.why)
         if self._failure is not None:
@@ -380,7 +380,7 @@ class ElectedFlow:
 
     @property
     def has_read(self) -> bool:
-        """Whether nothing that is stored has to be read first should this process run the flow."""
+        """Whether this process could run the flow without reading stored positions first."""
         return self.flow is not None or self.over or (self._stored is not None and self._stored.looked)
 
     @property

@@ -1,4 +1,4 @@
-"""Lends the transactional ids of a flow to its copiers, and fences whoever may still write under one.
+"""Lends the transactional ids of a flow to its copiers, and fences earlier copiers that may still write under one.
 
 The driver alone makes a producer the writer of an id; a copier gets producer id and epoch from it and can only raise
 the epoch while it is still the writer. So a copier that was given up cannot come back, however late it wakes.
@@ -42,7 +42,7 @@ class TransactionalIds:
         self._lost: set[int] = set()
 
     def take_over(self, tasks: int) -> None:
-        """Abort what earlier processes left open, and fence those of them that still run.
+        """Abort the open transactions of earlier processes, and fence those that still run.
 
         Connect does the same for the task count of the generation before (Kafka class DistributedHerder). Here the
         cluster is asked for the ids; the first `tasks` of them count in any case. Raises ClusterError, RefusedError.
@@ -85,18 +85,18 @@ class TransactionalIds:
         return LentId(name, holders[-1])
 
     def give_back(self, copier: str) -> None:
-        """A copier has committed what it had and ended."""
+        """A copier has committed and ended."""
         with self._lock:
             self._lent.pop(copier, None)
 
     def lose(self, copier: str) -> None:
-        """Nobody knows what a copier does now; `settle` sees to it that it does nothing."""
+        """A copier is lost and may still write; `fence_lost` stops it."""
         with self._lock:
             index = self._lent.pop(copier, None)
             if index is not None:
                 self._lost.add(index)
 
-    def settle(self) -> None:
+    def fence_lost(self) -> None:
         """Fence the copiers that were lost. After this their transactions are decided. Raises ClusterError."""
         with self._busy:
             with self._lock:

@@ -14,8 +14,8 @@ from twinlog.driver.flow_jobs import (
     begin_bounding,
     begin_following_groups,
     begin_heartbeats,
+    begin_joining_segments,
     begin_keeping_in_step,
-    begin_tidying,
 )
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.flow_tasks import Tasks
@@ -62,8 +62,8 @@ class FlowRunner:
 
     `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
     `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
-    all flows of the file: some may come in each other's way. Nothing is appended any more once `leads_for_s()` says 0
-    seconds, see `Election`. `stored` is what was read of the flow's offsets before, if anything.
+    all flows of the file: some may conflict. Nothing is appended any more once `leads_for_s()` returns 0 seconds, see
+    `Election`. `stored` are offsets of the flow that were read ahead, if any.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class FlowRunner:
 
     @property
     def status(self) -> tuple[str, str | None]:
-        """What the flow does in a word, and what keeps it: it runs only once a copier has reported."""
+        """The status of the flow in a word, and its trouble: it runs only once a copier has reported."""
         if self.ended:
             return self.state.value, self.reason
         outage = self._waiting.outage
@@ -251,7 +251,7 @@ class FlowRunner:
             self.state = State.RUNNING
             self.ready.set()
             ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
-            # Where there is no thread for it, who needs them reads them.
+            # Without a thread for it they are read when they are needed.
             with suppress(RuntimeError):
                 ahead.start()
             self._keeps_settings = begin_keeping_in_step(
@@ -260,7 +260,7 @@ class FlowRunner:
             begin_following_groups(
                 self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
             )
-            begin_tidying(self._jobs, self._source, self._maps)
+            begin_joining_segments(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
             self._keep_going()
         except TwinlogError as error:
@@ -277,7 +277,7 @@ class FlowRunner:
         try:
             self._maps.read()
         except Exception as error:
-            # Whoever needs them says what is wrong.
+            # The first use of them reports the error.
             log.debug("%s: maps are read later: %r", self.settings.name, error)
 
     def _take_over(self) -> bool:
@@ -331,9 +331,9 @@ class FlowRunner:
     # Called by leases, on their threads.
 
     def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
-        """What a copier needs to begin; waits for the target to tell positions."""
+        """The grants that a copier needs to begin; waits until the positions are read from the target."""
         # Only once a lost copier is fenced it is decided which of its positions count.
-        if self._ids is not None and not self._retry(self._ids.settle, "fence a lost copier"):
+        if self._ids is not None and not self._retry(self._ids.fence_lost, "fence a lost copier"):
             return []
         positions: dict[TopicPartition, Position] = {}
         if not self._retry(lambda: positions.update(self._positions.read(partitions)), "read positions"):

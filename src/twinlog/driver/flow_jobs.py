@@ -1,4 +1,4 @@
-"""Which periodic jobs a flow has on the driver, and what an operator does about each that fails."""
+"""The periodic jobs of a flow on the driver, and what an operator does about each that fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
 
-TIDY_S = 300.0
+JOIN_S = 300.0
 BOUND_S = 600.0
 """How often internal topics are looked for that were not there before."""
 
@@ -91,23 +91,23 @@ def begin_following_groups(
 
 
 def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
-    """The job that bounds internal topics which somebody else made, MirrorMaker 2 or an earlier version."""
+    """The job that bounds internal topics which MirrorMaker 2 or an earlier version created."""
     jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
 
 
-def begin_tidying(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> None:
+def begin_joining_segments(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> None:
     """The job that keeps exact maps and their topic small."""
 
-    def tidy() -> None:
+    def join() -> None:
         maps.read()
-        untidy = maps.untidy()
-        if untidy:
-            starts = source.offsets(untidy, latest=False)
-            without = [partition for partition in untidy if partition not in starts]
+        fragmented = maps.fragmented()
+        if fragmented:
+            starts = source.offsets(fragmented, latest=False)
+            without = [partition for partition in fragmented if partition not in starts]
             if without:
-                # Who only has no leader now has one at a later turn. The map of a topic that is gone takes room, too.
+                # A partition without a leader has one at a later turn. The map of a deleted topic takes room, too.
                 there = source.topics()
                 starts |= {partition: 0 for partition in without if partition.topic not in there}
-            maps.tidy({partition: SourceOffset(start) for partition, start in starts.items()})
+            maps.join_segments({partition: SourceOffset(start) for partition, start in starts.items()})
 
-    jobs.begin("join maps of old offsets", tidy, TIDY_S)
+    jobs.begin("join maps of old offsets", join, JOIN_S)

@@ -1,6 +1,6 @@
-"""What a flow is doing, put together from what its copiers report.
+"""The status of a flow, summed up from the reports of its copiers.
 
-Sums are kept as reports come: with ten thousand partitions and a hundred copiers nobody has the time to add up again.
+Sums are updated by each report: with ten thousand partitions and a hundred copiers adding up again would take too long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUSY = 0.8
 """A copier that computes for more than this share of the time is at its limit."""
 
 OLD_S = 30.0
-"""What was not confirmed for so long is not known any more."""
+"""A value that no report has confirmed for so long counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Summary:
 
 @dataclass(slots=True, eq=False)
 class Holder:
-    """One copier as it reported last, and sums over the partitions that it was the last to report."""
+    """One copier by its last report, and sums over the partitions that it was the last to report."""
 
     heard_at: float
     age_s: float = 0.0
@@ -81,10 +81,10 @@ class FlowStatus:
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
 
-    # Told.
+    # Updates.
 
     def take(self, report: Report) -> None:
-        """Add one report; what it says of partitions that are no longer copied does not count."""
+        """Add one report; partitions that are no longer copied do not count."""
         now = self._clock()
         with self._lock:
             holder = self._holders.get(report.copier)
@@ -134,7 +134,7 @@ class FlowStatus:
             holder.lag += sign * part.lag
 
     def gone(self, copier: str) -> None:
-        """A copier has ended; what it said last is known for a while."""
+        """A copier has ended; its last report counts for a while."""
         with self._lock:
             holder = self._holders.get(copier)
             if holder is not None:
@@ -143,7 +143,7 @@ class FlowStatus:
                 del self._holders[name]
 
     def note(self, what: str, trouble: str | None) -> None:
-        """A job on the driver cannot do `what`, or with None can again."""
+        """A job on the driver cannot do `what`, or can again (`trouble` None)."""
         with self._lock:
             self._troubles.pop(what, None)
             if trouble is not None:
@@ -168,16 +168,16 @@ class FlowStatus:
             self._bytes += seen.bytes
 
     def wait_for(self, ends: Mapping[TopicPartition, SourceOffset]) -> None:
-        """From now on `reached` says whether every partition has been copied up to its offset in `ends`."""
+        """From now on `reached` is whether every partition has been copied up to its offset in `ends`."""
         with self._lock:
             reached = {key: part.source_offset for key, (part, _) in self._parts.items()}
             self._awaited = {key: end for key, end in ends.items() if reached.get(key, -1) < end}
 
-    # Asked.
+    # Reads.
 
     @property
     def reached(self) -> bool:
-        """Whether all that is waited for has been copied."""
+        """Whether every partition has been copied up to the end to wait for."""
         return not self._awaited
 
     def overloaded(self) -> bool:
@@ -192,7 +192,7 @@ class FlowStatus:
             return {key: part for key, (part, _) in self._parts.items()}
 
     def holders(self) -> list[Holder]:
-        """Every copier that was heard of and holds something, or has not gone."""
+        """Every copier that has reported and holds a partition, or has not ended."""
         with self._lock:
             return list(self._holders.values())
 

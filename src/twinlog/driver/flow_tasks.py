@@ -64,19 +64,19 @@ class Tasks:
             self._replan.set()
 
     def take(self, report: Report) -> None:
-        """Count what a copier says that it copied."""
+        """Count the bytes in a copier's report."""
         self._load.take(report)
 
     @property
     def demand(self) -> Demand:
-        """What the flow could do with slots."""
+        """How many slots the flow can use."""
         limit = max(1, min(self._settings.tasks_max, len(self._partitions) or self._settings.tasks_max))
         return Demand(limit, self._hungry and self.slots < limit, self._load.quiet)
 
     # For the flow's thread.
 
     def plan(self, partitions: Set[TopicPartition]) -> None:
-        """Deal out these partitions, each to whom it belongs already where that is possible."""
+        """Assign these partitions, each to the task that has it already where that is possible."""
         self._partitions = partitions
         self._load.keep(partitions)
         self._deal()

@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 STOP_S = 0.5
 LEAVE_S = 0.5
-"""How long a clean stop waits for a heartbeat under way, and for the coordinator to hear of it."""
+"""How long a clean stop waits for a heartbeat under way, and until the coordinator has got the leave request."""
 
 
 class IdleFlow:
-    """Needs no Spark, and nobody waits for it to catch up; it writes as long as `allowed()` says so."""
+    """Needs no Spark, and `--until caught-up` does not wait for it; it writes as long as `allowed()` is true."""
 
     def __init__(
         self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin
@@ -69,7 +69,7 @@ class ElectedIdleFlow:
         self._put_off = PutOff(settings.name, clock)
 
     def start(self) -> None:
-        """Begin to find out who writes the heartbeats."""
+        """Start the election of the process that writes the heartbeats."""
         self._election.start()
 
     def attend(self) -> None:

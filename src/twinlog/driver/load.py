@@ -1,4 +1,4 @@
-"""What the partitions of a flow and its copiers carry, measured for the plan."""
+"""Measures the load of a flow's partitions and copiers for the plan."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Slots
 
 LOOK_S = 5.0
-"""How often measurements are summed up."""
+"""How often rates are computed."""
 
 FADE = 0.7
-"""What the time before weighs in a rate against the last `LOOK_S`: it follows a shift within half a minute."""
+"""The weight of earlier rates against the last `LOOK_S`: a rate follows a shift within half a minute."""
 
 UNEVEN = 1.5
-"""A task that carries so many times the mean carries too much; more than it takes to be left alone afterwards."""
+"""A task with so many times the mean load has too much; the limit at which partitions stop moving is lower."""
 
 WORTH_BUSY = 0.5
-"""Only when a copier computes for more than this share of the time it matters how much it carries."""
+"""The load of a copier counts only when it computes for more than this share of the time."""
 
 QUIET_BUSY = 0.2
 """Copiers that all compute for less than this share of the time could as well be one."""
@@ -33,8 +33,8 @@ QUIET_S = 60.0
 class Load:
     """Measures one flow; `take` may be called by another thread than the rest.
 
-    `turn(slots)` is called every moment and says whether partitions should move between tasks: what a task carries has
-    been uneven for half a minute. `quiet` says that the flow could do with fewer tasks.
+    `turn(slots)` is called every moment and returns whether partitions should move between tasks, because the load has
+    been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
     """
 
     def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
@@ -47,7 +47,7 @@ class Load:
         self._at = self._even_at = self._loud_at = clock()
 
     def take(self, report: Report) -> None:
-        """Count what a copier says that it copied."""
+        """Count the bytes in a copier's report."""
         with self._lock:
             self._busy[report.copier] = (self._clock(), report.busy)
             for part in report.partitions:
@@ -56,7 +56,7 @@ class Load:
                     self._bytes[key] = self._bytes.get(key, 0) + part.bytes
 
     def weights(self) -> dict[TopicPartition, float]:
-        """Bytes per second of the partitions that carry any."""
+        """Bytes per second of the partitions that have any."""
         return self._rates
 
     def keep(self, partitions: Set[TopicPartition]) -> None:

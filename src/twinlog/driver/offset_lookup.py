@@ -1,4 +1,4 @@
-"""Looks up where offsets of one flow are on the other cluster: of a group, or a single one; changes nothing."""
+"""Translates offsets of one flow to the other cluster: those of a group, or a single one; changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Where `offset` of `partition` is on the other cluster: `found` in `there`, or `reason` says why it is nowhere."""
+    """Where `offset` of `partition` is on the other cluster: `found` in `there`, or the `reason` why it is nowhere."""
 
     partition: TopicPartition
     offset: int
@@ -37,10 +37,10 @@ class Answer:
 
 
 class Lookup:
-    """Asks both clusters of a flow; use it as a context manager.
+    """Reads from both clusters of a flow; use it as a context manager.
 
-    With `back` offsets are those of the flow's target and answers those of its source. Every method raises ClusterError
-    when a cluster does not answer that must, and RefusedError when a permission is missing.
+    With `back` it translates offsets of the flow's target to its source. Every method raises ClusterError when a
+    cluster that is needed does not answer, and RefusedError when a permission is missing.
     """
 
     def __init__(self, settings: FlowSettings, *, back: bool = False) -> None:
@@ -64,27 +64,27 @@ class Lookup:
         self._target.close()
 
     def group(self, group: GroupId) -> list[Answer]:
-        """Every offset that a group has committed where offsets are asked for; raises ClusterError if it has none."""
+        """Every offset that a group has committed on the first cluster; raises ClusterError if it has none."""
         try:
             self._connect(self._here)
         except RefusedError:
             raise
         except ClusterError as error:
-            raise ClusterError(f"{error}; {self._what_is_left_of(group)}") from error
+            raise ClusterError(f"{error}; {self._way_out(group)}") from error
         admin = GroupAdmin(self._here.client)
         found, wrong = self._here.call(admin.offsets, [group])
         code = wrong.get(group, 0)
         if error_codes.refused(code):
             raise self._here.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
         if code == error_codes.Code.COORDINATOR_NOT_AVAILABLE:
-            # Also what a cluster says whose topic of committed offsets was never needed.
+            # Also the answer of a cluster without __consumer_offsets, where no group has committed yet.
             raise ClusterError(
                 f"cluster {self._here.alias}: group {group} has no coordinator: as a rule no group has committed "
                 "anything there yet; else its brokers are not ready, try again"
             )
         if code:
             raise ClusterError(
-                f"cluster {self._here.alias}: group {group} does not tell its offsets: {error_codes.explain(code)}"
+                f"cluster {self._here.alias}: offsets of group {group} could not be read: {error_codes.explain(code)}"
             )
         if not found.get(group):
             known = [str(name) for name in self._here.call(admin.listed)]
@@ -94,7 +94,7 @@ class Lookup:
         self._learn()
         return [self._answer(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
-    def _what_is_left_of(self, group: GroupId) -> str:
+    def _way_out(self, group: GroupId) -> str:
         """Where else somebody finds offsets of a group whose cluster does not answer."""
         if self._back:
             return "single offsets are translated with --topic, --partition and --offset"
@@ -128,7 +128,9 @@ class Lookup:
             self._translator.read_syncs()
         except ClusterError as error:
             self._translator.looked_at_syncs = True
-            log.warning("offset syncs are not looked at, only what twinlog itself has copied is known: %s", error)
+            log.warning(
+                "offset syncs were not read, only records that twinlog itself copied can be translated: %s", error
+            )
 
     def _require_positions(self) -> None:
         """Before a flow has run for the first time nothing is known, and its topics are not there."""
@@ -168,7 +170,7 @@ class Lookup:
 
 
 def choose_flow(flows: Mapping[str, FlowSettings], name: str | None) -> FlowSettings:
-    """The flow of that name, or the only enabled one; raises TwinlogError that says which there are."""
+    """The flow of that name, or the only enabled one; raises TwinlogError with the names of all."""
     enabled = [flow for flow in flows.values() if flow.enabled]
     if name is not None:
         if name not in flows:
@@ -176,5 +178,5 @@ def choose_flow(flows: Mapping[str, FlowSettings], name: str | None) -> FlowSett
         return flows[name]
     if len(enabled) != 1:
         names = ", ".join(flow.name for flow in enabled)
-        raise TwinlogError(f"the file has several flows, say which one with --flow: {names}")
+        raise TwinlogError(f"the file has several flows, name one with --flow: {names}")
     return enabled[0]

@@ -19,7 +19,7 @@ SUSPENDED_S = 5.0
 """After so long without a look this process was suspended; its requests are answered again soon."""
 
 WATCH_S = 0.5
-SAY_AFTER_S = 2.0
+LOG_AFTER_S = 2.0
 """An outage is logged once it has lasted so long; a leader that moves is none."""
 
 JITTER_S = 2.0
@@ -149,7 +149,7 @@ class Waiting:
         self._target = target
         self._leads = leads
         self._over = over
-        self._said: Outage | None = None
+        self._logged: Outage | None = None
 
     def start(self, stopping: threading.Event) -> None:
         """Watch on a thread of its own, until `stopping` is set."""
@@ -166,12 +166,12 @@ class Waiting:
         before, self.outage = self.outage, outage
         if before is not None and outage is None:
             self._over()
-        said = self._said
-        if said is not None and (outage is None or outage.what != said.what):
-            log.info("%s: %s", self._settings.name, self._ended(said))
-            self._said = said = None
-        if outage is not None and said is None and self._clock.wall() - outage.since >= SAY_AFTER_S:
-            self._said = outage
+        logged = self._logged
+        if logged is not None and (outage is None or outage.what != logged.what):
+            log.info("%s: %s", self._settings.name, self._ended(logged))
+            self._logged = logged = None
+        if outage is not None and logged is None and self._clock.wall() - outage.since >= LOG_AFTER_S:
+            self._logged = outage
             log.warning("%s: waiting: %s", self._settings.name, self._named(outage).without_time)
 
     def _named(self, outage: Outage) -> Outage:

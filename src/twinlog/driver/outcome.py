@@ -9,7 +9,7 @@ from twinlog.driver.flow import State
 
 
 class Outcome(Enum):
-    """How a run ended: told to, with all of it caught up, with a flow that found no topic, or with one that failed."""
+    """How a run ended: stopped, caught up, with a flow that found no topic, or with a failed flow."""
 
     STOPPED = "stopped"
     DONE = "caught up"
@@ -18,7 +18,7 @@ class Outcome(Enum):
 
 
 def outcome_of(states: Collection[State]) -> Outcome:
-    """The outcome of flows that ended so. What an operator has to look at counts most."""
+    """The outcome of flows in these states. The one that an operator has to look at counts most."""
     if State.FAILED in states:
         return Outcome.FAILED
     if not all(state in (State.DONE, State.NOTHING) for state in states):

@@ -1,4 +1,4 @@
-"""What a flow does again and again on the driver: heartbeats, checkpoints, settings and rights of remote topics.
+"""Periodic jobs of a flow on the driver: heartbeats, checkpoints, settings and ACLs of remote topics.
 
 MirrorMaker 2 has one thread for all of a connector's periodic work, so that a slow job holds up the others, and drops
 a failed one until its next turn. Here each job has its own thread and is tried again soon.
@@ -22,11 +22,11 @@ RETRY_S = (0.5, 30.0)
 REFUSED_S = 10.0
 """The wait after a refusal: a permission may be granted while the flow runs."""
 
-SAY_AFTER_S = 3.0
-"""A fault that passes sooner is not said."""
+LOG_AFTER_S = 3.0
+"""A shorter fault is not logged."""
 
-SAY_AGAIN_S = (60.0, 600.0)
-"""First and longest wait before what lasts is said again; it doubles in between."""
+LOG_AGAIN_S = (60.0, 600.0)
+"""First and longest wait before a lasting fault is logged again; it doubles in between."""
 
 
 _FAULT = object()
@@ -37,10 +37,10 @@ Step = Callable[[], str | None] | Callable[[], None]
 class PeriodicJob:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
-    `what` completes "cannot ..." in messages, `way_out` says what the operator may do about a refusal. A step raises
-    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Of faults that pass
-    nothing is said while `excused()`: the reason was said already, for all jobs. A step that takes long is followed by
-    a rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
+    `what` completes "cannot ..." in messages, `way_out` is what the operator may do about a refusal. A step raises
+    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Retriable faults are
+    not logged while `excused()`: their reason was logged already, for all jobs. A step that takes long is followed by a
+    rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
     when it is stopped.
     """
 
@@ -142,14 +142,14 @@ class PeriodicJob:
         return wait_s
 
     def _refused(self, text: str, level: int) -> None:
-        """Say once what is refused, and what may be done about it."""
+        """Log a refusal once, with the way out."""
         if not self._stopping and self._logged.lasts(text):
             way_out = f"; {self._way_out}" if self._way_out else ""
             log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
 
     def _faulty(self, text: str) -> None:
-        """Say what lasts, and more and more seldom when it goes on."""
-        if not self._excused() and self._logged.lasts(_FAULT, SAY_AFTER_S, *SAY_AGAIN_S):
+        """Log a lasting fault, at growing intervals."""
+        if not self._excused() and self._logged.lasts(_FAULT, LOG_AFTER_S, *LOG_AGAIN_S):
             log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
 
     def _told(self, trouble: str | None) -> None:
@@ -160,7 +160,7 @@ class PeriodicJob:
 class PeriodicJobs:
     """The jobs of one flow.
 
-    `note` hears of each job's trouble, and with None that it is over; `excused` is as in `PeriodicJob`.
+    `note` is called with each job's trouble, and with None when it is over; `excused` is as in `PeriodicJob`.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class PeriodicJobs:
         self._note = note
         self._jobs: list[PeriodicJob] = []
         self._waiting: list[PeriodicJob] = []
-        """Those for which there was no thread yet."""
+        """Jobs that wait for a thread."""
         self._logged = LogOnce(clock)
         self._stopped = False
         self._lock = threading.Lock()
@@ -184,7 +184,7 @@ class PeriodicJobs:
     def begin(
         self, what: str, step: Step, interval_s: float | None, *, way_out: str = "", once_more: bool = False
     ) -> PeriodicJob | None:
-        """Begin a job as described with Job; None when it is turned off (`interval_s` None) or after `stop`."""
+        """Begin a `PeriodicJob`; None when it is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
             if interval_s is None or self._stopped:
                 return None
@@ -205,7 +205,7 @@ class PeriodicJobs:
             return job
 
     def attend(self) -> None:
-        """Begin what there was no thread for; called every moment."""
+        """Begin jobs that wait for a thread; called every moment."""
         if self._waiting:
             with self._lock:
                 self._start()
@@ -215,13 +215,13 @@ class PeriodicJobs:
             try:
                 self._waiting[0].start()
             except RuntimeError as error:
-                if self._logged.is_new("threads", SAY_AGAIN_S[0]):
+                if self._logged.is_new("threads", LOG_AGAIN_S[0]):
                     log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
                 return
             del self._waiting[0]
 
     def hurry(self) -> None:
-        """Have the jobs that failed try again now: what was in their way is over."""
+        """Run the jobs that failed now: their fault is over."""
         with self._lock:
             for job in self._jobs:
                 if job.trouble is not None:
@@ -230,7 +230,7 @@ class PeriodicJobs:
     def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
         """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`.
 
-        Where the flow is `cut_off` another process does its jobs, so that it does not matter what is left undone here.
+        When the flow is `cut_off`, another process does its jobs, and unfinished work here is dropped.
         """
         with self._lock:
             self._stopped = True

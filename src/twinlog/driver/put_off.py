@@ -1,4 +1,4 @@
-"""What cannot be begun at the moment, because there may be no more threads: it is tried again after a while."""
+"""Puts off a step that cannot begin at the moment, because no more threads can start; it is retried after a while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PUT_OFF_S = 2.0
 
 
 class PutOff:
-    """Of the flow with this name; a limit of the host or of the container passes, and the process has other flows.
+    """The delay of one flow; a limit of the host or container is temporary, and the process has other flows.
 
     `what` is logged at `level`, once a minute; it is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
     """
@@ -29,7 +29,7 @@ class PutOff:
     ) -> None:
         self._clock = clock
         self.why: str | None = None
-        """What is in the way; None when nothing is."""
+        """The reason of the delay; None without one."""
         self._name = name
         self._what = what
         self._level = level
@@ -43,12 +43,12 @@ class PutOff:
         return self.why is None or self._clock.monotonic() >= self._until
 
     def because(self, error: Exception) -> None:
-        """It was tried, and Python raised this."""
+        """A try failed: Python raised this error."""
         self.why = f"{self._what}: {error}"
         self._until = self._clock.monotonic() + (PUT_OFF_S if self._pause_s is None else self._pause_s)
         if self._logged.is_new("threads", AGAIN_S):
             log.log(self._level, "%s: %s", self._name, self.why)
 
     def over(self) -> None:
-        """It was begun, or is not to be any more."""
+        """The step began, or is no longer needed."""
         self.why = None

@@ -18,14 +18,14 @@ from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
 
-SAY_AFTER_S = 5.0
+LOG_AFTER_S = 5.0
 
 WATCHED_AT_ONCE = 10
-"""Of more queries than these only a part is looked at each time: each look asks the JVM."""
+"""Of more queries than these only a part is checked each time: each check calls the JVM."""
 
 
 class Queries:
-    """Which query copies which flows; used by one thread. `known` are the settings of all flows that may come."""
+    """Which query copies which flows; used by one thread. `known` are the settings of all flows that may start here."""
 
     def __init__(self, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -42,14 +42,14 @@ class Queries:
             flow.leases.disband()
             self.take_out(flow)()
         self._arrange([flow for flow in flows if not flow.ended], slots)
-        self._say()
+        self._log_shared()
         self._turn += 1
         turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
         for query in self._queries[self._turn % turns :: turns]:
             query.watch(engine, lease_server)
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
-        """Copy a flow no more. What is returned ends the query that it had for itself; any thread may do that."""
+        """Stop copying a flow. Returns a function that ends the query which it had alone, for any thread to call."""
         for query in self._queries:
             if flow not in query.flows:
                 continue
@@ -63,7 +63,7 @@ class Queries:
         """Give each flow its place; a flow that has one keeps it as long as the slots allow."""
         named = {flow.settings.name: flow for flow in flows}
         before = [[flow.settings.name for flow in query.flows] for query in self._queries]
-        # Without any executor nothing is moved for the time being.
+        # Without an executor no flow moves for now.
         groups = group(sorted(named), slots or len(before) or len(named), before)
         if groups == before:
             return
@@ -87,9 +87,9 @@ class Queries:
             together = "; ".join(f"{listed(names)} share one" for names in shared)
             self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
 
-    def _say(self) -> None:
-        """Say which flows share a task once that has lasted: a cluster's executors come one after the other."""
-        if self._sharing is not None and self._logged.lasts(self._sharing, SAY_AFTER_S):
+    def _log_shared(self) -> None:
+        """Log which flows share a task once that has lasted: a cluster's executors come one after the other."""
+        if self._sharing is not None and self._logged.lasts(self._sharing, LOG_AFTER_S):
             log.warning(self._sharing)
 
     def _name(self, names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ WAITS_S = 3.0
 
 
 class SupervisedQuery:
-    """The query of some flows, as long as there are any; `known` are the settings of all that may become its flows."""
+    """The query of some flows, as long as there are any; `known` are the settings of all flows that may join it."""
 
     def __init__(self, name: str, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class SupervisedQuery:
         self._renew_all()
 
     def remove(self, flow: FlowRunner) -> None:
-        """Copy this flow no more; what its copiers hold is for others to release."""
+        """Stop copying this flow; others release what its copiers hold."""
         self.flows.remove(flow)
         self._bundle.remove(flow.leases)
 
@@ -92,11 +92,11 @@ class SupervisedQuery:
                     flow.leases.renew()
 
     def _move_to(self, engine: SparkEngine) -> None:
-        """The engine before is gone, its query with it, and its tasks have ended or are about to."""
+        """The former engine is gone with its query; its tasks have ended or are about to."""
         if self._engine is not None:
             for flow in self.flows:
                 if flow.leases.lease:
-                    # What is left of them has no part in the next lease.
+                    # The remaining ones take no part in the next lease.
                     flow.leases.renew()
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = 0.0, RESTART_S[0]
@@ -142,7 +142,7 @@ class SupervisedQuery:
 
 
 def _brief(text: str) -> str:
-    """The telling line of a Java or Python stack trace."""
+    """The line of a Java or Python stack trace that has the reason."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("twinlog.", "kafka.")) or "Error:" in line]
     return (errors or lines or ["unknown"])[-1 if errors else 0][:500]

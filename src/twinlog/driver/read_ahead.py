@@ -1,4 +1,4 @@
-"""What a process that stands by reads ahead, so that it copies at once when it takes the flow over."""
+"""Reads positions and maps ahead in a process that stands by, so that it copies at once when it takes the flow over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 END_S = 5.0
-"""How long is waited for the thread that reads, once it has no connections any more."""
+"""How long to wait for the reading thread once its connections are closed."""
 
 
 class StoredOffsets:
@@ -61,6 +61,6 @@ class StoredOffsets:
                 self.maps.read()
                 self.looked = True
             except Exception as error:
-                # Whoever runs the flow needs them, and reports what is wrong.
+                # The process that runs the flow reports the error.
                 log.debug("%s: not read while standing by: %r", self._flow, error)
             self._admin.clock.wait(self._ended, EVERY_S)

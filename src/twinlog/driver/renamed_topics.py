@@ -1,7 +1,7 @@
 """Topics that were copied to one name until now, and would be copied to another: naming was changed between two runs.
 
-MirrorMaker 2 goes on from the stored position into the new topic, which so lacks all that was copied before, and says
-nothing. Here the position knows where its records went.
+MirrorMaker 2 goes on from the stored position into the new topic, which lacks all that was copied before, without a
+warning. Here the position has the name of the remote topic.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class RenamedTopics:
     def look(self, pairs: Sequence[Pair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
 
-        What is known of topics that are not among `pairs` any more is forgotten. Raises RefusedError with both names
-        when the policy is `stop`, and ClusterError.
+        Topics that are not among `pairs` any more are forgotten. Raises RefusedError with both names when the policy is
+        `stop`, and ClusterError.
         """
         self._looked_at &= {(pair.source.name, pair.remote) for pair in pairs}
         if self._earlier:
@@ -60,11 +60,13 @@ class RenamedTopics:
             if (earlier := position.remote_topic or names.get(position.remote_topic_id or ""))
             not in (None, remotes[part])
         }
-        # Nobody misses heartbeats of the past.
+        # Old heartbeats are not needed.
         missed = {part: earlier for part, earlier in found.items() if not looks_like_heartbeats(part.topic)}
         if missed:
             moved = {(part.topic, earlier, remotes[part]) for part, earlier in missed.items()}
-            self._say(moved, self._filled({TopicPartition(remotes[part], part.partition) for part in missed}, target))
+            self._report(
+                moved, self._filled({TopicPartition(remotes[part], part.partition) for part in missed}, target)
+            )
         self._earlier.update(found)
         self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
 
@@ -75,13 +77,13 @@ class RenamedTopics:
             return stored
         if self._settings.renamed_topic_policy == "restart" and not looks_like_heartbeats(partition.topic):
             return None
-        # What it says of the target is true of the other topic.
+        # Its target offsets are those of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
         """The topics of remote partitions, of the new names, that have records already.
 
-        As when naming goes back to what it was once. It is a hint, for which nothing else waits.
+        That happens when naming goes back to an earlier one. It is a hint; nothing else waits for it.
         """
         parts = [part for part in remotes if part.topic in target and part.partition < target[part.topic].partitions]
         try:
@@ -91,14 +93,14 @@ class RenamedTopics:
             return []
         return sorted({part.topic for part in parts if following.get(part, 0) > first.get(part, 0)})
 
-    def _say(self, moved: set[tuple[TopicName, TopicName, TopicName]], filled: Sequence[TopicName]) -> None:
+    def _report(self, moved: set[tuple[TopicName, TopicName, TopicName]], filled: Sequence[TopicName]) -> None:
         settings = self._settings
         policy = settings.renamed_topic_policy
-        said = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
+        moves = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
         if policy == "stop":
             key = settings.key("renamed_topic_policy")
             raise RefusedError(
-                f"naming was changed since these topics were copied: {said}. What was copied would be missing under "
+                f"naming was changed since these topics were copied: {moves}. What was copied would be missing under "
                 "the new names. Either go back to the earlier replication.policy.class and separator, or go on for one "
                 f"run with {key} = restart, which copies everything again to the new names, or = continue, which "
                 "copies only what follows; the topics of earlier names stay"
@@ -109,10 +111,10 @@ class RenamedTopics:
             own, theirs = key_of(FlowSettings, "renamed_topic_policy"), key_of(ConsumerSettings, "auto_offset_reset")
             raise RefusedError(
                 f"{own} = restart copies nothing again while {settings.source}.consumer.{theirs} = {reset}; set "
-                f"earliest for that run ({said})"
+                f"earliest for that run ({moves})"
             )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
-        log.warning("%s: naming was changed, and %s: %s", settings.name, kept, said)
+        log.warning("%s: naming was changed, and %s: %s", settings.name, kept, moves)
         if filled:
             become = (
                 "stand there a second time once everything is copied again; delete these topics before a restart to "

@@ -1,4 +1,4 @@
-"""How often something that dies is started again, and after how long."""
+"""How often a process that dies is started again, and after how long."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class Restarts:
         return f"{len(self._waits_s)} times within {self._window_s / 60:g} min"
 
     def lost(self, now: float) -> float | None:
-        """Note a loss; for how many seconds to wait before the next start, None when there is to be none."""
+        """Count a loss; returns the seconds to wait before the next start, None for no further start."""
         self._losses = [at for at in self._losses if now - at < self._window_s] + [now]
         return self._waits_s[self.count - 1] if self.count <= len(self._waits_s) else None

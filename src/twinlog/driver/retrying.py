@@ -15,13 +15,13 @@ from twinlog.log_once import AGAIN_S, LogOnce
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-SAY_AFTER_S = 2.0
+LOG_AFTER_S = 2.0
 
 
 class Retrying:
     """Of the flow `name`, until `stopping` is set.
 
-    The view shows what does not work; the log does, too, where no outage explains it.
+    The view shows the failing step; the log does, too, unless an outage explains it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Retrying:
             except RefusedError:
                 raise
             except ClusterError as error:
-                if self._waiting.outage is None and logged.lasts(what, SAY_AFTER_S, AGAIN_S):
+                if self._waiting.outage is None and logged.lasts(what, LOG_AFTER_S, AGAIN_S):
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
                 self._view.note(what, str(error))
                 self._clock.wait(self._stopping, RETRY_S)

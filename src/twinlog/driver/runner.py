@@ -1,4 +1,4 @@
-"""Runs all flows of a configuration in one process, until they are done or somebody says stop."""
+"""Runs all flows of a configuration in one process, until they are done or the process is stopped."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 HUNG_S = 2.0
-"""How long a stop waits for a JVM that somebody just asks something."""
+"""How long a stop waits for a call to the JVM that is under way."""
 
 TICK_S = 0.2
 SLOTS_EVERY_S = 1.0
 HOLD_S = 10.0
-"""How long executors are held for flows of which nobody says who runs them."""
+"""How long executors are held for flows whose runner is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What the command line adds to the flows: Spark's master (None: local), its settings, and when to end.
 
-    `warm_up` says whether later starts may be prepared in the background.
+    With `warm_up` later starts may be prepared in the background.
     """
 
     master: str | None = None
@@ -58,9 +58,10 @@ class RunOptions:
 class Runner:
     """Owns the flows, the lease server and Spark. `run` blocks; `stop` may be called from a signal handler.
 
-    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; nobody waits for these.
+    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; the end of a run does not
+    wait for these.
     Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
-    enabled flows of the file, which other processes may run: some may come in each other's way.
+    enabled flows of the file, which other processes may run: some may conflict.
     """
 
     def __init__(
@@ -81,14 +82,14 @@ class Runner:
         self.flows: list[ElectedFlow] = []
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
-        # What a cluster gives it gives to one process: spread flows would want each of its slots twice.
+        # A cluster gives its slots to one process: spread flows would need each slot twice.
         self._roster = Roster(packs=not self._local, clock=clock)
         self._spark = SupervisedEngine(self._build_engine, self._wake.set, clock=clock)
         self.web_url: str | None = None
         self._seen: SparkEngine | None = None
         self._met_at = self._held_at = 0.0
         self._holds: bool | None = None
-        """Whether this process has executors for flows that it runs; None as long as nothing was said about them."""
+        """Whether this process has executors for flows that it runs; None until that is known."""
         self._readiness = Readiness(clock)
         self._warmed_up: SparkEngine | None = None
         self._warm_up_thread: threading.Thread | None = None
@@ -128,7 +129,7 @@ class Runner:
             if self._settings:
                 return self._copy(started)
             started(self)
-            # Nothing is to be copied, so there is nothing to catch up with either.
+            # No flow copies, so the run has caught up.
             while not (self._options.until_caught_up or self._stop_asked.is_set()):
                 self._attend_idle()
             return Outcome.STOPPED if self._stop_asked.is_set() else Outcome.DONE
@@ -137,7 +138,7 @@ class Runner:
 
     def _copy(self, started: Callable[[Runner], None]) -> Outcome:
         """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
-        # Spark takes seconds to start: meanwhile the flows find out who runs them and look at their clusters.
+        # Spark takes seconds to start: meanwhile the flows are elected and look at their clusters.
         self._spark.start()
         self.flows = [self._elected_flow(settings) for settings in self._settings]
         lease_server: LeaseServer | None = None
@@ -179,11 +180,11 @@ class Runner:
             flows = [flow for elected in self.flows if (flow := elected.running) is not None]
             self._share_slots(flows)
             self._queries.attend(engine, lease_server, flows, self._slots)
-        self._say_whether_ready(engine)
+        self._update_ready(engine)
         if not self._options.until_caught_up:
             spread(self._roster, self.flows)
 
-    def _say_whether_ready(self, engine: SparkEngine | None) -> None:
+    def _update_ready(self, engine: SparkEngine | None) -> None:
         """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
         ready = self._readiness.look(
             engine,
@@ -209,7 +210,7 @@ class Runner:
         self._seen = engine
 
     def _warm_up(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
-        """While this process only stands by it lets Spark do once what it would lose seconds with when taking over."""
+        """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
         if engine is self._warmed_up or not any(elected.stands_by for elected in self.flows):
             return
         if self._warms_up:
@@ -287,9 +288,9 @@ class Runner:
         engine.take_executors(self._wanted if holds else 0)
 
     def _others_run(self, engine: SparkEngine, now: float) -> bool:
-        """Whether other processes may need the executors that this one holds for nothing.
+        """Whether this process holds executors without need that other processes may need.
 
-        Who cannot learn who runs a flow, as while its target is away, does not know; it waits a while.
+        While the runner of a flow is unknown, as when its target is away, it waits a while.
         """
         settled = all(elected.stands_by or elected.over for elected in self.flows)
         return (settled and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
@@ -315,14 +316,14 @@ class Runner:
             )
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
-        """Tell the flows that run here how many tasks each may have."""
+        """Set how many tasks each flow that runs here may have."""
         if self._slots:
             shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
             for flow in flows:
                 flow.use_slots(shares[flow.settings.name])
 
     def _build_engine(self) -> SparkEngine:
-        # A standalone cluster would give all its cores to the first who comes.
+        # A standalone cluster would give all its cores to the first application.
         settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:

@@ -26,8 +26,8 @@ JOIN_S = 1.5
 class SupervisedEngine:
     """The engine of a process, on a thread of its own; `build` makes one that has not started.
 
-    Each engine has a JVM, a session and a fork server of its own. What ran on one that was lost is for others to begin
-    anew: they get another object from `engine`.
+    Each engine has a JVM, a session and a fork server of its own. Callers whose queries ran on a lost one start them
+    again on the next: they get another object from `engine`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SupervisedEngine:
         return self._engine
 
     def lost(self, engine: SparkEngine, error: EngineLostError) -> None:
-        """Somebody got this error from an engine; it may have been replaced by now."""
+        """A call to an engine raised this error; the engine may have been replaced by now."""
         with self._lock:
             if engine is self._engine:
                 self._engine, self._reported = None, error
@@ -82,7 +82,7 @@ class SupervisedEngine:
             starting.interrupt()
 
     def interrupt(self) -> None:
-        """End at once what starts or runs, as when it does not answer; who waits for it gets an EngineLostError."""
+        """End at once the engine that starts or runs, as when it does not answer; calls to it raise EngineLostError."""
         with self._lock:
             self._closing.set()
             engines = self._starting, self._engine

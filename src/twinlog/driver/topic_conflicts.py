@@ -1,4 +1,4 @@
-"""Keeps flows out of each other's way: no topic in a cycle, and no two flows into one remote topic.
+"""Keeps flows from conflicting: no topic in a cycle, and no two flows into one remote topic.
 
 Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
 that mirror it would mix their records. Who may write it must not depend on which flow starts first: the one that has
@@ -50,7 +50,7 @@ def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -
 
 
 class TopicConflicts:
-    """The other flows of the file, seen from one flow."""
+    """The conflicts of one flow with the other flows of the file."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class TopicConflicts:
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
 
-    def brought_back(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
-        """Source topics that another flow's naming says to have come from the target, each with the reason.
+    def from_target(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+        """Source topics that came from the target by another flow's naming, each with the reason.
 
-        Called at each look at the clusters: what nobody has asked for since the last one is forgotten.
+        Called at each refresh: topics that were not looked up since the last call are forgotten.
         """
         self._earlier, self._returns = self._returns, {}
         found = {}
@@ -87,7 +87,7 @@ class TopicConflicts:
         return found
 
     def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
-        """Whether a topic that `brought_back` told of only looks like a copy: the target has no such original.
+        """Whether a topic of `from_target` only looks like a copy: the target has no such original.
 
         False as well where the copy would have come over a third cluster, which is not looked at.
         """
@@ -110,7 +110,7 @@ class TopicConflicts:
         return found
 
     def reports_a_cycle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
-        """Whether the flow must not copy what bears the name of a source topic, for it would go in a cycle."""
+        """Whether the flow must not copy a source topic of this name, because it would go in a cycle."""
         return self._returning(topic) is not None or echo(self._topology, topic, remotes) is not None
 
     def close(self) -> None:
@@ -125,11 +125,11 @@ class TopicConflicts:
         return f"the flows {flows} would copy it in a cycle for ever; let `topics` of one of them leave it out"
 
     def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
-        heard = echo(self._topology, topic, remotes)
-        if heard is None:
+        reason = echo(self._topology, topic, remotes)
+        if reason is None:
             return None
         return (
-            f"{heard}, and would be copied in a cycle for ever; use one replication.policy.separator and one "
+            f"{reason}, and would be copied in a cycle for ever; use one replication.policy.separator and one "
             "replication.policy.class for both directions, or, if it is a topic of its own, write its name in `topics`"
         )
 
@@ -198,7 +198,7 @@ class _Conflict:
     def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
         """The other flow's source topics by remote name, as far as they are among `remotes`.
 
-        As long as its source has not answered: what it has copied before. Raises ClusterError.
+        Until its source has answered: those that it has copied before. Raises ClusterError.
         """
         if self._admin is None:
             self._begin()

@@ -1,4 +1,4 @@
-"""What one flow mirrors at present: finds source topics, makes and grows their remote topics, says what is left out."""
+"""The topics of one flow: finds source topics, creates and grows their remote topics, logs those left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 MAX_MESSAGE_BYTES = "max.message.bytes"
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 RETRY_S = 10.0
-"""Until a remote topic that was refused is tried again."""
+"""Pause before a remote topic that was refused is tried again."""
 
 
 class TopicRefresh:
@@ -67,11 +67,11 @@ class TopicRefresh:
         self._retry_at: dict[TopicName, float] = {}
         self._left_out: dict[TopicName, str] = {}
         self._target_topics: Mapping[TopicName, Topic] = {}
-        self._brought_back: dict[TopicName, str] = {}
+        self._from_target: dict[TopicName, str] = {}
         self._misread: frozenset[TopicName] = frozenset()
         """Those of them that may be no copies: there was no original when they were first seen."""
         self._seem_copies: frozenset[TopicName] = frozenset()
-        """The same of those whose names say by the flow's own policy that they came from one of its two clusters."""
+        """Topics that by the flow's own policy came from one of its two clusters, without such an original."""
         self._seen: frozenset[TopicName] | None = None
         self._logged = LogOnce(target.clock)
 
@@ -91,7 +91,7 @@ class TopicRefresh:
         self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in wanted}
         self._note(create, self._mirror.create(create) if create else {})
         self._note(grow, self._mirror.grow(grow) if grow else {})
-        self._say_what_is_missing(changes, source, target)
+        self._log_missing(changes, source, target)
         if create or grow:
             target = self._target.topics()
         remote = copyable(changes, target)
@@ -108,7 +108,7 @@ class TopicRefresh:
         self.partitions = remote
 
     def is_heartbeats(self, topic: TopicName) -> bool:
-        """Whether a source topic holds heartbeats, which nobody asked for."""
+        """Whether a source topic holds heartbeats, which are mirrored without being configured."""
         return self._topology.policy.is_heartbeats(topic)
 
     def topic_id(self, topic: TopicName) -> str | None:
@@ -120,7 +120,7 @@ class TopicRefresh:
         return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
 
     def leaves_out(self, topic: TopicName) -> bool:
-        """Whether the name of a source topic, which need not exist, says that it would be copied in a cycle."""
+        """Whether a source topic of this name, which need not exist, would be copied in a cycle."""
         return self._conflicts.reports_a_cycle(topic, self._target_topics)
 
     def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
@@ -135,7 +135,7 @@ class TopicRefresh:
         return f"{listed(self._refused)}: {self._refused[min(self._refused)]}"
 
     def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
-        """Settings of remote topics were changed: what was known of these is looked up again when it is needed."""
+        """Settings of remote topics were changed: they are read again when they are needed."""
         for topic, made in changes.items():
             if any(change.name == MAX_MESSAGE_BYTES for change in made):
                 self._limits.pop(topic, None)
@@ -143,7 +143,7 @@ class TopicRefresh:
     def require_all(self) -> None:
         """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not."""
         misread = {
-            topic: f"not mirrored: {self._brought_back[topic]}, but it has no such original; write its name in full in "
+            topic: f"not mirrored: {self._from_target[topic]}, but it has no such original; write its name in full in "
             "`topics` if it is a topic of its own, or in `topics.exclude`"
             for topic in self._misread
             if not looks_like_heartbeats(topic)
@@ -163,8 +163,8 @@ class TopicRefresh:
 
     def _read_limits(self, remotes: Sequence[TopicName]) -> dict[TopicName, int]:
         admin = self._target
-        told, untold = admin.call(describe_configs, admin.client, remotes)
-        hidden = [name for name, code in untold.items() if error_codes.refused(code)]
+        known, failed = admin.call(describe_configs, admin.client, remotes)
+        hidden = [name for name, code in failed.items() if error_codes.refused(code)]
         if hidden:
             error = admin.client.lacks(
                 "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
@@ -173,7 +173,7 @@ class TopicRefresh:
                 "%s: %s; the default is taken, and what the target refuses is split", self._settings.name, error
             )
         found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
-        for name, entries in told.items():
+        for name, entries in known.items():
             limit = next((entry.value for entry in entries if entry.name == MAX_MESSAGE_BYTES), None)
             found[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
         return found
@@ -195,8 +195,8 @@ class TopicRefresh:
             self._retry_at[pair.remote] = self._target.clock.monotonic() + RETRY_S
 
     def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
-        brought_back = self._conflicts.brought_back(changes.pairs)
-        fresh = [topic for topic in brought_back if topic not in self._brought_back]
+        from_target = self._conflicts.from_target(changes.pairs)
+        fresh = [topic for topic in from_target if topic not in self._from_target]
         misread = [topic for topic in fresh if self._conflicts.lacks_original(topic, target)]
         copies = [topic for topic in fresh if topic not in misread]
         if copies:
@@ -211,9 +211,9 @@ class TopicRefresh:
                 "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
                 *(self._settings.name, self._settings.target, listed(misread)),
             )
-        self._misread = self._misread.intersection(brought_back).union(misread)
-        self._brought_back = brought_back
-        changes = changes.without(brought_back)
+        self._misread = self._misread.intersection(from_target).union(misread)
+        self._from_target = from_target
+        changes = changes.without(from_target)
         left_out = self._conflicts.refusals(changes.pairs, target)
         reasons: dict[str, list[TopicName]] = defaultdict(list)
         for topic, reason in left_out.items():
@@ -224,10 +224,10 @@ class TopicRefresh:
         self._left_out = left_out
         return changes.without(left_out)
 
-    def _say_what_is_missing(
+    def _log_missing(
         self, changes: Changes, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
     ) -> None:
-        """A flow that copies nothing, or not everything, must not look like one that has nothing to do."""
+        """Log what the flow does not copy, and why, so that it does not look idle."""
         settings = self._settings
         # Of a copy that is here for long the original may have been deleted meanwhile.
         fresh = source.keys() - (self._seen or frozenset())
@@ -252,6 +252,6 @@ class TopicRefresh:
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
         self.nothing = None
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):
-            self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._brought_back})
+            self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._from_target})
             if self._logged.is_new("idle"):
                 log.warning("%s: %s", settings.name, self.nothing)

@@ -38,7 +38,7 @@ def run_warm_up(
     ending: threading.Event | None = None,
     clock: Clock = SYSTEM,
 ) -> bool:
-    """Let Spark run a task that takes up a lease without partitions; False when none did in time, or at the end."""
+    """Let Spark run a task that joins a lease without partitions; False when none did in time, or at the end."""
     claimed = threading.Event()
 
     def grants(_: Sequence[TopicPartition]) -> list[Grant]:

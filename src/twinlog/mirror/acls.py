@@ -66,7 +66,7 @@ class AclSync:
         there = self._describe(self._source)
         if there is None:
             return
-        self._say_what_stays(there)
+        self._warn_of_others(there)
         wanted = dict.fromkeys(
             remote
             for acl in there
@@ -84,7 +84,7 @@ class AclSync:
         refused = self._target.call(create_topic_acls, self._target.client, missing)
         for acl in missing:
             if acl in refused:
-                self._say(logging.WARNING, f"the target refuses the ACL {acl}: {refused[acl].text}")
+                self._log_once(logging.WARNING, f"the target refuses the ACL {acl}: {refused[acl].text}")
             else:
                 log.info("%s: created ACL %s", self._settings.name, acl)
 
@@ -98,31 +98,31 @@ class AclSync:
             )
         return found
 
-    def _say_what_stays(self, there: Iterable[TopicAcl]) -> None:
+    def _warn_of_others(self, there: Iterable[TopicAcl]) -> None:
         """Warn of rights that are not carried over; MirrorMaker 2 skips them without a warning."""
         every = any(acl.topic == EVERY_TOPIC and acl.pattern == Pattern.LITERAL for acl in there)
         prefixed = {acl.topic for acl in there if acl.pattern == Pattern.PREFIXED}
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
-            self._say(
+            self._log_once(
                 logging.WARNING,
                 f"the ACLs of {self._settings.source} for all topics (*) are not carried over: where "
                 "topics keep their names they would open or close every topic of the target; create them there by hand "
                 "if that is meant",
             )
         elif every:
-            self._say(
+            self._log_once(
                 logging.INFO,
                 f"the ACLs of {self._settings.source} for all topics (*) are not carried over; rights "
                 f"on all remote topics are a prefix, {self._topology.remote_name(EVERY_TOPIC)[:-1]}",
             )
         if prefixed:
-            self._say(
+            self._log_once(
                 logging.INFO,
                 f"ACLs of {self._settings.source} for prefixes of names are not carried over, as in MirrorMaker 2: "
                 f"{listed(prefixed)}",
             )
 
-    def _say(self, level: int, text: str) -> None:
+    def _log_once(self, level: int, text: str) -> None:
         """Log each note once, in however many rounds it applies."""
         if self._logged.is_new(text):
             log.log(level, "%s: %s", self._settings.name, text)

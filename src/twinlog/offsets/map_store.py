@@ -86,12 +86,12 @@ class MapStore:
             found = {partition: self.maps.tip(partition) for partition in partitions}
         return {partition: tip for partition, tip in found.items() if tip is not None}
 
-    def untidy(self) -> list[TopicPartition]:
-        """Source partitions that `tidy` is to be called for."""
+    def fragmented(self) -> list[TopicPartition]:
+        """Source partitions that `join_segments` is to be called for."""
         with self.lock:
-            return self.maps.untidy(self._max_points())
+            return self.maps.fragmented(self._max_points())
 
-    def tidy(self, source_starts: Mapping[TopicPartition, SourceOffset]) -> int:
+    def join_segments(self, source_starts: Mapping[TopicPartition, SourceOffset]) -> int:
         """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
 
         Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic.
@@ -99,7 +99,7 @@ class MapStore:
         changed = 0
         for partition, start in source_starts.items():
             with self.lock:
-                records = self.maps.tidy(partition, source_start=start, max_points=self._max_points())
+                records = self.maps.join_segments(partition, source_start=start, max_points=self._max_points())
             if records:
                 self._target.call(partial(self._writer.append, records, at_once=True))
                 changed += 1

@@ -197,8 +197,8 @@ class ExactMaps:
         """Of how many partitions something is known."""
         return len(self._known) + len(self._unread)
 
-    def untidy(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
-        """Partitions for which `tidy` may have something to do."""
+    def fragmented(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
+        """Partitions for which `join_segments` may have something to do."""
         known = [
             partition
             for partition, known in self._known.items()
@@ -211,7 +211,7 @@ class ExactMaps:
         ]
         return known + unread
 
-    def tidy(
+    def join_segments(
         self,
         partition: TopicPartition,
         *,

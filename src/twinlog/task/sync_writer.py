@@ -22,7 +22,7 @@ REST_S = 0.0004
 
 RETRY_S = (0.5, 10.0)
 REFUSED_S = 10.0
-SAY_AFTER_S = 10.0
+LOG_AFTER_S = 10.0
 FLUSH_S = 1.0
 
 _FAILING = "syncs cannot be written"
@@ -116,7 +116,7 @@ class SyncWriter:
 
     def _failed(self, error: ClusterError) -> float:
         refused = isinstance(error, RefusedError)
-        if not self._stopped and self._logged.lasts(_FAILING, 0.0 if refused else SAY_AFTER_S):
+        if not self._stopped and self._logged.lasts(_FAILING, 0.0 if refused else LOG_AFTER_S):
             self._event("syncs", f"offset syncs cannot be written, trying again: {error}")
         if refused:
             return REFUSED_S

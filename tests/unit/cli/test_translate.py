@@ -45,7 +45,7 @@ def test_a_flow_that_is_not_in_the_file(tmp_path: Path) -> None:
 def test_several_flows(tmp_path: Path) -> None:
     code, told = ask(tmp_path, "--group", "g", text=FLOWS + "b->a.enabled = true\n")
     assert code == 1
-    assert "say which one with --flow: a->b, b->a" in told
+    assert "name one with --flow: a->b, b->a" in told
 
 
 def test_a_wrong_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from twinlog.driver.flow_jobs import begin_tidying
+from twinlog.driver.flow_jobs import begin_joining_segments
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
@@ -17,15 +17,19 @@ LIVING, GONE, LEADERLESS = (TopicPartition(TopicName(name), 0) for name in ("liv
 
 def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
     begun: list[Callable[[], None]] = []
-    tidied: list[Mapping[TopicPartition, int]] = []
+    joined: list[Mapping[TopicPartition, int]] = []
 
     def begin(what: str, step: Callable[[], None], interval_s: float, **_: Any) -> None:
         begun.append(step)
 
-    maps = SimpleNamespace(read=lambda: None, untidy=lambda: [LIVING, GONE, LEADERLESS], tidy=tidied.append)
+    maps = SimpleNamespace(
+        read=lambda: None, fragmented=lambda: [LIVING, GONE, LEADERLESS], join_segments=joined.append
+    )
     source = SimpleNamespace(
         offsets=lambda partitions, latest: {LIVING: 7}, topics=lambda: {LIVING.topic: None, LEADERLESS.topic: None}
     )
-    begin_tidying(cast(PeriodicJobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(MapStore, maps))
+    begin_joining_segments(
+        cast(PeriodicJobs, SimpleNamespace(begin=begin)), cast(ClusterAdmin, source), cast(MapStore, maps)
+    )
     begun[0]()
-    assert tidied == [{LIVING: 7, GONE: 0}]
+    assert joined == [{LIVING: 7, GONE: 0}]

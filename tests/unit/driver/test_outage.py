@@ -133,7 +133,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
         waiting.look()
         assert "target cluster unreachable" in str(waiting.outage)
         assert caplog.records == []
-        monkeypatch.setattr(outage_module, "SAY_AFTER_S", 0.0)
+        monkeypatch.setattr(outage_module, "LOG_AFTER_S", 0.0)
         waiting.look()
         waiting.look()
         assert ended == []

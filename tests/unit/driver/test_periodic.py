@@ -38,7 +38,7 @@ class Steps:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 0.04))
     monkeypatch.setattr(periodic_module, "REFUSED_S", 0.01)
-    monkeypatch.setattr(periodic_module, "SAY_AFTER_S", 0.0)
+    monkeypatch.setattr(periodic_module, "LOG_AFTER_S", 0.0)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_failed_turn_is_logged_once_and_retried_soon(
 def test_a_refusal_is_logged_once_however_long_it_lasts(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (0.0, 0.0))
     step.error = RefusedError("cluster b: User:mm lacks WRITE on topic heartbeats")
     begin(step, 0.001)
     step.wait_for_turns(5)
@@ -117,7 +117,7 @@ def test_a_refusal_is_logged_once_however_long_it_lasts(
 def test_a_retriable_error_is_logged_again_from_time_to_time(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (0.0, 0.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)
@@ -128,7 +128,7 @@ def test_a_lasting_error_is_logged_at_growing_intervals_whatever_its_text(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "RETRY_S", (0.001, 0.001))
-    monkeypatch.setattr(periodic_module, "SAY_AGAIN_S", (3600.0, 3600.0))
+    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (3600.0, 3600.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)
@@ -144,7 +144,7 @@ def test_a_short_fault_is_not_logged(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(periodic_module, "SAY_AFTER_S", 3600.0)
+    monkeypatch.setattr(periodic_module, "LOG_AFTER_S", 3600.0)
     step.error = ClusterError("cluster b: nobody there")
     with caplog.at_level(logging.INFO):
         begin(step, 3600)

@@ -224,7 +224,7 @@ def test_a_shared_task_is_logged_when_it_lasts(
     queries: Any = Queries([])
     queries.attend(Engine(), DESK, flows, 1)
     queries.attend(Engine(), DESK, flows, 2)
-    monkeypatch.setattr(module_of_queries, "SAY_AFTER_S", 0.0)
+    monkeypatch.setattr(module_of_queries, "LOG_AFTER_S", 0.0)
     for _ in range(2):
         queries.attend(Engine(), DESK, flows, 2)
     assert caplog.messages == []

@@ -67,28 +67,28 @@ def pairs(*names: str) -> list[Pair]:
 def test_two_separators_of_one_file() -> None:
     there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
     here = conflicts(there, there, back)
-    assert set(here.brought_back(pairs("t", "b_t", "b_a.t"))) == {"b_t", "b_a.t"}
-    assert "as b->a names its copies" in here.brought_back(pairs("b_t"))[TopicName("b_t")]
+    assert set(here.from_target(pairs("t", "b_t", "b_a.t"))) == {"b_t", "b_a.t"}
+    assert "as b->a names its copies" in here.from_target(pairs("b_t"))[TopicName("b_t")]
     assert here.refusals(pairs("t"), ()) == {}
     assert here.reports_a_cycle(TopicName("b_t"), ())
-    assert set(conflicts(back, there, back).brought_back(pairs("t", "a.t"))) == {"a.t"}
+    assert set(conflicts(back, there, back).from_target(pairs("t", "a.t"))) == {"a.t"}
 
 
 def test_a_topic_of_ones_own_that_looks_like_a_copy() -> None:
     there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
     own, copy = TopicName("b_own"), TopicName("b_t")
     here = conflicts(there, there, back)
-    assert here.brought_back(pairs(own, copy)).keys() == {own, copy}
+    assert here.from_target(pairs(own, copy)).keys() == {own, copy}
     assert here.lacks_original(own, {TopicName("t")})
     assert not here.lacks_original(copy, {TopicName("t")})
     # Nobody looks at a third cluster.
     third = replace(flow("c", "a", "default"), separator="-")
     over = conflicts(there, there, replace(flow("b", "c", "default"), separator="_"), third)
-    assert over.brought_back(pairs("c-b_t")).keys() == {"c-b_t"}
+    assert over.from_target(pairs("c-b_t")).keys() == {"c-b_t"}
     assert not over.lacks_original(TopicName("c-b_t"), ())
     retrying = replace(there, topics=(own, ".*"))
     here = conflicts(retrying, retrying, back)
-    assert here.brought_back(pairs(own, copy)).keys() == {copy}
+    assert here.from_target(pairs(own, copy)).keys() == {copy}
     assert not here.reports_a_cycle(own, ())
     assert here.reports_a_cycle(copy, ())
     assert here.refusals(pairs(own), ()) == {}
@@ -99,7 +99,7 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     here = conflicts(there, there, back)
     asked = TopicName("asked")
     for number in range(100):
-        here.brought_back(pairs(f"t-{number}"))
+        here.from_target(pairs(f"t-{number}"))
         here.reports_a_cycle(asked, ())
     assert len(here._returns) + len(here._earlier) <= 4
     assert asked in here._returns
@@ -108,6 +108,6 @@ def test_topics_that_are_gone_are_forgotten() -> None:
 def test_a_separator_of_another_file() -> None:
     alone = flow("a", "b", "default")
     here = conflicts(alone, alone)
-    assert here.brought_back(pairs("b_a.t")) == {}
+    assert here.from_target(pairs("b_a.t")) == {}
     (reason,) = here.refusals(pairs("t", "b_a.t", "b_u"), {TopicName("a.t")}).values()
     assert "the copy of a.t" in reason

@@ -183,7 +183,7 @@ def test_partitions_are_kept_apart() -> None:
     assert (one.to_target(0), other.to_target(5)) == (Translated(0, True), Translated(7, True))
     assert maps.map(TopicPartition(PART.topic, 9)) is None
     assert maps.tip(TopicPartition(PART.topic, 9)) is None
-    assert maps.tidy(TopicPartition(PART.topic, 9)) == []
+    assert maps.join_segments(TopicPartition(PART.topic, 9)) == []
 
 
 def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
@@ -196,7 +196,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
         maps.take(stored)
     maps.reach(PART, *writer.end, generation=writer.generation)
     newest = max(key for key, value in topic.items() if value is not None)
-    changes = maps.tidy(PART, source_start=1000, max_points=4096)
+    changes = maps.join_segments(PART, source_start=1000, max_points=4096)
     assert newest not in dict(changes)
     topic.update(changes)
     maps.take(changes)
@@ -212,7 +212,7 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     assert there is not None
     assert here.points() == there.points()
     assert (here.to_target(999), there.to_target(999)) == (None, None)
-    assert maps.tidy(PART, source_start=1000, max_points=4096) == []
+    assert maps.join_segments(PART, source_start=1000, max_points=4096) == []
 
 
 def generations(partition: TopicPartition, count: int) -> list[tuple[bytes | None, bytes | None]]:
@@ -236,7 +236,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     maps.take([*generations(PART, 30), *generations(OTHER, 30)])
     maps.reach(OTHER, 297, 326, generation=29)
     maps.reach(PART, 295, 324, generation=28)
-    assert (len(maps), set(maps.untidy()), decoded) == (2, {PART, OTHER}, [])
+    assert (len(maps), set(maps.fragmented()), decoded) == (2, {PART, OTHER}, [])
     assert maps.tip(PART) == Tip(29, 290, 319)
     assert decoded == [PART]
     decoded.clear()

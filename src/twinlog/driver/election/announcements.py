@@ -13,7 +13,7 @@ from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
-SAY_AFTER_S = 5.0
+LOG_AFTER_S = 5.0
 """A coordinator may take seconds to come up on a new cluster; that is not logged."""
 
 
@@ -44,7 +44,7 @@ class Announcements:
         """The group does not answer; a target that cannot be connected to was logged already."""
         now = self._clock.monotonic()
         self._troubled_since = self._troubled_since or now
-        if connected and now - self._troubled_since > SAY_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
+        if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def joined(self, session_s: float) -> None:
