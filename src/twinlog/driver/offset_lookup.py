@@ -95,7 +95,7 @@ class Lookup:
         return [self._answer(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
     def _way_out(self, group: GroupId) -> str:
-        """Where else somebody finds offsets of a group whose cluster does not answer."""
+        """Where to find the offsets of a group whose cluster does not answer."""
         if self._back:
             return "single offsets are translated with --topic, --partition and --offset"
         settings = self._settings

@@ -91,7 +91,7 @@ class AclSync:
     def _describe(self, admin: ClusterAdmin) -> list[TopicAcl] | None:
         found = admin.call(describe_topic_acls, admin.client)
         if found is None:
-            self._say(
+            self._log_once(
                 logging.INFO,
                 f"cluster {admin.alias} has no authorizer, so there are no ACLs to carry over; "
                 f"{self._settings.switch('sync_topic_acls_interval_s')} = false ends the question",
