@@ -18,7 +18,7 @@ from multiprocessing.connection import Client, Connection, answer_challenge, del
 from twinlog.lease.messages import Message, decode, encode
 
 BEAT_S = 1.0
-"""How often a copier says that it is alive."""
+"""How often a copier sends a heartbeat."""
 
 VALID_S = 5.0
 """How long an answered beat lets a copier append, counted from the moment it was sent."""

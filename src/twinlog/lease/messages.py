@@ -79,7 +79,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The copier lives; `at` is when it sent this, in seconds of its own monotonic clock."""
+    """A heartbeat of a copier; `at` is when it sent this, in seconds of its own monotonic clock."""
 
     at: float
 
@@ -115,7 +115,7 @@ class IdRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """The copier has let go of everything and ends."""
+    """The copier has released everything and ends."""
 
 
 # To a copier.
@@ -139,7 +139,7 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Let go of these partitions; answered with `Released`."""
+    """Release these partitions; answered with `Released`."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -161,7 +161,7 @@ class LentId:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Let go of everything, in order, and end."""
+    """Release everything, in order, and end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Progress reports: what every task says about once a second, wherever it runs.
+"""Progress reports, which every task sends about once a second.
 
 The driver hears them on the line to its copiers, so that it also knows of a target that takes nothing. Everybody else
 finds them in a topic on the target (`model.internal_topics`).

@@ -1,1 +1,1 @@
-"""What landed where: positions of source partitions, stored on the target."""
+"""Which source offset is at which target offset: positions, maps and offset syncs, stored on the target."""

@@ -1,4 +1,4 @@
-"""What the topic of exact maps says, read on the driver: where copies of each source partition are."""
+"""Reads the topic of exact maps on the driver: where copies of each source partition are."""
 
 from __future__ import annotations
 

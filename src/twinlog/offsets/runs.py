@@ -1,4 +1,4 @@
-"""What a copier notes of acknowledged appends: runs of records that were copied in step."""
+"""Runs of records that were copied in step, from a copier's acknowledged appends."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SegmentKey(NamedTuple):
 
 
 def decode_segment_key(key: bytes | None) -> SegmentKey | None:
-    """What a segment's key says; None when it is none."""
+    """The content of a segment's key; None for any other key."""
     parts = split_segment_key(key)
     return None if parts is None else SegmentKey(decode_partition(parts[0]), *decode_place(parts[1]))
 

@@ -1,4 +1,4 @@
-"""What the positions topic says, read on the driver: the last position of each source partition.
+"""Reads the positions topic on the driver: the last position of each source partition.
 
 A flow with a topic of its own takes what that lacks from the topic that it shared before (Connect class
 ConnectorOffsetBackingStore), so that it goes on where it stood.

@@ -1,4 +1,4 @@
-"""Offset syncs of a flow, read on the driver; they are taken apart for partitions that somebody asks for."""
+"""Reads offset syncs of a flow on the driver; it decodes them only for partitions that are looked up."""
 
 from __future__ import annotations
 

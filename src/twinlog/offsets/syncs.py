@@ -28,7 +28,7 @@ class OffsetSync:
 
     @property
     def source(self) -> TopicPartition:
-        """The source partition it speaks of."""
+        """The source partition of the sync."""
         return TopicPartition(self.topic, self.partition)
 
     @property
