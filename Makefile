@@ -71,7 +71,7 @@ lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
 
 clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests harness demo bench faults soak -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests harness demo bench faults soak scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
 	@scripts/make_venv.sh

@@ -2,7 +2,8 @@
 
 Until something runs that has to end in order, a signal ends the process at once. Afterwards it is a call on a thread of
 its own: a handler interrupts whatever the main thread does, and must neither wait for a lock nor write to a log.
-A shell without job control starts `... &` with SIGINT ignored; then it stays so, and SIGTERM ends the process.
+A signal that was ignored when the process began stays so, as in Java: a shell without job control starts `... &` with
+SIGINT ignored, and SIGTERM ends the process then.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def call(stop: Callable[[signal.Signals], None]) -> None:
 
     def listen() -> None:
         while numbers := os.read(out, 1):
-            stop(signal.Signals(numbers[0]))
+            # Python writes the number of every signal that has a handler, those of a user's class, too.
+            if numbers[0] in _ENDING:
+                stop(signal.Signals(numbers[0]))
 
     try:
         Thread(target=listen, name="signals", daemon=True).start()

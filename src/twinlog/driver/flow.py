@@ -102,6 +102,7 @@ class FlowRunner:
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
+        self._nothing = False
         self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None, clock)
         self._waiting = Waiting(
             settings,
@@ -299,7 +300,8 @@ class FlowRunner:
             self._jobs.attend()
 
     def _end_caught_up(self) -> None:
-        nothing = self._topics.nothing
+        # A run that had something to copy may end after that was deleted.
+        nothing = self._topics.nothing if self._nothing else None
         if nothing is None:
             log.info("%s: caught up", self.settings.name)
             self._end(State.DONE)
@@ -323,6 +325,7 @@ class FlowRunner:
 
     def _note_ends(self) -> None:
         self._topics.require_all()
+        self._nothing = self._topics.nothing is not None
         committed = self.settings.consumer.isolation_level == "read_committed"
         ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
         self.view.wait_for({partition: SourceOffset(end) for partition, end in ends.items()})

@@ -90,8 +90,9 @@ class LeaseServer:
             caller = self._greet(line)
             if isinstance(caller, PlannerHello):
                 self._plan(line, caller.query)
-            elif isinstance(caller, CopierHello) and caller.flow in self.flows:
-                self.flows[caller.flow].serve(line, caller.copier)
+            # A flow may be cleared away on another thread meanwhile.
+            elif isinstance(caller, CopierHello) and (leases := self.flows.get(caller.flow)) is not None:
+                leases.serve(line, caller.copier)
             else:
                 line.close()
             if isinstance(caller, Stranger):
@@ -106,7 +107,8 @@ class LeaseServer:
         except MessageError as error:
             self._say("a line was closed", error)
             line.close()
-        except (OSError, EOFError):
+        except (OSError, EOFError, ValueError):
+            # The last where a stranger answers the challenge with what is no text.
             line.close()
 
     def _report(self, stranger: Stranger) -> None:
@@ -115,8 +117,9 @@ class LeaseServer:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
         if new:
             log.error("%s", stranger.text)
-        if stranger.flow is not None and stranger.flow in self.flows:
-            self.flows[stranger.flow].refuse(stranger.text)
+        leases = None if stranger.flow is None else self.flows.get(stranger.flow)
+        if leases is not None:
+            leases.refuse(stranger.text)
 
     def _greet(self, line: Channel) -> Hello | Stranger:
         """Who calls and what for; on this thread, so that a caller who says nothing keeps nobody else waiting."""

@@ -36,13 +36,15 @@ class Retrying:
     def __call__(self, step: Callable[[], None], what: str) -> bool:
         """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
         logged = LogOnce(self._clock)
+        began = self._clock.monotonic()
         while not self._stopping.is_set():
             try:
                 step()
             except RefusedError:
                 raise
             except ClusterError as error:
-                if self._waiting.outage is None and logged.lasts(what, LOG_AFTER_S, AGAIN_S):
+                lasts = self._clock.monotonic() - began > LOG_AFTER_S
+                if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
                 self._view.note(what, str(error))
                 self._clock.wait(self._stopping, RETRY_S)

@@ -16,7 +16,8 @@ def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Ma
     `left_out` are those that the topology would mirror, and why the flow does not all the same.
     """
     if not seen:
-        return f"no topic of {topology.source} can be seen; does the login have DESCRIBE on them?"
+        text = "besides heartbeats and internal ones; does the login have DESCRIBE on them?"
+        return f"no topic of {topology.source} can be seen {text}"
     reasons: dict[str, list[TopicName]] = defaultdict(list)
     for name in seen:
         reasons[left_out.get(name) or topology.refusal(name) or "its remote topic is missing"].append(name)

@@ -152,18 +152,20 @@ class TopicWriter:
         sent: list[tuple[int, bytes | bytearray | memoryview]] = [
             (partition, own_batch(((stamp, body) for body in bodies), self._codec)) for partition, bodies in batches
         ]
+        # Sending takes the batches out of the list.
+        sizes = [len(batch) for _, batch in sent]
         doubtful, self.in_doubt = self.in_doubt, True
         answers = await self._client.produce(node, {self.topic: sent}, self._timeout_s, control=self._control)
         self.in_doubt = doubtful
         wrong: tuple[int, int, int] | None = None
-        for (partition, bodies), (_, batch) in zip(batches, sent, strict=True):
+        for (partition, bodies), size in zip(batches, sizes, strict=True):
             # The broker left partitions out of its answer: their outcome is unknown.
             code, _ = answers.get((self.topic, partition), (Code.REQUEST_TIMED_OUT, -1))
             if code == Code.NONE:
                 self.appended += len(bodies)
                 continue
             self.in_doubt = self.in_doubt or code in _IN_THE_LOG
-            wrong = code, partition, len(batch)
+            wrong = code, partition, size
             if error_codes.refused(code):
                 raise self.lacks_write()
         if wrong is not None:

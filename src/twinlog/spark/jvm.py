@@ -122,7 +122,7 @@ class Jvm:
                 # What it said last may still be on its way.
                 self._listening.join(NOTICE_S)
                 ended = self._has_ended(starting=True)
-                if ended.retriable or self._blame.key(reason_of(self._said) or "") is not None:
+                if ended.retriable or self._blame.key(reason_of(list(self._said)) or "") is not None:
                     raise ended
                 assert process.stdin is not None
                 process.stdin.close()
@@ -221,7 +221,7 @@ class Jvm:
         if code == _OUT_OF_MEMORY_CODE:
             return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
         if starting:
-            reason = reason_of(self._said)
+            reason = reason_of(list(self._said))
             why = "is it Java 17 or later?" if reason is None else self._blame.sentence(reason)
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")

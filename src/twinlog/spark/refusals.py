@@ -38,10 +38,11 @@ class Blame:
         # What somebody wrote is to blame rather than what was always so.
         order = list(dict.fromkeys((*self._given, *self._file, *self._settings)))
         named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
-        by_value = [key for key in order if _speaks_of(values.get(key, ""), reason)]
+        # Values and words of what was always so may stand anywhere: the application's name is in many a path.
+        written = list(dict.fromkeys((*self._given, *self._file)))
+        by_value = [key for key in written if _speaks_of(values.get(key, ""), reason)]
         said = set(re.findall(r"[a-z]+", reason.lower()))
-        # Of what was always so the words may stand anywhere.
-        by_words = [key for key in (*self._given, *self._file) if said.issuperset(_words(key))]
+        by_words = [key for key in written if said.issuperset(_words(key))]
         by_words.sort(key=lambda key: -len(_words(key)))
         return next(iter((*named, *by_value, *by_words)), None)
 

@@ -65,6 +65,11 @@ class _Originals:
     known: ExactMap
     start: TargetOffset
 
+    @property
+    def begin(self) -> TargetOffset:
+        """Where the map begins on the target: other records may be in front of that."""
+        return self.known.points(0, 1)[0].target
+
     async def of(self, at: TargetOffset) -> SourceOffset | No:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
         are the same and readers see it.
@@ -76,7 +81,7 @@ class _Originals:
         for _ in range(HOLE):
             pair = self.known.last_before(before)
             if pair is None:
-                if before > at:
+                if before > min(at, self.begin):
                     return No.NAME
                 # Only markers are where the first records were, as of a transaction that had just been committed.
                 break
@@ -128,9 +133,10 @@ async def find_place(
         return None
     originals = _Originals(source, target, grant, known, start)
     last = await originals.of(TargetOffset(end - 1)) if end > start else No.RECORD
-    if last is No.RECORD and end - start <= HOLE:
-        begin = known.to_source(start)
-        return None if begin is None else Place(begin.offset, begin.exact, start)
+    first = max(start, originals.begin)
+    if last is No.RECORD and end - first <= HOLE:
+        begin = known.to_source(first)
+        return None if begin is None else Place(begin.offset, begin.exact, min(first, end))
     newest = known.to_source(TargetOffset(end - 1))
     boundary = end
     if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:

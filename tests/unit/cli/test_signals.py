@@ -122,3 +122,28 @@ def test_a_command_that_was_started_in_the_background_ignores_ctrl_c(file: Path)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
         check_end("run", signal.SIGTERM, process.wait(DEADLINE_S), process.stderr.read())
+
+
+# A class of the user's, or a tool that is loaded into the process, may have a signal of its own.
+ANOTHER = """
+import os, signal, sys, threading, time
+from twinlog.cli import signals
+
+taken = threading.Event()
+signal.signal(signal.SIGUSR2, lambda *_: taken.set())
+stopped = []
+ended = threading.Event()
+signals.call(lambda number: (stopped.append(number), ended.set()))
+os.kill(os.getpid(), signal.SIGUSR2)
+taken.wait()
+os.kill(os.getpid(), signal.SIGTERM)
+ended.wait()
+print([number.name for number in stopped])
+"""
+
+
+def test_a_signal_that_somebody_else_handles_ends_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=True, timeout=DEADLINE_S
+    )
+    assert done.stdout == "['SIGTERM']\n"

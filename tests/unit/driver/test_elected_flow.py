@@ -121,7 +121,7 @@ class Flow:
 def elected_flow_of(
     done: list[str], *, lets_go: bool = True, until: bool = False, clock: Clock = SYSTEM
 ) -> tuple[ElectedFlow, Any]:
-    """A seat that is about to be taken, and its lease server."""
+    """A flow that this process is about to run, and its lease server."""
 
     def build(leads_for_s: Any, stored: Any) -> Any:
         if stored is not None:
@@ -133,7 +133,7 @@ def elected_flow_of(
 
     elected = ElectedFlow(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None, clock=clock)
     elected._election = Election(done)  # type: ignore[assignment]
-    return elected, type("Desk", (), {"flows": {}})()
+    return elected, type("Server", (), {"flows": {}})()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     elected.hand_over("b")
     assert not elected.can_hand_over
     assert elected.state is State.STARTING
-    wait_for(lambda: "close" in done, 60, "the seat is empty")
+    wait_for(lambda: "close" in done, 60, "nothing runs here")
     assert done == ["start", *between, "leave to b", "end the query", "close"]
     wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")
     assert (elected.flow, elected.stands_by, lease_server.flows) == (None, True, {})
@@ -198,7 +198,7 @@ def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pyte
         monkeypatch.setattr(Flow, "state", state)
         elected.attend(lease_server)
         assert elected.over
-        wait_for(partial(done.__contains__, "close"), 60, "the seat is empty")
+        wait_for(partial(done.__contains__, "close"), 60, "nothing runs here")
         wait_for(
             partial(is_cleared, elected, lease_server),
             60,
@@ -365,7 +365,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     monkeypatch.setattr(Flow, "source_away", True)
     assert after(0) == after(module.AWAY_S - 1) == ["start"]
     after(1)
-    wait_for(lambda: "close" in done, 60, "the seat is empty")
+    wait_for(lambda: "close" in done, 60, "nothing runs here")
     assert done == ["start", "stop", "leave to c", "end the query", "close"]
     assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
     # Nobody else took it: then it stays.

@@ -14,7 +14,7 @@ from twinlog.driver.queries import Queries
 from twinlog.driver.query import SupervisedQuery
 from twinlog.errors import EngineError, EngineLostError
 
-DESK: Any = SimpleNamespace(address=None, bundles={})
+LEASE_SERVER: Any = SimpleNamespace(address=None, bundles={})
 
 
 class Query:
@@ -94,13 +94,13 @@ def query(flow: Flow) -> Any:
 def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:
     first, second = Engine(), Engine()
     for _ in range(3):
-        query.watch(first, DESK)
+        query.watch(first, LEASE_SERVER)
     assert (len(first.queries), flow.leases.lease) == (1, 1)
     first.queries[0].error = EngineLostError("killed")
     with pytest.raises(EngineLostError):
-        query.watch(first, DESK)
-    query.watch(second, DESK)
-    query.watch(second, DESK)
+        query.watch(first, LEASE_SERVER)
+    query.watch(second, LEASE_SERVER)
+    query.watch(second, LEASE_SERVER)
     assert (len(first.queries), len(second.queries), flow.leases.lease) == (1, 1, 2)
     # Nobody is left to be asked for its end.
     assert not first.queries[0].stopped
@@ -110,31 +110,31 @@ def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query:
 def test_an_engine_that_is_lost_at_once_leaves_no_query(flow: Flow, query: Any) -> None:
     first, second = Engine(EngineLostError("killed")), Engine()
     with pytest.raises(EngineLostError):
-        query.watch(first, DESK)
-    query.watch(second, DESK)
+        query.watch(first, LEASE_SERVER)
+    query.watch(second, LEASE_SERVER)
     # A task of the first may have taken up the lease.
     assert (len(second.queries), flow.leases.lease) == (1, 2)
 
 
 def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine(EngineError("Spark refuses: no"))
-    query.watch(engine, DESK)
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
+    query.watch(engine, LEASE_SERVER)
     assert caplog.messages == ["a->b: the query is started again in 1 s: Spark refuses: no"]
     engine.error = None
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
     assert not engine.queries
     # The second is over.
     query._not_before = 0.0
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
     assert (len(engine.queries), flow.leases.lease) == (1, 1)
 
 
 def test_a_query_that_cannot_be_asked_is_started_again(flow: Flow, query: Any) -> None:
     engine = Engine()
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
     engine.queries[0].error = EngineError("Spark refuses: no")
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
     assert engine.queries[0].stopped
     assert flow.leases.disbanded == 1
 
@@ -148,10 +148,10 @@ def test_a_flow_that_waits_gets_into_the_task_of_others(
     assert (flow.leases.lease, other.leases.lease) == (2, 2), "a lease that both are in"
     other.leases.unclaimed = True
     for _ in range(2):
-        query.watch(engine, DESK)
+        query.watch(engine, LEASE_SERVER)
     assert (flow.leases.lease, other.leases.lease) == (3, 3)
     flow.leases.unclaimed = True
-    query.watch(engine, DESK)
+    query.watch(engine, LEASE_SERVER)
     assert flow.leases.lease == 3, "both wait for Spark"
 
 
@@ -174,10 +174,10 @@ def test_queries_follow_the_slots() -> None:
 def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
     engine, flows = Engine(), [Flow("a->b"), Flow("b->a")]
     queries: Any = Queries([])
-    queries.attend(engine, DESK, flows, 1)
+    queries.attend(engine, LEASE_SERVER, flows, 1)
     assert engine.running == ["a->b, b->a"]
     flows[0].ended = True
-    queries.attend(engine, DESK, flows, 1)
+    queries.attend(engine, LEASE_SERVER, flows, 1)
     assert flows[0].leases.disbanded
     assert engine.running == ["a->b, b->a"]
     (query,) = queries._queries
@@ -188,21 +188,21 @@ def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
     assert engine.running == []
     assert flows[1].leases.disbanded
     # One that was elected again finds its place.
-    queries.attend(engine, DESK, [Flow("b->a")], 1)
+    queries.attend(engine, LEASE_SERVER, [Flow("b->a")], 1)
     assert engine.running == ["b->a"]
 
 
 def test_a_flow_that_is_elected_joins_the_only_task() -> None:
     engine, first, second = Engine(), Flow("a->b"), Flow("b->a")
     queries: Any = Queries([])
-    queries.attend(engine, DESK, [first], 1)
-    queries.attend(engine, DESK, [first, second], 1)
+    queries.attend(engine, LEASE_SERVER, [first], 1)
+    queries.attend(engine, LEASE_SERVER, [first, second], 1)
     assert engine.running == ["a->b"]
     assert first.leases.lease == 2, "its task ends, and another one takes up both"
     queries.take_out(first)()
     assert engine.running == ["a->b"]
     # It comes back while the query that has its name copies another flow.
-    queries.attend(engine, DESK, [second, Flow("a->b")], 2)
+    queries.attend(engine, LEASE_SERVER, [second, Flow("a->b")], 2)
     assert engine.running == ["a->b", "a->b (1)"]
 
 
@@ -211,7 +211,7 @@ def test_of_many_queries_some_are_looked_at_each_time() -> None:
     queries: Any = Queries([])
     begun = []
     for _ in range(3):
-        queries.attend(engine, DESK, flows, 25)
+        queries.attend(engine, LEASE_SERVER, flows, 25)
         begun.append(len(engine.running))
     assert begun[-1] == 25
     assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
@@ -222,12 +222,12 @@ def test_a_shared_task_is_logged_when_it_lasts(
 ) -> None:
     flows = [Flow("a->b"), Flow("b->a")]
     queries: Any = Queries([])
-    queries.attend(Engine(), DESK, flows, 1)
-    queries.attend(Engine(), DESK, flows, 2)
+    queries.attend(Engine(), LEASE_SERVER, flows, 1)
+    queries.attend(Engine(), LEASE_SERVER, flows, 2)
     monkeypatch.setattr(module_of_queries, "LOG_AFTER_S", 0.0)
     for _ in range(2):
-        queries.attend(Engine(), DESK, flows, 2)
+        queries.attend(Engine(), LEASE_SERVER, flows, 2)
     assert caplog.messages == []
     for _ in range(2):
-        queries.attend(Engine(), DESK, flows, 1)
+        queries.attend(Engine(), LEASE_SERVER, flows, 1)
     assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share one"]

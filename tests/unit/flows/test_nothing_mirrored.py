@@ -25,4 +25,7 @@ def test_each_filter_has_its_topics() -> None:
 
 
 def test_a_source_without_topics_may_be_one_without_rights() -> None:
-    assert said() == "no topic of east can be seen; does the login have DESCRIBE on them?"
+    assert (
+        said()
+        == "no topic of east can be seen besides heartbeats and internal ones; does the login have DESCRIBE on them?"
+    )

@@ -84,6 +84,8 @@ class Target:
             if not code:
                 self.stored.update(keys)
             found[TOPIC, number] = (int(code), 0)
+        # As the frame of a request does, so that what was sent is not kept until it is answered.
+        topics[TOPIC][:] = [(number, b"") for number, _ in topics[TOPIC]]
         return found
 
     def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:

@@ -104,6 +104,24 @@ def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch
         assert loop.run(find_place, source, target, grant, known, 0, end) == Place(0, True, 0)
 
 
+@pytest.mark.parametrize("begin", [10, 50])
+def test_older_records_in_front_of_the_map_hide_no_loss(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, begin: int
+) -> None:
+    """The target lost all that was copied behind them, and then got a marker."""
+
+    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+        return None if client == "target" and offset >= begin else Stored(False, 0, b"%d" % offset)
+
+    monkeypatch.setattr(lost_records, "_record", record)
+    known = ExactMap(0, begin, complete=False)
+    known.copied_runs([Run(0, begin, 1000)])
+    source: Any = "source"
+    target: Any = "target"
+    grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
+    assert loop.run(find_place, source, target, grant, known, 0, begin + 1) == Place(0, True, begin)
+
+
 def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ExactMap(0, 0, complete=True)
     known.copied_runs([Run(0, 0, 100), Run(100, 200, 100)])
