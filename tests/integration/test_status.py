@@ -208,7 +208,7 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
         host = flow.workers[0].host
         assert host is not None
         parts = host._copier.partitions.values()
-        return all(time.monotonic() - (part.read.heard_at or 0.0) > OLD_S for part in parts)
+        return all(time.monotonic() - (part.read.answered_at or 0.0) > OLD_S for part in parts)
 
     with FlowWithoutSpark(settings) as flow:
         wait_for(lambda: told() == everything, 60, "each partition was reported once")

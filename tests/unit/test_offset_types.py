@@ -24,7 +24,7 @@ from twinlog.offsets.syncs import OffsetSync, SyncEmitter
 from twinlog.offsets.translate import MirrorTranslation
 from twinlog.offsets.translator import Translator
 from twinlog.read.gaps import Gap, find_gap
-from twinlog.task.astray import Astray
+from twinlog.task.misplaced import Misplaced
 from twinlog.task.copied_records import CopiedRecords
 from twinlog.task.lost_records import Place
 from twinlog.task.resume_after_crash import Logs
@@ -73,7 +73,7 @@ RIGHT_AND_WRONG = [
     ("find_gap({}, s, s)", "grant.position.next_source", "grant.position.next_target"),
     ("Place({}, True, {})", "s, t", "t, s"),
     ("Logs({}, t, t)", "s", "t"),
-    ("Astray({}, {})", "t, s", "s, t"),
+    ("Misplaced({}, {})", "t, s", "s, t"),
     ("copied.add(append, {}, 0)", "t", "s"),
     ("copied.pass_over({}, 0)", "s", "t"),
     ("read.back({})", "append.first_source_offset", "t"),

@@ -26,8 +26,8 @@ class PositionLog:
     """The positions topic of one transactional producer.
 
     `offer(queue)` says that a queue has something to send, `leaderless()` that its leader is to be looked for.
-    `heard(error)` is called with None when an append was acknowledged, and with the error that ends the transaction: a
-    RefusedError when it never can succeed.
+    `answered(error)` is called with None when an append was acknowledged, and with the error that ends the transaction:
+    a RefusedError when it never can succeed.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PositionLog:
         settings: FlowSettings,
         offer: Callable[[AppendQueue], None],
         leaderless: Callable[[], None],
-        heard: Callable[[TwinlogError | None], None],
+        answered: Callable[[TwinlogError | None], None],
     ) -> None:
         self._client = client
         self._writer = positions_writer(client, settings)
@@ -44,7 +44,7 @@ class PositionLog:
         self._settings = settings
         self._offer = offer
         self._leaderless = leaderless
-        self._heard = heard
+        self._answered = answered
         self._identity: ProducerIdentity
         self._queues: dict[TopicPartition, AppendQueue] = {}
 
@@ -53,7 +53,7 @@ class PositionLog:
         return self._queues.values()
 
     @property
-    def landed(self) -> bool:
+    def all_acknowledged(self) -> bool:
         """Everything sent is acknowledged."""
         return all(queue.idle for queue in self._queues.values())
 
@@ -92,7 +92,7 @@ class PositionLog:
             self._offer(queue)
 
     def _acknowledged(self, _append: Append, _base_offset: TargetOffset) -> None:
-        self._heard(None)
+        self._answered(None)
 
     def _troubled(self, where: TopicPartition, sent: Sent) -> None:
         code, queue = sent.code, self._queues[where]
@@ -104,8 +104,8 @@ class PositionLog:
             self._leaderless()
             self._offer(queue)
         elif error_codes.refused(code):
-            self._heard(self._writer.lacks_write())
+            self._answered(self._writer.lacks_write())
         elif code in _EPOCH_LOST or code in error_codes.TRANSACTION_LOST:
-            self._heard(ClusterError(f"{where}: {error_codes.explain(code)}"))
+            self._answered(ClusterError(f"{where}: {error_codes.explain(code)}"))
         else:
-            self._heard(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))
+            self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))

@@ -17,15 +17,15 @@ KEPT_APART = 4096
 
 
 class SyncStore:
-    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those that `tells` says something new.
+    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those that `adds` says something new.
 
     A topic of months may hold millions, and all count, not the last of a key. To choose one takes ten microseconds, to
     keep it until somebody asks takes one. `read` may run beside the rest; `lock` is held by who calls the others.
     """
 
-    def __init__(self, reader: TopicReader, tells: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
+    def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
         self._reader = reader
-        self._tells = tells
+        self._adds = adds
         self._lock = lock
         self._unread: dict[bytes, bytearray] = {}
         """Values one behind the other, by their key."""
@@ -56,7 +56,7 @@ class SyncStore:
         unread = self._unread.pop(key, b"")
         for at in range(0, len(unread), VALUE_SIZE):
             sync = decode_offset_sync(key, bytes(unread[at : at + VALUE_SIZE]))
-            if sync is not None and self._tells(sync):
+            if sync is not None and self._adds(sync):
                 self._add(sync)
 
     def _add(self, sync: OffsetSync) -> None:

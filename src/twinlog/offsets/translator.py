@@ -52,7 +52,7 @@ class Translator:
         self._stored = maps or MapStore(settings, target, PositionStore(settings, target))
         self._maps, self._lock = self._stored.maps, self._stored.lock
         syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
-        self._syncs = SyncStore(syncs, self._tells, self._lock)
+        self._syncs = SyncStore(syncs, self._adds, self._lock)
         self.looked_at_syncs = False
         """Whether there was an offset that maps do not answer; months of offset syncs take long to read."""
         self._need_syncs = False
@@ -89,7 +89,7 @@ class Translator:
                 self.read_syncs()
             self._need_syncs = True
 
-    def _tells(self, sync: OffsetSync) -> bool:
+    def _adds(self, sync: OffsetSync) -> bool:
         """Whether a sync says what the map does not: of others, none is to take the place of one that does."""
         known = self._maps.map(sync.source)
         return known is None or not known.covers(sync.upstream, sync.downstream)

@@ -29,7 +29,7 @@ class BatchLimit:
         return now < self._sure_until
 
     def confirm(self, topic_bytes: int | None, now: float) -> None:
-        """What the remote topic takes now, None if it does not tell."""
+        """What the remote topic takes now, None if that is unknown."""
         if topic_bytes is not None and topic_bytes != self.topic_bytes:
             self.topic_bytes = topic_bytes
             self.rules = replace(self.rules, max_batch_bytes=min(self._most_bytes, topic_bytes))

@@ -16,7 +16,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.task.start_position import StartPosition, StartPositions
 
 PATIENCE_S = 5.0
-"""After so long it is said why a partition does not begin."""
+"""After so long the copier reports why a partition does not begin."""
 
 
 class Beginning:
@@ -24,7 +24,7 @@ class Beginning:
 
     `refresh(grants)` asks for their leaders, `store(positions by grant, resolved)` stores where they begin, with what
     was found of them, and returns that as it was stored. `begun(positions by grant)` copies on from there.
-    `failed(partition, error)` hears of what the flow stops on, `event(kind, text)` of a partition that is held back.
+    `failed(partition, error)` is called when the flow stops, `event(kind, text)` when a partition is held back.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Beginning:
         return accepted
 
     def withdraw(self, partition: TopicPartition) -> Grant | None:
-        """A partition is not to begin any more; returns its grant, None when it does not wait."""
+        """Remove a partition that waits; returns its grant, None when it does not wait."""
         self._logged.over(partition)
         return self.waiting.pop(partition, None)
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
-        """Begin with all of them; returns when none waits any more. Nobody waits for a broker that others need."""
+        """Begin with all of them; returns when none waits. No partition waits for a broker that only others need."""
         try:
             await self._refresh(accepted)
         except ClusterError as error:

@@ -20,7 +20,7 @@ class CopiedRecords:
 
     `acknowledged` is the position behind the last append that the target acknowledged. Up to `committed` no crash takes
     anything back: it is behind `acknowledged` while a transaction is open, and counts for transactions only. `runs` are
-    the acknowledged ones since somebody took them. `counts` and `bytes` are of what is there for good: since the last
+    the acknowledged ones since the last `take`. `counts` and `bytes` are of what is there for good: since the last
     report, and since this copier took the partition. While `leeway`, markers and aborted records may lie before the
     next append.
     """
@@ -57,7 +57,7 @@ class CopiedRecords:
     def transaction_end(self, *, marked: bool) -> Position:
         """The position that the open transaction reaches; everything sent is acknowledged.
 
-        `marked` says that the partition takes part, so that behind the records comes the transaction's marker.
+        With `marked` the partition takes part, so the transaction's marker follows its records.
         """
         position = self.acknowledged
         if not marked or position.next_target is None:
@@ -90,14 +90,14 @@ class CopiedRecords:
             self._count(count, append.bytes, append.max_timestamp)
 
     def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
-        """There is nothing to copy before a source offset any more; whether that is news."""
+        """Nothing is left to copy before a source offset; returns whether the position moved."""
         if self.acknowledged.next_source == next_source:
             return False
         self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
         return True
 
     def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
-        """Copying goes on at `position`; `runs` had arrived before it."""
+        """Copying continues at `position`; `runs` had arrived before it."""
         self.runs.extend(runs)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:
             self.runs.jumped(position.next_source, position.next_target)

@@ -45,14 +45,14 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
-UNHEARD_S = 5.0
-"""A source broker that is not heard for so long is named as what keeps its partitions."""
+SILENT_SOURCE_S = 5.0
+"""A source broker that does not answer for so long is reported as the trouble of its partitions."""
 
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
 
 COUNT_S = 5.0
-"""How often it is looked whether there is something to sum up."""
+"""How often the copier checks whether a sum of foreign records is due."""
 
 NO_LIMIT_MS = 2**31 - 1
 """Connect's own `delivery.timeout.ms`: batches are tried for ever."""
@@ -67,8 +67,8 @@ FLYING = 4
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears of a copier: `failed` once per error that stops the flow, `event(kind, text)` for what an operator
-    should see."""
+    """A copier calls `failed` once per error that stops the flow, and `event(kind, text)` for what operators should
+    see."""
 
     failed: Callable[[TopicPartition | None, TwinlogError], None]
     event: Callable[[str, str], None]
@@ -191,8 +191,8 @@ class Copier:
         )
 
     async def start(self) -> None:
-        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one says no for good."""
-        # At once: the one that is far away does not wait for the other.
+        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good."""
+        # At the same time: the far cluster does not wait for the other.
         target = self.loop.spawn(self._reach_target)
         await self.retry(self.source.connect)
         await target
@@ -260,7 +260,7 @@ class Copier:
         return [*self.partitions, *self._beginning.waiting]
 
     def _who(self, grant: Grant, position: Position) -> Position:
-        """A position with who appends from there on; transactions keep late appends away by themselves."""
+        """A position with its writer; transactions fence late appends by themselves."""
         if self.transactions is not None:
             return replace(position, writer=None)
         if position.writer is not None:
@@ -302,7 +302,7 @@ class Copier:
         )
         inherited = grant.position is not None and grant.position.writer is not None
         if inherited and not grant.settled and self.transactions is None:
-            copy.doubt(position)
+            copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
         self._cursors[grant.source] = copy
 
@@ -317,7 +317,7 @@ class Copier:
             if withdrawn is not None:
                 self._committer.forget(partition)
                 self._start_positions.forget([withdrawn.remote])
-                # What its last copier left on its way nobody has waited for. Transactions keep that away by themselves.
+                # Nobody has waited for appends of its last copier. Transactions fence them by themselves.
                 if not withdrawn.settled and self.transactions is None:
                     self.unsettled.add(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
@@ -341,16 +341,16 @@ class Copier:
                 self.transactions.forget(part)
         self._reader.wake()
         if not self.partitions:
-            self._foreign.say()
+            self._foreign.report()
         return {part.source: part.settled for part in leaving}
 
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
-        """Wait for appends in flight and store positions; returns those of which nobody has anything in flight."""
+        """Wait for appends in flight and store positions; returns those with no append in flight from any copier."""
         deadline = self.loop.clock.monotonic() + DRAIN_S
         while any(not part.arrived for part in leaving) and self.loop.clock.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._committer.close(leaving)
-        return {part.source for part in leaving if part.arrived and not part.queue.doubting}
+        return {part.source for part in leaving if part.arrived and not part.queue.expects_late_appends}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""
@@ -358,35 +358,35 @@ class Copier:
         if await self.transactions.commit(leaving, DRAIN_S):
             with suppress(ClusterError):
                 await self._committer.close_committed(leaving)
-            return {part.source for part in leaving if part.astray is None}
+            return {part.source for part in leaving if part.misplaced is None}
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 
     def trouble(self, part: PartitionCopy) -> str | None:
-        """What keeps a partition from going on, None when nothing does."""
+        """What holds a partition up, None when nothing does."""
         transaction = None if self.transactions is None else self.transactions.trouble
-        return part.trouble or transaction or self._unheard(part)
+        return part.trouble or transaction or self._silent_source(part)
 
-    def _unheard(self, part: PartitionCopy) -> str | None:
+    def _silent_source(self, part: PartitionCopy) -> str | None:
         if part.paused or part.held_back:
             return None
-        heard_at = self.heard_at(part)
-        if heard_at is not None and self.loop.clock.monotonic() - heard_at < UNHEARD_S:
+        answered_at = self.source_answered_at(part)
+        if answered_at is not None and self.loop.clock.monotonic() - answered_at < SILENT_SOURCE_S:
             return None
         leader = self.source.leader(part.source)
         if leader is None:
             return "source: no leader is known"
-        return None if heard_at is None else f"source: no answer from broker {leader.node}"
+        return None if answered_at is None else f"source: no answer from broker {leader.node}"
 
-    def heard_at(self, part: PartitionCopy) -> float | None:
+    def source_answered_at(self, part: PartitionCopy) -> float | None:
         """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
-        # One that was let go was followed up to that moment.
-        if part.read.heard_at is None or part.held_back or (part.paused and not part.left):
-            return part.read.heard_at
-        return max(part.read.heard_at, self._reader.answered_at(part.source) or part.read.heard_at)
+        # A released partition was followed up to that moment.
+        if part.read.answered_at is None or part.held_back or (part.paused and not part.left):
+            return part.read.answered_at
+        return max(part.read.answered_at, self._reader.answered_at(part.source) or part.read.answered_at)
 
-    def tell(self, kind: str, text: str) -> None:
-        """Something that an operator should see."""
+    def report_event(self, kind: str, text: str) -> None:
+        """Report something that an operator should see."""
         self._listener.event(kind, text)
 
     def stop(self) -> None:

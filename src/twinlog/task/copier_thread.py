@@ -115,9 +115,9 @@ class CopierThread:
         return line
 
     def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
-        """Work under a lease from now on; False when this copier is about to end, so that it takes another one.
+        """Work under a lease from now on; False when this copier is about to end, and the task must start another.
 
-        `over` is set once it does not work under this lease any more.
+        `over` is set once it no longer works under this lease.
         """
         claim = Claim(ticket.lease, ticket.slot)
         with self._lock:
@@ -150,7 +150,7 @@ class CopierThread:
             if not self._stopping:
                 self.error = DriverLostError(f"the line to the driver broke: {error!r}")
         except Exception as error:
-            # Whatever it is, the task must hear of it.
+            # The task raises it, whatever it is.
             log.exception("copier %s", self.name)
             self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
         finally:
@@ -215,7 +215,7 @@ class CopierThread:
                 raise MessageError(f"the driver sent {type(message).__name__}, which only others send")
 
     async def _borrow(self) -> LentId:
-        """A transactional id of the driver's; the line breaks when there is none to come."""
+        """A transactional id from the driver; the line breaks when none comes."""
         self._lent.clear()
         self._send(IdRequest())
         while not self._lent:
@@ -227,19 +227,19 @@ class CopierThread:
         await self._copier.begin(accepted)
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        # Of one that began a moment ago nobody has heard yet.
-        self.reporter.tell()
+        # A partition that began a moment ago is in no report yet.
+        self.reporter.report_now()
         await self._copier.release(partitions)
         unsettled = self._copier.unsettled.intersection(partitions)
         if unsettled and self._copier.transactions is not None:
-            # What is open must be aborted before anybody else copies this; the driver does that for a lost copier.
+            # The open transaction must be aborted before another copier begins; the driver does that for a lost copier.
             self._line.shut()
             return
         await self.reporter.flush()
         self._send(Released(tuple(partitions), tuple(unsettled)))
 
     async def _leave(self) -> None:
-        """Let everything go in order and tell the driver, which then closes the line."""
+        """Release everything in order and report that to the driver, which then closes the line."""
         with self._lock:
             if self._leaving:
                 return
@@ -261,7 +261,7 @@ class CopierThread:
         self._send(Bye())
 
     def _report(self, report: Report) -> bool:
-        """Tell the driver what was done; False while it does not read, so that nothing here waits for that."""
+        """Send the driver a report; False while it does not read, so that nothing here waits."""
         if not self._line.writable:
             return False
         self._send(ReportMessage(report))

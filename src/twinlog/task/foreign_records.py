@@ -1,4 +1,4 @@
-"""Counts what somebody else writes to remote topics: said once at first, then summed, not once for each append."""
+"""Counts what other producers write to remote topics: reported at once at first, then as a sum once a minute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
-"""How often what was counted is said."""
+"""How often a sum is reported."""
 
 NAMED = 3
 """How many partitions a sum names."""
@@ -25,9 +25,9 @@ class _Seen:
 
 
 class ForeignOffsets:
-    """The foreign offsets of one copier; `event(kind, text)` says them.
+    """The foreign offsets of one copier; `event(kind, text)` reports them.
 
-    The first ones are said at once, and what follows within a minute in one sum by `turn`.
+    The first ones are reported at once; `turn` reports those of the following minute as one sum.
     """
 
     def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
@@ -48,12 +48,12 @@ class ForeignOffsets:
         self.turn()
 
     def turn(self) -> None:
-        """Say what was counted, if it is time; to be called every few seconds."""
+        """Report the sum if it is due; to be called every few seconds."""
         if self._clock() >= self._quiet_until:
-            self.say()
+            self.report()
 
-    def say(self) -> None:
-        """Say what was counted."""
+    def report(self) -> None:
+        """Report the sum."""
         if not self._seen:
             return
         self._quiet_until = self._clock() + SUM_S

@@ -1,4 +1,4 @@
-"""Looks at a source partition that does not have what a copier asked for, and decides by the flow's gap policy."""
+"""Checks a source partition that lacks the offset a copier fetched, and decides by the flow's gap policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class GapCheck:
-    """Finds gaps; `event("gap", text)` records each one before the flow goes on."""
+    """Finds gaps; `event("gap", text)` reports each one before the flow continues."""
 
     def __init__(self, source: ClusterClient, settings: FlowSettings, event: Callable[[str, str], None]) -> None:
         self._source = source
@@ -28,14 +28,15 @@ class GapCheck:
     async def look(
         self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: SourceOffset
     ) -> Position:
-        """The position to go on from.
+        """The position to continue from.
 
-        Raises GapError when records are missing and the policy is `stop`, ClusterError while the source cannot say.
+        Raises GapError when records are missing and the policy is `stop`, ClusterError while the source does not answer
+        for it.
         """
         found = await self._source.refresh_soon([partition.topic])
         topic = found.get(partition.topic)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ClusterError(f"source topic {partition.topic} does not exist any more")
+            raise ClusterError(f"source topic {partition.topic} no longer exists")
         if topic.error or partition.partition not in topic.leaders:
             raise ClusterError(f"source partition {partition} has no leader")
         known = position.topic_id or grant.topic_id
@@ -45,7 +46,7 @@ class GapCheck:
         starts = await self._source.list_offsets([partition], EARLIEST)
         ends = await self._source.list_offsets([partition], LATEST)
         if partition not in starts or partition not in ends:
-            raise ClusterError(f"source partition {partition} does not tell its offsets")
+            raise ClusterError(f"source partition {partition} does not report its offsets")
         gap = find_gap(
             position.next_source,
             SourceOffset(starts[partition]),
@@ -58,7 +59,7 @@ class GapCheck:
         return self.decide(gap, partition, position, None if topic.topic_id is None else str(topic.topic_id))
 
     def decide(self, gap: Gap, partition: TopicPartition, position: Position, topic_id: str | None) -> Position:
-        """Record a gap, then go on behind it or raise GapError."""
+        """Report a gap, then continue behind it or raise GapError."""
         text = gap.describe(partition)
         if self._settings.gap_policy == "stop":
             self._event("gap", f"{text}; the flow stops on it")

@@ -1,4 +1,4 @@
-"""How much the target still has of what a producer committed there, while a transaction of it may be open."""
+"""Finds what the target lost of a producer's committed transactions, while one of them may be open."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from twinlog.kafka.admin.producer_states import open_transactions
 from twinlog.kafka.client import LATEST, ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset
-from twinlog.task.doubtful_tail import doubtful
 from twinlog.task.partition import PartitionCopy
+from twinlog.task.unverified_tail import find_unverified
 
 MARKER_S = 5.0
-"""The marker of a transaction that was committed is not longer on its way to a partition."""
+"""A commit marker arrives in its partitions within this time."""
 
 RETRY_S = 0.1
 
@@ -23,13 +23,13 @@ async def committed_ends(
 ) -> dict[PartitionCopy, TargetOffset]:
     """Up to which offset the target has what a producer appended to remote partitions in transactions that ended.
 
-    A partition whose topic is gone has nothing to lose, and is missing. Raises ClusterError when one does not tell.
+    Partitions of deleted topics are left out. Raises ClusterError when an offset is unknown.
     """
     known = await target.refresh({part.remote.topic for part in parts})
     there = [part for part in parts if known[part.remote.topic].error != Code.UNKNOWN_TOPIC_OR_PARTITION]
     ends = await target.list_offsets([part.remote for part in there], LATEST)
     if len(ends) < len(there):
-        raise ClusterError(f"cluster {target.alias}: not every remote partition tells its offsets")
+        raise ClusterError(f"cluster {target.alias}: the end of a remote partition is unknown")
     opened = await open_transactions(target, ends)
     return {
         part: TargetOffset(
@@ -45,22 +45,24 @@ async def committed_ends(
 
 
 async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy], producer_id: int) -> None:
-    """Tell partitions what the target lost of committed transactions, or may have lost. Raises ClusterError.
+    """Give partitions the offset from which the target lost, or may have lost, committed records. Raises ClusterError.
 
-    The marker of the last transaction may be on its way still, which is waited for.
+    Waits for the marker of the last transaction, which may still be on its way.
     """
     deadline = target.loop.clock.monotonic() + MARKER_S
     while True:
         ends = await committed_ends(target, parts, producer_id)
         lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
-        if all(part.astray is not None for part in lost) or target.loop.clock.monotonic() > deadline:
+        if all(part.misplaced is not None for part in lost) or target.loop.clock.monotonic() > deadline:
             break
         await target.loop.sleep(RETRY_S)
     whole = {part.remote: part for part in ends if part not in lost}
-    doubts, errors = await doubtful(target, {remote: part.committed for remote, part in whole.items()}, {})
+    unverified, errors = await find_unverified(target, {remote: part.committed for remote, part in whole.items()}, {})
     for remote, why in errors.items():
-        raise ClusterError(f"cluster {target.alias}: {remote} does not tell the end of what was committed: {why}")
-    # Whether something is missing there shows when it is compared.
-    lost |= {part: part.committed.next_target or TargetOffset(0) for remote, part in whole.items() if doubts[remote]}
+        raise ClusterError(f"cluster {target.alias}: {remote} does not report where committed records end: {why}")
+    # The comparison with the source shows whether something is missing there.
+    lost |= {
+        part: part.committed.next_target or TargetOffset(0) for remote, part in whole.items() if unverified[remote]
+    }
     for part in ends:
         part.truncated(lost.get(part))

@@ -1,9 +1,9 @@
-"""Finds what is to be copied again when the target lost records that it had acknowledged, as an unclean election does.
+"""Finds what to copy again when the target lost acknowledged records, as after an unclean leader election.
 
-The exact map says where each record on the target came from (`offsets.maps`). The last record that is left is compared
-with the one that the map names, because the target may have lost a part of the map as well, and because something else
-may stand where the lost records stood: appends that came before the loss was seen, or the same records in a transaction
-that was aborted since.
+The exact map has the source offset of each record on the target (`offsets.maps`). The last record that is left is
+compared with the one that the map names, because the target may have lost a part of the map as well, and because
+something else may stand where the lost records stood: appends that came before the loss was seen, or the same records
+in a transaction that was aborted since.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Originals:
-    """Compares what a remote log has with what the map of its partition says; `start` is where it begins."""
+    """Compares records of a remote log with those its map names; `start` is where the log begins."""
 
     source: ClusterClient
     target: ClusterClient
@@ -74,8 +74,8 @@ class _Originals:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
         are the same and readers see it.
 
-        Of records that the source has not got any more those before them are compared; where there are none, they count
-        as the same.
+        Where the source deleted a record, the one before it is compared; where it deleted all of them, they count as
+        the same.
         """
         before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):
@@ -107,9 +107,9 @@ async def is_whole(
     start: TargetOffset,
     end: TargetOffset,
 ) -> bool:
-    """Whether a remote log that begins at `start` still has the last record before `end`, as its map says.
+    """Whether a remote log that begins at `start` still has the last record before `end` that its map names.
 
-    So it is where nobody can tell. Raises ClusterError.
+    True where that is unknown. Raises ClusterError.
     """
     return (
         known is None or await _Originals(source, target, grant, known, start).of(TargetOffset(end - 1)) is not No.MATCH
@@ -124,10 +124,10 @@ async def find_place(
     start: TargetOffset,
     end: TargetOffset,
 ) -> Place | None:
-    """Where the records come from that the remote log, from `start` to `end`, has not got any more.
+    """Where the records came from that the remote log, now from `start` to `end`, lost.
 
-    `known` is the stored map up to what was acknowledged, None when there is none. None when it says nothing of that
-    place. Raises ClusterError.
+    `known` is the stored map up to what was acknowledged, None when there is none. Returns None when it has
+    no point there. Raises ClusterError.
     """
     if known is None:
         return None

@@ -60,17 +60,17 @@ class MapWriter:
             writer.copied(runs)
 
     def close(self, partition: TopicPartition) -> None:
-        """Note with the next `write` where the map of a partition ends, whoever goes on with it."""
+        """Store with the next `write` where the map of a partition ends, for the next copier."""
         writer = self._writers.get(partition)
         if writer is not None:
             writer.close()
 
     def forget(self, partition: TopicPartition) -> None:
-        """Somebody else goes on with this partition's map."""
+        """Another copier continues this partition's map."""
         self._writers.pop(partition, None)
 
     async def write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store what maps need to end at these positions, which say how far the runs noted until now go.
+        """Store the segments by which maps end at these positions, behind all runs noted until now.
 
         Returns the positions as they are to be stored then. Raises ClusterError when maps could not be stored now,
         RefusedError when they never will be.
@@ -84,7 +84,7 @@ class MapWriter:
         for partition, position in positions.items():
             writer = self._writers.get(partition)
             if writer is None:
-                # Let go meanwhile: of no map it is known that it reaches so far.
+                # Released meanwhile: no map is known to reach so far.
                 marked[partition] = replace(position, generation=NO_GENERATION)
                 continue
             writer.passed(position.next_source)

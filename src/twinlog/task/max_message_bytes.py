@@ -1,7 +1,7 @@
 """Looks at a remote topic's limit again when a record does not fit: it may have been raised, or be about to be.
 
-The driver tells a copier `max.message.bytes` once, with the grant. When somebody raises it on the source, larger
-records may come at once, and the remote topic follows a moment later (`mirror/configs.py`).
+A grant carries `max.message.bytes` as the driver last read it. Once it is raised on the source, larger records may come
+at once, and the remote topic follows a moment later (`mirror/configs.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT_EVENT = "limit"
 
 
 class MaxMessageBytes:
-    """For the partitions of one copier; `event` says that a limit has to follow."""
+    """For the partitions of one copier; `event` asks the driver to raise a limit."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MaxMessageBytes:
 
     async def look(self, part: PartitionCopy) -> None:
         """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
-        said = False
+        reported = False
         deadline = self._loop.clock.monotonic() + FOLLOWS_S
         while not part.left:
             try:
@@ -60,14 +60,14 @@ class MaxMessageBytes:
                 return
             text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
             part.hinder(text)
-            if not said:
-                said = True
+            if not reported:
+                reported = True
                 self._event(LIMIT_EVENT, f"{text}; its settings are brought up to date")
             await self._loop.sleep(LOOK_S)
 
 
 async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
-    """The topic's `max.message.bytes`; None when it is not told."""
+    """The topic's `max.message.bytes`; None when the cluster does not answer for it."""
     found, _ = await describe_configs(client, [topic])
     value = next((entry.value for entry in found.get(topic, ()) if entry.name == "max.message.bytes"), None)
     return int(value) if value else None

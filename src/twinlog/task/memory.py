@@ -14,7 +14,7 @@ from twinlog.task.partition import PartitionCopy
 from twinlog.write.appends import Append
 
 LEAST_FETCH_BYTES = 256 << 10
-"""With less room than for twice this nothing is asked for."""
+"""With less room than for twice this nothing is fetched."""
 
 ANSWERS = 4
 """A quarter of the budget is for answers that are on their way, of all brokers together."""
@@ -96,7 +96,7 @@ class CopierMemory:
         return size
 
     def _most(self, most_bytes: int) -> int:
-        # Half of the room, so that there is some left for whoever asks next.
+        # Half of the room, so that some is left for the next broker.
         size = min(most_bytes, self.room_bytes // 2)
         return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
 

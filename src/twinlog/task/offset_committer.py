@@ -21,10 +21,10 @@ from twinlog.task.sync_writer import SyncWriter
 
 
 class OffsetCommitter:
-    """Where the records of a copier's `partitions` were copied to, and how far: on the target, for whoever comes next.
+    """Stores on the target, for the next copier, how far the `partitions` of this one are copied, and where to.
 
-    A position is stored behind the map that it counts on. `lost(error)` hears of a refusal, `event(kind, text)` is what
-    an operator should see. All methods run on the loop's thread.
+    A position is stored after the map that it relies on. `lost(error)` is called when a broker refuses, `event(kind,
+    text)` for what an operator should see. All methods run on the loop's thread.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class OffsetCommitter:
         await self._store_acknowledged([part])
 
     async def close(self, leaving: Sequence[PartitionCopy]) -> None:
-        """Store the last positions of partitions, and end their maps; a fault is told as an event."""
+        """Store the last positions of partitions, and end their maps; a fault is reported as an event."""
         self._gather()
         for part in leaving:
             self._maps.close(part.source)
@@ -99,7 +99,7 @@ class OffsetCommitter:
             await self._syncs.flush(part.source for part in leaving)
 
     def forget(self, partition: TopicPartition) -> None:
-        """A partition is copied by somebody else from now on."""
+        """Another copier copies this partition from now on."""
         self._maps.forget(partition)
         self._positions.forget(partition)
         self._due.forget(partition)
@@ -129,7 +129,7 @@ class OffsetCommitter:
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
         def held() -> dict[TopicPartition, Position]:
-            # Of one that was let go meanwhile somebody else stores it.
+            # Another copier stores it for a partition that was released meanwhile.
             return {part.source: part.acknowledged for part in parts if self._partitions.get(part.source) is part}
 
         stored = await self._store(held)
@@ -149,7 +149,7 @@ class OffsetCommitter:
             return marked
 
     def _gather(self) -> None:
-        """Tell what was acknowledged to those who note where it was copied to."""
+        """Hand acknowledged runs to the map writer and the sync writer."""
         for part in self._partitions.values():
             runs = part.take_runs()
             if runs:

@@ -1,4 +1,4 @@
-"""What is said of a record that no batch of the remote topic can hold."""
+"""The messages about a record that no batch of the remote topic can hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refused_as_too_large(
 
 
 def naming(error: TwinlogError, source: TopicPartition, remote: TopicPartition) -> TwinlogError:
-    """What is wrong with records of a partition, with its name; a record that is too large also with the way out."""
+    """The error with the partition's name; for a record that is too large, also with the way out."""
     if isinstance(error, RecordTooLargeError):
         return RecordTooLargeError(
             f"{source}: the record at source offset {error.source_offset} needs {error.size} bytes, {remote} takes "

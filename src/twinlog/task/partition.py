@@ -1,4 +1,4 @@
-"""One source partition while a task copies it: what is read is prepared and appended, what goes wrong is answered."""
+"""One source partition while a task copies it: reads, prepares and appends its batches, and handles their errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings.flow import ProducerSettings
 from twinlog.task import produce_errors
-from twinlog.task.astray import Astray
 from twinlog.task.batch_limit import BatchLimit
 from twinlog.task.copied_records import CopiedRecords
 from twinlog.task.counts import CopyCounts
 from twinlog.task.hooks import Hooks
+from twinlog.task.misplaced import Misplaced
 from twinlog.task.oversized import naming, skipped
 from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
 from twinlog.task.read_ahead import ReadAhead
@@ -72,8 +72,8 @@ class PartitionCopy:
         self.left = False
         self.failed = False
         self.trouble: str | None = None
-        self.astray: Astray | None = None
-        """Set when the target took an append further in front than it may: what is lost is copied again first."""
+        self.misplaced: Misplaced | None = None
+        """Set when the target took an append at too small an offset: records that it lost are copied again first."""
         self._now = clock.monotonic
         self._hooks = hooks
         self._rules = ProduceRules(producer, rules.oversized, hooks.target_lacks)
@@ -104,24 +104,24 @@ class PartitionCopy:
 
     @property
     def held_back(self) -> bool:
-        """It is not read, because too much of it waits or others need the room."""
+        """It is not read, because too much of it is queued or others need the room."""
         return self._read_ahead.held_back
 
     @property
     def at_rest(self) -> bool:
-        """Nothing is on its way or being looked at, and no transaction with something of this partition is open."""
+        """No append is in flight, no check runs, and no transaction with records of this partition is open."""
         return self.arrived and not self.copied.in_transaction and not self._unstored
 
     @property
     def arrived(self) -> bool:
-        """All that was sent is acknowledged, and is where it belongs."""
-        return self.queue.idle and self.astray is None
+        """Every append that was sent is acknowledged, at the offset where it belongs."""
+        return self.queue.idle and self.misplaced is None
 
     def grant_again(self) -> Grant:
-        """The grant to take this partition up from what is known to have arrived; more may be on its way."""
+        """The grant to begin again behind what is known to have arrived; more may be on its way."""
         return replace(self.grant, position=self.acknowledged, settled=False)
 
-    # What its copier has it do.
+    # What its copier calls.
 
     def pause(self) -> None:
         """Read nothing, until `resume` or `seek`."""
@@ -129,7 +129,7 @@ class PartitionCopy:
 
     def resume(self) -> None:
         """Read again, unless this partition failed, was released, or is not known to be right on the target."""
-        if not self.left and not self.failed and not self._unstored and self.astray is None:
+        if not self.left and not self.failed and not self._unstored and self.misplaced is None:
             self.paused = False
             self._hooks.more(self.source)
 
@@ -139,21 +139,21 @@ class PartitionCopy:
         self.resume()
 
     def hinder(self, trouble: str) -> None:
-        """This keeps it from going on, until it does; operators see it."""
+        """Report `trouble` until the next success."""
         self.trouble = trouble
 
     def leave(self) -> None:
-        """Stop reading and drop what was read but not sent; what is in flight is still waited for."""
+        """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged."""
         self.left = True
         self.paused = True
         self.queue.drop_pending()
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Send nothing more."""
         self.queue.end()
 
     def fail(self, error: TwinlogError) -> None:
-        """Stop this partition for good and say why."""
+        """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
         self.queue.end()
@@ -161,11 +161,11 @@ class PartitionCopy:
         self._hooks.failed(self.source, error)
 
     def take_runs(self) -> list[Run]:
-        """Where what was acknowledged since the last call came from, and went."""
+        """Source and target offsets of the records acknowledged since the last call."""
         return self.copied.runs.take()
 
     def take_counts(self) -> CopyCounts:
-        """What it did since the last call."""
+        """Counts since the last call."""
         return self.copied.take_counts()
 
     def mark(self, generation: int) -> None:
@@ -173,29 +173,29 @@ class PartitionCopy:
         self.copied.mark(generation)
 
     def become(self, writer: Writer, position: Position, runs: Sequence[Run] = ()) -> None:
-        """Be about to append as `writer` from `position` on, behind `runs`; what was queued is forgotten.
+        """Prepare to append as `writer` from `position` on, behind `runs`; drops the queue.
 
-        This writer, here or elsewhere, may have left appends on their way. Until `stored` nothing is read.
+        Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
         """
         self.paused = self._unstored = True
-        self.astray = None
+        self.misplaced = None
         identity = ProducerIdentity(writer.producer_id, writer.epoch)
-        # What the target answered to all that was sent is in the log that was just read, and counts.
-        most_bytes = self.queue.doubt_left if identity == self.queue.identity else None
+        # Where every append was answered, the log that was just read has them, and they count.
+        most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
         self.queue.clear(identity, writer.sequence)
-        self.doubt(position, most_bytes)
+        self.expect_late_appends(position, most_bytes)
         self._move(replace(position, writer=writer), runs)
 
     def stored(self) -> None:
-        """Whoever comes next knows what this partition became: go on."""
+        """The new writer is stored for the next copier: go on."""
         self._unstored = False
         self.resume()
 
-    def doubt(self, position: Position, most_bytes: int | None = None) -> None:
+    def expect_late_appends(self, position: Position, most_bytes: int | None = None) -> None:
         """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
         if most_bytes is None:
             most_bytes = MAX_WINDOW * self.limit.rules.max_batch_bytes
-        self.queue.doubt(position.next_source, most_bytes)
+        self.queue.expect_late_appends(position.next_source, most_bytes)
 
     def _move(self, position: Position, runs: Sequence[Run] = ()) -> None:
         self.copied.move(position, runs)
@@ -223,20 +223,20 @@ class PartitionCopy:
             return
         if self.trouble is not None and not self.trouble.startswith("target"):
             self.trouble = None
-        read.heard(fetched, read_committed=rules.read_committed, now=self._now())
+        read.answered(fetched, read_committed=rules.read_committed, now=self._now())
         if not fetched.records:
             return
-        # Of so few batches that may be on their way together each has to be large, when more wait than may fly.
+        # So few batches may be in flight together, so each is built large when more wait.
         behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
         if behind and self._hooks.far_target():
             rules = rules.merging_all()
         try:
             prepared = prepare(fetched.records, read.offset, rules, fetched.aborted)
         except TwinlogError as error:
-            if not isinstance(error, RecordTooLargeError) or not self._doubts_limit():
+            if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail(naming(error, self.source, self.remote))
             return
-        if prepared.oversized and self._doubts_limit():
+        if prepared.oversized and self._must_ask_limit():
             return
         read.passed(prepared.position, prepared.leader_epoch)
         self.copied.left_out(prepared.aborted, prepared.control)
@@ -255,15 +255,15 @@ class PartitionCopy:
             self.read.back(self.queue.pending[0].first_source_offset)
             self.queue.drop_pending()
             self._read_ahead.give_way(now)
-            # Where it stands now is news to the reader, which may wait at the end of its log.
+            # The reader may wait at the end of the log and must learn of the new offset.
             self._hooks.more(self.source)
 
     def take_limit(self, topic_bytes: int | None) -> None:
-        """Go on with what the remote topic takes now, None if it does not tell."""
+        """Go on with what the remote topic takes now, None if that is unknown."""
         self.limit.confirm(topic_bytes, self._now())
         self.resume()
 
-    def _doubts_limit(self) -> bool:
+    def _must_ask_limit(self) -> bool:
         """Whether the remote topic has to be asked first; what was read is read again then."""
         if self.limit.sure(self._now()):
             return False
@@ -290,8 +290,8 @@ class PartitionCopy:
 
     def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
         expected = self.acknowledged.next_target
-        if self.astray is not None or (expected is not None and base_offset < expected):
-            self._went_astray(append, base_offset)
+        if self.misplaced is not None or (expected is not None and base_offset < expected):
+            self._note_misplaced(append, base_offset)
             return
         # In front of a transactional producer's first record may be what other transactions left: markers, aborted
         # records.
@@ -305,26 +305,26 @@ class PartitionCopy:
         if self._read_ahead.acknowledged(self.queue.queued_bytes):
             self._hooks.more(self.source)
 
-    def _went_astray(self, append: Append, base_offset: TargetOffset) -> None:
-        """The target lost what it had acknowledged, and the sequence numbers with it: it took an append too early."""
-        first = self.astray is None
-        if self.astray is None:
+    def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
+        """The target lost acknowledged records and sequence numbers, and took an append at too small an offset."""
+        first = self.misplaced is None
+        if self.misplaced is None:
             self.paused = True
             self.queue.shut()
-            self.trouble = f"target: it appended at offset {base_offset} before what it had acknowledged"
-            self.astray = Astray(base_offset, append.next_source_offset)
-        self.astray.add(append, base_offset)
+            self.trouble = f"target: it appended at offset {base_offset}, before acknowledged records"
+            self.misplaced = Misplaced(base_offset, append.next_source_offset)
+        self.misplaced.add(append, base_offset)
         if first:
             self._hooks.resolve(self)
         self._hooks.moved()
 
     def _catch_up(self) -> None:
-        """Nothing is on its way: what was skipped since the last append is behind us too."""
+        """Nothing is in flight: the position moves over what was skipped since the last append."""
         if not self.left and self.copied.pass_over(self.read.offset, self.read.epoch):
             self._hooks.moved()
 
     def _refused(self, sent: Sent) -> None:
-        """The first append on its way was refused or got no answer, and nothing is in flight any more."""
+        """The first append in the window was refused or got no answer, and nothing is in flight."""
         match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
                 self.trouble = reason
@@ -352,7 +352,7 @@ class PartitionCopy:
         self._hooks.offer(self.queue)
 
     def check_overdue(self, now: float) -> None:
-        """Fail when the target has not acknowledged anything that waits for `delivery.timeout.ms`.
+        """Fail when the first append has waited for its acknowledgement for `delivery.timeout.ms`.
 
         `now` is in monotonic seconds.
         """
@@ -361,8 +361,8 @@ class PartitionCopy:
             self.fail(produce_errors.overdue(self.queue.first, self._appending(), self._rules, self.trouble).error)
 
     def _appending(self) -> Appending:
-        doubting, next_target = self.queue.doubting, self.acknowledged.next_target
-        return Appending(self.source, self.remote, self.transactional, next_target, doubting)
+        late_appends, next_target = self.queue.expects_late_appends, self.acknowledged.next_target
+        return Appending(self.source, self.remote, self.transactional, next_target, late_appends)
 
     # Transactions.
 
@@ -375,23 +375,23 @@ class PartitionCopy:
         rested = self.queue.idle and self.acknowledged == self.committed
         self.queue.clear(identity)
         self.copied.abort()
-        if self.astray is not None:
+        if self.misplaced is not None:
             self._move(self.committed)
             self._hooks.lost(self)
         elif not rested:
             self.seek(self.committed)
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """Of what was committed the target has nothing from its offset `end` on, or all of it (None)."""
+        """The target lost committed records from its offset `end` on, or none (None)."""
         if end is None:
-            self.astray = None
+            self.misplaced = None
         else:
             self.paused = True
-            self.astray = self.astray or Astray(end, self.committed.next_source)
-            self.astray.reach(end)
+            self.misplaced = self.misplaced or Misplaced(end, self.committed.next_source)
+            self.misplaced.reach(end)
 
     def copy_again(self, position: Position) -> None:
-        """What the target lost of committed transactions lies behind `position`: go on there."""
-        self.astray = None
+        """The target lost records of committed transactions behind `position`: copy from there."""
+        self.misplaced = None
         self.copied.recommit(position)
         self.seek(position)

@@ -13,7 +13,7 @@ STEADY = 4
 """A partition that never stands still has its position stored at every fourth interval only."""
 
 UNSTORED_BYTES = 32 << 20
-"""Unless a copier has appended so much since: what a crash leaves to compare stays bounded in bytes, too."""
+"""Unless a copier has appended so much since: this bounds how many bytes are compared after a crash."""
 
 
 class _Stored(NamedTuple):
@@ -30,7 +30,7 @@ class DuePositions:
         self._rest_s = (STEADY - 0.5) * interval_s
         self._stored: dict[TopicPartition, _Stored] = {}
         self._seen: dict[TopicPartition, Position] = {}
-        """What had moved when it was looked at last, and how far."""
+        """Partitions that had moved at the last call, and how far."""
 
     def choose(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
         """Those whose position is stored now: it moved, and came to rest since the last call, or that of before is old
@@ -51,7 +51,7 @@ class DuePositions:
         self._stored[source] = _Stored(position, now, copied_bytes)
 
     def forget(self, source: TopicPartition) -> None:
-        """Somebody else stores it from now on."""
+        """Another copier stores it from now on."""
         self._stored.pop(source, None)
 
     def _moved(self, part: PartitionCopy) -> bool:

@@ -1,7 +1,7 @@
-"""What becomes of an append that the target did not take, decided from its answer, a few facts and the settings alone.
+"""Decides what happens to an append that the target did not take, from its answer, a few facts and the settings alone.
 
-As in Kafka's producer (classes Sender and TransactionManager), with two more ways out: a producer that the target lost
-track of looks at the log, and a batch that is too large is cut in two. `PartitionCopy` carries the decision out.
+As in Kafka's producer (classes Sender and TransactionManager), with two additions: where the target lost the producer's
+state, the copier reads the log; and a batch that is too large is split. `PartitionCopy` carries the decision out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
 from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
-from twinlog.write.queue import DOUBTED, NO_ANSWER, Sent
+from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
 
 _LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
@@ -26,7 +26,7 @@ _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Send it again after `pause_s` seconds, with the same bytes and sequence numbers, to whoever leads then."""
+    """Send it again after `pause_s` seconds, with the same bytes and sequence numbers, to the leader at that time."""
 
     pause_s: float
     reason: str
@@ -34,7 +34,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Look in the remote log for what arrived, and go on behind it; a transaction is aborted."""
+    """Read in the remote log what arrived, and go on behind it; a transaction is aborted."""
 
     reason: str
 
@@ -74,21 +74,21 @@ Decision: TypeAlias = Retry | Resolve | Accept | Split | Skip | Fail
 
 @dataclass(frozen=True, slots=True)
 class Appending:
-    """What counts of a partition: `next_target` is the offset that its next append gets, None when unknown.
+    """What a decision depends on: `next_target` is the offset that the next append gets, None when unknown.
 
-    While `doubting`, appends of whoever wrote to it before may still arrive.
+    While `late_appends`, appends of an earlier copier may still arrive.
     """
 
     source: TopicPartition
     remote: TopicPartition
     transactional: bool
     next_target: TargetOffset | None
-    doubting: bool
+    late_appends: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """What the settings say; `lacks` makes the error for a missing permission (operation, what on, what for)."""
+    """The settings; `lacks` makes the error for a missing permission (operation, what on, what for)."""
 
     producer: ProducerSettings
     oversized: OversizedRecordPolicy
@@ -96,7 +96,7 @@ class ProduceRules:
 
 
 def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Decision:
-    """What becomes of the first append on its way; it was refused or got no answer, and nothing else is in flight.
+    """Decides about the first append in the window; it was refused or got no answer, and nothing else is in flight.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """
@@ -106,11 +106,11 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
     if part.transactional and code in error_codes.TRANSACTION_LOST:
         return Resolve(_reason(code))
     if code == Code.DUPLICATE_SEQUENCE_NUMBER:
-        # It was appended long ago: the broker does not remember where. Kafka's producer completes the batch, too.
-        known = part.next_target is not None and not part.doubting
+        # It was appended long ago, and the broker forgot where. Kafka's producer completes the batch, too.
+        known = part.next_target is not None and not part.late_appends
         return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
-    if code == DOUBTED:
-        return Resolve("target: it had an append with these sequence numbers, which is looked at")
+    if code == UNVERIFIED:
+        return Resolve("target: it may have another append with these sequence numbers, the log is read")
     if code in _LOST_TRACK:
         return Resolve(_reason(code))
     if code in _TOO_LARGE:
@@ -127,7 +127,7 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
 
 
 def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> Fail:
-    """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is what it met last."""
+    """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is its last error."""
     limit = f"delivery.timeout.ms = {rules.producer.delivery_timeout_ms}"
     return _gave_up(append, part, limit, trouble or "no answer yet")
 
@@ -164,7 +164,7 @@ def _reason(code: int) -> str:
 
 
 def _explained(sent: Sent) -> str:
-    """Why the target refuses an append for good: the code, and what the broker itself says (KIP-467)."""
+    """Why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
     text = error_codes.explain(sent.code)
     refusal = sent.refusal
     if refusal is None:

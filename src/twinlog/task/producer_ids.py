@@ -1,4 +1,4 @@
-"""Who appends to each remote partition of one copier that uses no transactions: a producer id and an epoch."""
+"""The producer id and epoch for each remote partition of a copier that uses no transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAST_EPOCH = 32_767
 
 
 def fencing(writer: Writer | None) -> Writer | None:
-    """The writer whose first append ends what is still on its way from this one (KIP-360); None to be another one."""
+    """The writer whose first append fences this one (KIP-360); None when that takes a new producer id."""
     if writer is None or writer.epoch >= LAST_EPOCH:
         return None
     return Writer(writer.producer_id, writer.epoch + 1, 0)
@@ -23,9 +23,9 @@ def fencing(writer: Writer | None) -> Writer | None:
 class ProducerIds:
     """One producer for all partitions, and an epoch for each.
 
-    Sequence numbers begin at 0 under each identity, so a partition never gets one again that it had: the target would
-    take its first batches for retries, and answer without appending them. `ask()` has the target make a producer, as
-    (producer id, epoch), and raises ClusterError or RefusedError.
+    Sequence numbers begin at 0 under each identity, so a partition never gets an earlier one again: the target would
+    take its first batches for retries, and acknowledge without appending them. `ask()` has the target make a producer,
+    as (producer id, epoch), and raises ClusterError or RefusedError.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:
@@ -34,12 +34,12 @@ class ProducerIds:
         self._epochs: dict[TopicPartition, int] = {}
 
     async def renew(self) -> None:
-        """Be another producer for partitions that begin from now on."""
+        """Use a new producer id for partitions that begin from now on."""
         self._producer = ProducerIdentity(*await self._ask())
         self._epochs.clear()
 
     async def prepare(self) -> None:
-        """See to it that every partition may begin."""
+        """Make sure that every partition can begin."""
         if max(self._epochs.values(), default=0) > LAST_EPOCH:
             await self.renew()
 
@@ -49,7 +49,7 @@ class ProducerIds:
         return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
 
     async def after(self, identity: ProducerIdentity) -> ProducerIdentity:
-        """For a partition that goes on here, and has used `identity` until now."""
+        """For a partition that continues here, and has used `identity` until now."""
         if identity.epoch < LAST_EPOCH:
             return ProducerIdentity(identity.producer_id, identity.epoch + 1)
         await self.renew()

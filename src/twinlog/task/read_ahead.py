@@ -1,4 +1,4 @@
-"""How far one partition is read ahead of what the target takes, and for how long it stands back for others."""
+"""How far one partition is read ahead of what the target takes, and for how long it gives way to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings a partition back to work when one of its clusters lost track of it."""
+"""Recovers a partition after a gap on the source, or after the target lost its records or its producer state."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from twinlog.write.queue import ProducerIdentity
 
 RETRY_MS = 200
 RETRY_MAX_MS = 5_000
-"""A topic may be gone for long, with each of its partitions asking for it."""
+"""The longest pause: a topic may be deleted for long, with each of its partitions asking for it."""
 
 
 class Recovery:
-    """What partitions ask for when they cannot go on by themselves; each step ends with one that copies or failed.
+    """Recovers partitions that cannot go on by themselves; after each step a partition copies or has failed.
 
-    `held(partition)` is True as long as the copier has it and works. `identity_after(identity)` says under which
-    identity a partition goes on that appended under `identity`, and `store(partition)` stores what is acknowledged of
-    it with its writer. `moved` is set when something was acknowledged.
+    `held(partition)` is True while the copier holds it and works. `identity_after(identity)` gives the identity that
+    follows `identity` for a partition, and `store(partition)` stores its acknowledged position with its writer. `moved`
+    is set when something was acknowledged.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Recovery:
             if not part.at_rest:
                 await self._moved.wait(0.05)
                 continue
-            # It may read again, if the target lost track of it meanwhile; what it copied now would be copied twice.
+            # Recovery on the target may have it read again meanwhile, and would copy the same records twice.
             part.pause()
             before = part.acknowledged
             try:
@@ -93,22 +93,22 @@ class Recovery:
             if part.acknowledged is before and part.at_rest:
                 part.seek(position)
                 return
-            # The target lost track of it meanwhile, and it was moved for that.
+            # Recovery on the target has moved it meanwhile.
 
     async def resolve_again(self, part: PartitionCopy) -> None:
-        """The target lost track of this producer: look at what arrived, and go on behind it.
+        """The target lost the state of this producer: read what arrived, and go on behind it.
 
-        If that explains why, the producer goes on with the sequence numbers that the log shows; if not, under a new
-        epoch (KIP-360). That is stored first, so that whoever comes next knows of it, and so is a position that went
-        back because the target lost records.
+        If that explains the error, the producer goes on with the sequence numbers of the log; if not, under a new epoch
+        (KIP-360). The new writer is stored first, for the next copier, and so is a position that went back because the
+        target lost records.
         """
         await _once(self._resolving, part, lambda: self._resolve_until(part))
 
     async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        # One that is let go would leave the loss to somebody who does not know of it.
-        while (not part.left or part.astray is not None) and not part.failed and self._held(part):
+        # Released now, the partition would pass to a copier that does not know of the loss.
+        while (not part.left or part.misplaced is not None) and not part.failed and self._held(part):
             try:
                 moved = moved or await self._resolve(part)
                 if moved:
@@ -125,17 +125,17 @@ class Recovery:
             await self._loop.sleep(backoff.failed())
 
     async def copy_again(self, part: PartitionCopy) -> None:
-        """The target lost what it had committed: find out how much, and copy it again. Nothing of a transaction is
+        """The target lost committed records: find out how many, and copy them again. No transaction is
         open."""
         await _once(self._resolving, part, lambda: self._copy_again(part))
 
     async def _copy_again(self, part: PartitionCopy) -> None:
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        while part.astray is not None and not part.failed and self._held(part):
+        while part.misplaced is not None and not part.failed and self._held(part):
             before = part.committed
             grant = replace(part.grant, position=before, settled=False)
             try:
-                found = await self._start_positions.behind_what_is_left(grant, part.astray.end, before.next_source)
+                found = await self._start_positions.behind_what_is_left(grant, part.misplaced.end, before.next_source)
             except ClusterError as error:
                 part.hinder(str(error))
                 await self._loop.sleep(backoff.failed())
@@ -145,13 +145,13 @@ class Recovery:
                 part.copy_again(replace(found, writer=None))
 
     async def _resolve(self, part: PartitionCopy) -> bool:
-        """Move a partition behind what arrived; False when that is not known yet. Raises what keeps it from that."""
-        # What was lost on the target is looked up in the stored map.
+        """Move a partition behind what arrived; False when that is not known yet. Raises the error that prevents it."""
+        # The stored map names the source offsets of lost records.
         await self._store(part)
         grant = part.grant_again()
         runs: Sequence[Run] = ()
         found: Position | None
-        if part.astray is None:
+        if part.misplaced is None:
             resolved = await self._start_positions.resolve([grant])
             if resolved.errors:
                 raise resolved.errors[grant.source]
@@ -159,16 +159,18 @@ class Recovery:
             if found is None:
                 return False
         else:
-            while part.queue.flying:
+            while part.queue.in_flight:
                 await self._moved.wait(0.05)
-            found = await self._start_positions.behind_what_is_left(grant, part.astray.end, part.astray.next_source)
+            found = await self._start_positions.behind_what_is_left(
+                grant, part.misplaced.end, part.misplaced.next_source
+            )
             if found.remote_topic_id != part.acknowledged.remote_topic_id:
-                runs = part.astray.runs.take()
+                runs = part.misplaced.runs.take()
         writer = found.writer
         if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
-        if part.failed or (part.left and part.astray is None):
+        if part.failed or (part.left and part.misplaced is None):
             return False
         part.become(writer, found, runs)
         return True

@@ -1,4 +1,4 @@
-"""Says once a second what a copier did: to its driver on the line, and to everybody in the progress topic."""
+"""Reports once a second what a copier did: to its driver on the line, and to everybody in the progress topic."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from twinlog.task.partition import PartitionCopy
 INTERVAL_S = 1.0
 POLL_S = 0.05
 FULL_EVERY_S = 60.0
-"""So often the topic is told of all partitions; in between of those that moved or are in trouble."""
+"""How often a record has all partitions; in between it has those that moved or are in trouble."""
 
 QUIET_S = 10.0
-"""So often it is told something at all."""
+"""How often records are appended at all."""
 
 OLD_S = 30.0
-"""Where the source ends is not known any more when it was not confirmed for so long."""
+"""A source end that was not confirmed for so long counts as unknown."""
 
 PIECE_BYTES = 500_000
 """A record of the topic is no larger, and smaller still if the topic takes less; the default of brokers is 1 MB."""
 
 LAST_S = 1.0
-"""How long a copier that lets partitions go waits for the topic to take what it has to say of them."""
+"""How long a copier that releases partitions waits for the topic to take its last report of them."""
 
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
@@ -45,15 +45,15 @@ State = tuple[SourceOffset, SourceOffset, str | None]
 class Reporter:
     """Reports for one copier; `lease` is the number of the lease that it works under.
 
-    `tell(report)` passes a report to the driver; False when that has to wait. `refused(error)` hears of a missing
-    permission, once: without reports nobody else knows what is copied.
+    `deliver(report)` passes a report to the driver; False when that has to wait. `refused(error)` is called once for a
+    missing permission: without reports nobody else knows what is copied.
     """
 
     def __init__(
         self,
         copier: Copier,
         name: str,
-        tell: Callable[[Report], bool] = lambda report: True,
+        deliver: Callable[[Report], bool] = lambda report: True,
         refused: Callable[[RefusedError], None] = lambda error: None,
     ) -> None:
         self.lease = 0
@@ -63,7 +63,7 @@ class Reporter:
         self._copier = copier
         self._now = copier.loop.clock.monotonic
         self._name = name
-        self._tell = tell
+        self._deliver = deliver
         self._refused = refused
         self._logged = LogOnce(copier.loop.clock)
         self._topic = TopicWriter(
@@ -99,39 +99,39 @@ class Reporter:
         return now[0] - before[0], now[1] - before[1]
 
     def event(self, kind: str, text: str) -> None:
-        """Something an operator should see, said with the next report."""
+        """Something an operator should see, sent with the next report."""
         self._events.append((kind, text))
         del self._events[:-MOST_EVENTS]
 
     async def run(self) -> None:
-        """Tell the driver every second, and at once when the last partition has caught up."""
+        """Report to the driver every second, and at once when the last partition has caught up."""
         behind = True
         while not self._copier.stopped:
             parts = self._copier.partitions.values()
             await self._copier.loop.sleep(POLL_S * (1 + len(parts) // 2000))
             was_behind, behind = behind, any(part.lag for part in parts)
             if self._now() - self._line_at >= INTERVAL_S or (was_behind and not behind):
-                self.tell()
+                self.report_now()
                 self._due.set()
 
     async def keep_publishing(self) -> None:
-        """Publish whenever the driver was told, as soon as the target takes it."""
+        """Publish after each report to the driver, as soon as the target takes it."""
         while not self._copier.stopped:
             await self._due.wait()
             await self.publish()
 
-    def tell(self) -> None:
-        """Tell the driver now."""
+    def report_now(self) -> None:
+        """Report to the driver now."""
         self._gather()
         now = self._now()
         report = self._report(self._line.values(), now - self._line_at)
-        if self._tell(report):
+        if self._deliver(report):
             self._line.clear()
             self._line_at = now
 
     async def flush(self) -> None:
-        """Say what is left of partitions that were let go, to the topic only if it takes that soon."""
-        self.tell()
+        """Send the last report of partitions that were released, to the topic only if it takes that soon."""
+        self.report_now()
         if self._copier.target.contact.reach().out:
             return
         done = self._copier.loop.signal()
@@ -139,7 +139,7 @@ class Reporter:
         await done.wait(LAST_S)
 
     async def publish(self) -> None:
-        """Append to the topic what was not said there yet. What does not arrive is said by the next report."""
+        """Append to the topic what it does not have yet. What does not arrive is in the next report."""
         async with self._publishing:
             now = self._now()
             if now >= self._full_at:
@@ -193,15 +193,15 @@ class Reporter:
             self._piece_bytes = max(1, min(self._piece_bytes, size) // 2)
             return list(in_pieces(piece, self._piece_bytes))
         if self._logged.is_new("size"):
-            self._copier.tell(
+            self._copier.report_event(
                 "progress",
-                f"{self._topic.topic} does not take records of {size} bytes, so that it does not say all that is "
-                "copied; raise its max.message.bytes",
+                f"{self._topic.topic} does not take records of {size} bytes, so it lacks some progress reports; "
+                "raise its max.message.bytes",
             )
         return []
 
     def _gather(self) -> None:
-        """Note what became of each partition since the last time, for the driver and for the topic."""
+        """Note the progress of each partition since the last call, for the driver and for the topic."""
         now, cpu = self._now(), time.thread_time()
         self._busy = min(1.0, (cpu - self._cpu) / max(now - self._cpu_at, 1e-9))
         self._cpu_at, self._cpu = now, cpu
@@ -226,12 +226,12 @@ class Reporter:
                 self._states.pop(part.source, None)
 
     def _state(self, part: PartitionCopy, now: float) -> State:
-        """Where a partition is, where its source ends if that is known, and what keeps it."""
-        heard_at = self._copier.heard_at(part)
+        """A partition's position, its source's end if known, and its trouble."""
+        answered_at = self._copier.source_answered_at(part)
         end = SourceOffset(-1)
-        if heard_at is not None and now - heard_at <= OLD_S:
+        if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
-            self._age_s = max(self._age_s, now - heard_at)
+            self._age_s = max(self._age_s, now - answered_at)
         return part.settled.next_source, end, self._copier.trouble(part)
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:

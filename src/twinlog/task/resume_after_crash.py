@@ -2,8 +2,8 @@
 
 A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
 and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
-this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Only what
-the target has deleted by now is counted.
+this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Records
+that the target has deleted by now are only counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from twinlog.write.queue import SEQUENCE_MASK
 
 CHUNK_BYTES = 4 << 20
 SILENT_S = 60.0
-"""A broker that throttles for so long is given up for the moment; whoever reads begins again."""
+"""A read that a broker throttles for so long ends with an error; the caller begins again."""
 
 ASK_AGAIN_S = 0.1
 PATIENCE_MS = 500
@@ -53,9 +53,9 @@ class Logs:
 async def chunks(
     client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
 ) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
-    """Answers from `offset` on; the caller says by the function where the next one starts. Ends at the log's end.
+    """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
 
-    `known` says that the log had these offsets a moment ago. Over a quota a broker answers without naming a partition
+    With `known` the log had these offsets a moment ago. Over a quota a broker answers without naming a partition
     (Kafka class KafkaApis, handleFetchRequest): that is no end, and is asked again. Raises ClusterError.
     """
     leader = client.leader(partition)
@@ -78,8 +78,8 @@ async def chunks(
             min_bytes=1,
             max_bytes=CHUNK_BYTES,
         )
-        told = [found.answer for found in answers if found.partition == partition]
-        if not told:
+        given = [found.answer for found in answers if found.partition == partition]
+        if not given:
             now = client.loop.clock.monotonic()
             silent_since = now if silent_since is None else silent_since
             if now - silent_since > SILENT_S:
@@ -89,7 +89,7 @@ async def chunks(
             await client.loop.sleep(ASK_AGAIN_S)
             continue
         silent_since = None
-        for fetched in told:
+        for fetched in given:
             if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
                 return
             if fetched.error:
@@ -191,7 +191,7 @@ class _Follower:
 
     @property
     def leader_epoch(self) -> int:
-        # An epoch older than the position would look to the source as if its log had been cut back.
+        # With an epoch older than the position's, the source would report a truncation.
         return self._expected.leader_epoch if self._met else self._epoch
 
     async def pass_over(self, count: int) -> None:
@@ -202,8 +202,8 @@ class _Follower:
                 self._met_next()
                 left -= 1
         if not self._expected.whole:
-            # Of the source, too, some are gone, and those that are left are others. So many offsets were copied at
-            # least; better a record twice than one not at all.
+            # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
+            # better a record twice than one not at all.
             self.next_source = SourceOffset(begin + count)
             self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules)
             self._here.clear()
@@ -233,7 +233,7 @@ class _Follower:
 
     def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:
-            # Those before this one may be copies of what the source has not got any more.
+            # Those before this one may be copies of records that the source has deleted.
             self.runs.jumped(spans[0][0], place)
             self._strange = False
         self.runs.add(spans, place)

@@ -1,4 +1,4 @@
-"""So many at a time, and so many of one kind: what a broker that hangs holds up is only what needs it."""
+"""So many at a time, and so many for one key: a broker that hangs holds up only what needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.kafka.net.loop import Loop, Signal
 class KeyedSemaphore:
     """`total` permits, at most `each` of them for one key; those that wait go in their order, past keys that are full.
 
-    A permit that is given back goes to who waits, not to who asks first then.
+    A permit that is given back goes to the longest waiting, not to a new caller.
     """
 
     def __init__(self, loop: Loop, total: int, each: int) -> None:

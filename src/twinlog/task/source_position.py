@@ -13,11 +13,11 @@ from twinlog.offsets.positions import Position
 class SourcePosition:
     """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
 
-    `end` is up to where a consumer may read, -1 before the first answer, and `heard_at` when the source last said so
-    (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
+    `end` is up to where a consumer may read, -1 before the first answer, and `answered_at` when the source last
+    answered (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
     """
 
-    __slots__ = ("end", "epoch", "heard_at", "offset", "refusals", "topic_id")
+    __slots__ = ("answered_at", "end", "epoch", "offset", "refusals", "topic_id")
 
     def __init__(self, position: Position, topic_id: str | None) -> None:
         self.offset = position.next_source
@@ -25,7 +25,7 @@ class SourcePosition:
         known = position.topic_id or topic_id
         self.topic_id = None if known is None else uuid.UUID(known)
         self.end = SourceOffset(-1)
-        self.heard_at: float | None = None
+        self.answered_at: float | None = None
         self.refusals = 0
 
     def seek(self, position: Position) -> None:
@@ -49,10 +49,10 @@ class SourcePosition:
         """What to ask the source for."""
         return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
 
-    def heard(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
+    def answered(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
         """The source answered without an error."""
         self.refusals = 0
-        self.heard_at = now
+        self.answered_at = now
         committed = read_committed and fetched.last_stable_offset >= 0
         self.end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
 

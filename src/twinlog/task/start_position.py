@@ -17,13 +17,13 @@ from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
-from twinlog.task.doubtful_tail import doubtful
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.lost_records import find_place, is_whole
 from twinlog.task.producer_ids import fencing
 from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
 from twinlog.task.semaphore import KeyedSemaphore
 from twinlog.task.stored_maps import StoredMaps
+from twinlog.task.unverified_tail import find_unverified
 from twinlog.write.appends import CopyRules
 
 AT_ONCE, OF_ONE_PAIR = 8, 3
@@ -32,7 +32,7 @@ AT_ONCE, OF_ONE_PAIR = 8, 3
 
 SETTLE_S = 0.25
 SETTLE_AT_MOST_S = 5.0
-"""A log that moves for so long is written by somebody else; that is found out elsewhere."""
+"""A log that moves for so long has another writer, which the comparison finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class StartPositions:
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._moving: dict[TopicPartition, float] = {}
-        """Since when a log moves that should be at rest; `_unmarked`: since when a marker is missing."""
+        """Since when a log grows that should be at rest; `_unmarked`: since when a marker is missing."""
         self._unmarked: dict[TopicPartition, float] = {}
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
         """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
-        # At once, and meanwhile connections for records: each question to a far cluster is a wait of its own.
+        # All at the same time: each request to a far cluster is a wait of its own.
         known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
-        # Maps and positions are stored next: asked for by themselves their leaders would each cost a wait.
+        # Maps and positions are stored next: separate requests for their leaders would each cost a wait.
         own = (segments_topic(self._settings.source), TopicName(self._settings.positions_topic))
         await self._target.refresh({*own, *(grant.remote.topic for grant in grants)})
         await known
@@ -82,7 +82,7 @@ class StartPositions:
         self._target.open_for_data(grant.remote for grant in grants)
 
     def forget(self, remotes: Iterable[TopicPartition]) -> None:
-        """Remote partitions are let go, or taken: how long something lasted before says nothing any more."""
+        """Forget the times noted for remote partitions, which are released or taken."""
         for remote in remotes:
             self._moving.pop(remote, None)
             self._unmarked.pop(remote, None)
@@ -93,7 +93,7 @@ class StartPositions:
         await known
 
     def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
-        """Grants by the brokers that must answer for them: one that does not keeps no other waiting."""
+        """Grants by the brokers that must answer for them, so that a silent broker holds up only its own."""
         groups: dict[tuple[int | None, int | None], list[Grant]] = {}
         for grant in grants:
             groups.setdefault(self._leaders(grant), []).append(grant)
@@ -105,7 +105,7 @@ class StartPositions:
         return there, here
 
     async def resolve(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
-        """Where the grants go on that could be resolved now; the others are to be asked again.
+        """Start positions of those grants that could be resolved now; the caller tries the others again.
 
         With `refreshed` leaders are known, as `refresh` has just asked for them.
         Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
@@ -119,7 +119,7 @@ class StartPositions:
         if unsettled:
             ends = {part: end for part, end in ends.items() if part not in unsettled}
             ends.update(await self._settled_ends(unsettled))
-        doubts, errors = await self._doubts(grants, ends)
+        unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
         behind: deque[tuple[Grant, Position, TargetOffset]] = deque()
@@ -127,9 +127,10 @@ class StartPositions:
             end = ends.get(grant.remote)
             if grant.remote in errors:
                 resolved.errors[grant.source] = ClusterError(
-                    f"cluster {self._target.alias}: {grant.remote} does not tell what it holds: {errors[grant.remote]}"
+                    f"cluster {self._target.alias}: {grant.remote} does not report what it holds: "
+                    f"{errors[grant.remote]}"
                 )
-            if end is None or self._source.leader(grant.source) is None or grant.remote not in doubts:
+            if end is None or self._source.leader(grant.source) is None or grant.remote not in unverified:
                 continue
             if grant.position is None:
                 if grant.source in starts:
@@ -139,7 +140,7 @@ class StartPositions:
         looked_up = {
             grant.source: position
             for grant, position, end in behind
-            if doubts[grant.remote] or _is_short(position, end)
+            if unverified[grant.remote] or _is_short(position, end)
         }
         maps, failed = await self._stored_maps(looked_up)
 
@@ -152,7 +153,7 @@ class StartPositions:
                         raise failed
                     async with self._reading.of(self._leaders(grant)):
                         resolved.positions[grant.source] = await self._again(
-                            grant, position, end, maps.get(grant.source), runs, doubted=doubts[grant.remote]
+                            grant, position, end, maps.get(grant.source), runs, unverified=unverified[grant.remote]
                         )
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
@@ -162,12 +163,11 @@ class StartPositions:
         await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
         return resolved
 
-    async def _doubts(
+    async def _find_unverified(
         self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-        """Whether something else may stand on the target where a position counts what was copied; and why some do not
-        tell now."""
-        # Of one that was let go with all its appends answered that was seen then.
+        """Whether a remote log may hold other records than its position counts; the reason where that is unknown."""
+        # A partition released with all its appends answered was checked then.
         counted = {
             grant.remote: grant.position
             for grant in grants
@@ -179,29 +179,29 @@ class StartPositions:
         found = {grant.remote: False for grant in grants if grant.remote not in counted}
         if not counted:
             return found, {}
-        doubts, errors = await doubtful(self._target, counted, ends)
-        return found | doubts, errors
+        unverified, errors = await find_unverified(self._target, counted, ends)
+        return found | unverified, errors
 
     async def _stored_maps(
         self, positions: Mapping[TopicPartition, Position]
     ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
-        """The maps of partitions up to their positions, or what keeps them from being read."""
+        """The maps of partitions up to their positions, or the error that prevents reading them."""
         try:
             return (await self._maps.read(positions) if positions else {}), None
         except ClusterError as error:
             return {}, error
 
     async def behind_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
-        """Where a partition goes on whose remote log lost what was acknowledged, down to `end`, before it took others.
+        """Where a partition goes on whose remote log lost acknowledged records, down to `end`, and then took others.
 
-        Of a remote topic that was made anew what it had is not copied again: behind the last append that it took, at
-        source offset `next_source`. Raises ClusterError.
+        In a remote topic that was created anew it goes on behind the last append, at source offset `next_source`: what
+        the topic held before is not copied again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
         ends = await self._target.list_offsets([grant.remote], LATEST)
         if grant.remote not in ends:
-            raise ClusterError(f"{grant.remote} does not tell its offsets")
+            raise ClusterError(f"{grant.remote} does not report its offsets")
         assert position is not None
         assert position.next_target is not None
         if await self._made_anew(grant, position, remote_id):
@@ -214,7 +214,7 @@ class StartPositions:
         return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
     async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
-        """Whether the remote topic is another one than the position is of; tells it, too. Raises ClusterError."""
+        """Whether the remote topic was created anew since the position; reports that. Raises ClusterError."""
         known = position.remote_topic_id
         if known is None or remote_id is None or known == remote_id:
             return False
@@ -233,10 +233,10 @@ class StartPositions:
         return self._target.loop.clock.monotonic() - missing_since < SETTLE_AT_MOST_S
 
     async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
-        """Ends of those remote logs that hold all that a lost copier sent; the others are to be asked again.
+        """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
 
-        Its last appends may be in the leader's log before the followers have them and a reader sees them, and the rest
-        of its requests is taken up only then. So a log counts that a reader sees to its end, and that does not move.
+        The leader may have its last appends before the followers do, and handles the rest of its requests only after
+        that. So a log counts once its high watermark is at its end and neither moves.
         """
         before = await self._target.list_offsets(remotes, LATEST, log_end=True)
         await self._target.loop.sleep(SETTLE_S)
@@ -281,12 +281,12 @@ class StartPositions:
         known: ExactMap | None,
         runs: list[Run],
         *,
-        doubted: bool,
+        unverified: bool,
     ) -> Position:
         """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`.
 
-        `known` is the stored map, where the log ends before the position or it is `doubted` that it has what that
-        counts.
+        `known` is the stored map, read where the log ends before the position, or where it is `unverified` that it has
+        what the position counts.
         """
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
@@ -307,7 +307,7 @@ class StartPositions:
             return replace(now, next_target=end, writer=None)
         if await self._made_anew(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
-        if end < expected or doubted:
+        if end < expected or unverified:
             lost = await self._lost(grant, now, expected, min(end, expected), known)
             if lost is not None:
                 return replace(lost, next_target=end)
@@ -331,15 +331,15 @@ class StartPositions:
         starts = await self._source.list_offsets([grant.source], EARLIEST)
         remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
         if grant.source not in starts or grant.remote not in remote_starts:
-            raise ClusterError(f"{grant.source} or {grant.remote} does not tell its offsets")
+            raise ClusterError(f"{grant.source} or {grant.remote} does not report its offsets")
         return SourceOffset(starts[grant.source]), TargetOffset(remote_starts[grant.remote])
 
     async def _lost(
         self, grant: Grant, position: Position, expected: TargetOffset, end: TargetOffset, known: ExactMap | None
     ) -> Position | None:
-        """The position to copy again from what the target had acknowledged and has not got any more.
+        """The position from which to copy again the acknowledged records that the target lost.
 
-        Its target offset is left to the caller. None where it was doubted, `end` being `expected`, and nothing is
+        The caller sets its target offset. None where the log was unverified, with `end` as `expected`, and nothing is
         missing.
         """
         await require_current_id(self._target, grant.remote)
@@ -363,14 +363,14 @@ class StartPositions:
         if source_start > place.next_source:
             text += f", those from {place.next_source} on are gone from the source as well"
         if not place.exact:
-            text += ", as near as the map of offsets tells: some may be missing or there twice"
+            text += ", as near as the map of offsets shows: some may be missing or there twice"
         self._event("target", text)
-        # An epoch of what was read further on would look as if the source's log parted here.
+        # With the epoch of later batches the source would report a divergence here.
         return replace(position, next_source=begin, leader_epoch=-1)
 
 
 def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:
-    """What the target says of remote partitions."""
+    """Offsets that the target answered, with their type."""
     return {partition: TargetOffset(offset) for partition, offset in offsets.items()}
 
 

@@ -1,4 +1,4 @@
-"""Writes the offset syncs of a copier, beside the copying: a cluster that does not take them holds up no record."""
+"""Writes the offset syncs of a copier independently of records: a cluster that does not take them holds up none."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _FAILING = "syncs cannot be written"
 class SyncWriter:
     """Decides which syncs are due and writes them, one write at a time.
 
-    `client` reaches the cluster that holds the topic. `gather()` has the copier give to `copied` what was acknowledged
-    meanwhile. `event("syncs", text)` says what is in the way.
+    `client` reaches the cluster that holds the topic. `gather()` has the copier pass acknowledged runs to
+    `copied`. `event("syncs", text)` reports an error.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SyncWriter:
         self._stopped = True
 
     async def flush(self, partitions: Iterable[TopicPartition]) -> None:
-        """Write what is left of partitions that are let go; gives up after `FLUSH_S` seconds."""
+        """Write what is left of released partitions; gives up after `FLUSH_S` seconds."""
         for partition in partitions:
             self._emitter.release(partition)
             self._held.discard(partition)
@@ -100,7 +100,7 @@ class SyncWriter:
         try:
             await self._topic.append([(sync.key, sync.value) for sync in syncs])
         except ClusterError as error:
-            # What was let go meanwhile has another writer, and an older sync behind a newer one does harm.
+            # A partition released meanwhile has another writer, and an older sync behind a newer one does harm.
             left = [sync for sync in syncs[self._topic.appended :] if sync.source in self._held]
             if self._topic.in_doubt:
                 self._emitter.unanswered(left)

@@ -11,16 +11,16 @@ from twinlog.model.types import TopicPartition
 from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, Gate
 
-SIT_OUT_S = 2.0
-"""A partition that cannot take part is asked again after so long; the others go on meanwhile."""
+EXCLUDED_S = 2.0
+"""A partition that cannot take part is tried again after so long; the others go on meanwhile."""
 
 
 class TransactionPartitions:
-    """The queues of one copier, by what the open transaction is to them.
+    """The queues of one copier, by their part in the open transaction.
 
-    `wake()` says that a queue waits. A queue is `wanted` once it has something to append, `entering` while the
-    coordinator is asked, and takes part then: its gate is open until the transaction closes. One whose partition has no
-    leader, or is not there, sits out.
+    `wake()` is called when a queue waits. A queue is `wanted` once it has something to append and `entering` while the
+    coordinator adds it; then it takes part, its gate open until the transaction closes. A queue whose partition has no
+    leader, or does not exist, is excluded for a while.
     """
 
     def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
@@ -29,7 +29,7 @@ class TransactionPartitions:
         self._appender = appender
         self._wake = wake
         self._wanted: dict[AppendQueue, None] = {}
-        self._sitting_out: dict[AppendQueue, float] = {}
+        self._excluded: dict[AppendQueue, float] = {}
         self._inside: dict[TopicPartition, AppendQueue] = {}
         self._entering: Mapping[TopicPartition, AppendQueue] = {}
 
@@ -42,9 +42,9 @@ class TransactionPartitions:
 
     def offer(self, queue: AppendQueue) -> None:
         """A queue may have something to send: now if it takes part, else with the next transaction."""
-        if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.landed):
+        if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.all_acknowledged):
             self._appender.offer(queue)
-        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._sitting_out:
+        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
             self._wanted[queue] = None
             self._wake()
 
@@ -52,16 +52,16 @@ class TransactionPartitions:
     def waiting(self) -> bool:
         """Whether a queue waits that may take part now."""
         now = self._now()
-        for queue in [queue for queue, until in self._sitting_out.items() if until <= now]:
-            del self._sitting_out[queue]
+        for queue in [queue for queue, until in self._excluded.items() if until <= now]:
+            del self._excluded[queue]
             if queue.pending:
                 self._wanted[queue] = None
         return bool(self._wanted)
 
     @property
-    def sits_out_until(self) -> float:
-        """When the first queue is back that sits out, in monotonic seconds."""
-        return min(self._sitting_out.values(), default=float("inf"))
+    def excluded_until(self) -> float:
+        """When the first excluded queue may take part again, in monotonic seconds."""
+        return min(self._excluded.values(), default=float("inf"))
 
     @property
     def idle(self) -> bool:
@@ -71,17 +71,17 @@ class TransactionPartitions:
     @property
     def late(self) -> list[AppendQueue]:
         """Those that take part and have something in flight, or failed."""
-        return [queue for queue in self._inside.values() if not queue.landed]
+        return [queue for queue in self._inside.values() if not queue.all_acknowledged]
 
     def enter(self) -> Mapping[TopicPartition, AppendQueue]:
-        """Who waits and can take part; `entered` or `left_outside` follows."""
+        """The queues that wait and can take part; `entered` or `left_outside` follows."""
         waiting, self._wanted = self._wanted, {}
         fresh: dict[TopicPartition, AppendQueue] = {}
         for queue in waiting:
             if queue.partition in self._inside:
                 self._open(queue)
             elif self._client.leader(queue.partition) is None:
-                self.sit_out(queue)
+                self.exclude(queue)
             elif queue.pending:
                 fresh[queue.partition] = queue
         self._entering = fresh
@@ -95,7 +95,7 @@ class TransactionPartitions:
             self._open(queue)
 
     def left_outside(self, refused: Mapping[TopicPartition, int]) -> str:
-        """The coordinator took none of them, because of some; returns what is wrong with these.
+        """The coordinator added none of them, because it refused some; returns why.
 
         Raises RefusedError where a permission is missing.
         """
@@ -106,22 +106,22 @@ class TransactionPartitions:
             elif error_codes.refused(refused[partition]):
                 raise self._lacks(partition)
             else:
-                self.sit_out(queue)
+                self.exclude(queue)
         return ", ".join(f"{partition}: {error_codes.explain(code)}" for partition, code in list(refused.items())[:3])
 
     def _lacks(self, partition: TopicPartition) -> RefusedError:
         return self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
 
     def close(self) -> None:
-        """Nobody begins to send any more; who still has something waits for the next transaction."""
+        """Let no queue begin to send; those that still have something wait for the next transaction."""
         for queue in self._inside.values():
             queue.close()
             if queue.pending:
                 self._wanted[queue] = None
 
-    def sit_out(self, queue: AppendQueue) -> None:
-        """Leave a queue out of transactions for a while."""
-        self._sitting_out[queue] = self._now() + SIT_OUT_S
+    def exclude(self, queue: AppendQueue) -> None:
+        """Keep a queue out of transactions for a while."""
+        self._excluded[queue] = self._now() + EXCLUDED_S
         self._appender.refresh()
 
     def disband(self) -> None:
@@ -130,14 +130,14 @@ class TransactionPartitions:
         self._entering = {}
 
     def clear(self) -> None:
-        """The transaction was aborted, and so nobody waits with anything."""
+        """The transaction was aborted; its queues are cleared, so none waits."""
         self.disband()
         self._wanted.clear()
 
     def forget(self, queue: AppendQueue) -> None:
         """The copier has let its partition go."""
         self._wanted.pop(queue, None)
-        self._sitting_out.pop(queue, None)
+        self._excluded.pop(queue, None)
         self._inside.pop(queue.partition, None)
 
     def _open(self, queue: AppendQueue) -> None:

@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 RETRY_S = 0.1
 PATIENCE_S = 10.0
-"""A transaction whose appends are not acknowledged so long after it closed is aborted, so that it holds up nobody."""
+"""A transaction whose appends are not acknowledged so long after it closed is aborted: it would hold up readers."""
 
 
 class AbortedError(ClusterError):
-    """This transaction cannot be committed any more."""
+    """This transaction can no longer be committed."""
 
 
 class OpenTransaction(Protocol):
@@ -37,7 +37,7 @@ class OpenTransaction(Protocol):
         """Do `step` until the cluster has answered it."""
 
     def check(self) -> None:
-        """Raise what keeps the transaction from being committed."""
+        """Raise the error that keeps the transaction from being committed."""
 
 
 class TransactionPositions:
@@ -57,7 +57,7 @@ class TransactionPositions:
         self._client = client
         self._wake = wake
         self._broken = broken
-        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._heard)
+        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._answered)
         self._inside: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
@@ -91,7 +91,7 @@ class TransactionPositions:
         self._inside.update(fresh)
         self._log.send(batches)
         deadline = loop.clock.monotonic() + PATIENCE_S
-        while not self._log.landed:
+        while not self._log.all_acknowledged:
             if loop.clock.monotonic() > deadline:
                 raise AbortedError(f"the target does not acknowledge positions in {self.topic}")
             await self._wake.wait(0.1)
@@ -106,7 +106,7 @@ class TransactionPositions:
         self._inside.clear()
         self._log.clear(identity)
 
-    def _heard(self, error: TwinlogError | None) -> None:
+    def _answered(self, error: TwinlogError | None) -> None:
         """The log has news: an error, or None for an acknowledged append."""
         if error is not None:
             self._broken(error)

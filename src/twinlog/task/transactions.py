@@ -35,9 +35,9 @@ KEEP_ALIVE_S = 6 * 3600.0
 class Transactions:
     """The transactions of one copier; all methods run on the loop's thread.
 
-    `partitions` are those of the copier, looked at anew each time. `lend()` gives a transactional id with a fresh
+    `partitions` are those of the copier, read anew each time. `lend()` gives a transactional id with a fresh
     producer epoch. `mark(positions)` stores the maps that end at positions and returns these as they are to be stored.
-    `lost(error)` hears of what the flow stops on, `event(kind, text)` of aborts.
+    `lost(error)` is called when the flow stops, `event(kind, text)` for aborts.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Transactions:
         self._lost = lost
         self._event = event
         self._wake = loop.signal()
-        # The target must not abort what only waits for its time.
+        # The target must not abort a transaction that only waits to be due.
         timeout_ms = settings.producer.transaction_timeout_ms
         self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
         self._coordinator: TransactionCoordinator
@@ -78,7 +78,7 @@ class Transactions:
         self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
         self._commit_wanted = False
         self._suspects: set[PartitionCopy] = set()
-        """Of these the target may have lost what was committed."""
+        """Partitions of which the target may have lost committed records."""
         self._broken: TwinlogError | None = None
         self._opened_at = 0.0
         self._ended_at = self._now()
@@ -89,7 +89,7 @@ class Transactions:
         self._loop.start(self._run)
 
     def stop(self) -> None:
-        """Send nothing more; an open transaction stays open until somebody fences it or its time is over."""
+        """Send nothing more; an open transaction stays open until it is fenced or times out."""
         self.ended = True
         self._wake.set()
 
@@ -116,7 +116,7 @@ class Transactions:
         self._wake.set()
 
     def abort(self, part: PartitionCopy) -> None:
-        """The target lost track of this producer, or the open transaction: abort it."""
+        """The target lost the state of this producer, or the open transaction: abort it."""
         self._suspects.add(part)
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
@@ -137,11 +137,11 @@ class Transactions:
     def _is_out(self, part: PartitionCopy) -> bool:
         """Whether everything of a partition is committed, and no marker will come that ends a transaction with it.
 
-        What the target lost of it, whoever comes next copies again.
+        Records that the target lost are copied again by the next copier.
         """
         if part.remote in self._members:
             return False
-        return part.astray is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
+        return part.misplaced is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
 
     def forget(self, part: PartitionCopy) -> None:
         """The copier has let a partition go."""
@@ -174,16 +174,16 @@ class Transactions:
         return idle_s > KEEP_ALIVE_S
 
     def _until_due(self) -> float:
-        sitting_out_s = self._members.sits_out_until - self._now()
-        return max(0.01, min(self._settings.position_interval_ms / 1000, sitting_out_s))
+        excluded_s = self._members.excluded_until - self._now()
+        return max(0.01, min(self._settings.position_interval_ms / 1000, excluded_s))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
-        # One that takes part gets a marker, even if nothing of it was sent in time.
+        # A partition that takes part gets a marker, even if nothing of it was sent in time.
         return {
             part.source: part
             for part in self._partitions.values()
-            if part.queue.landed
-            and part.astray is None
+            if part.queue.all_acknowledged
+            and part.misplaced is None
             and (part.remote in self._members or self._stored.get(part.source) != part.acknowledged)
         }
 
@@ -204,7 +204,7 @@ class Transactions:
             await self._wake.wait(max(0.0, until - self._now()))
             self.check()
         self._commit_wanted = False
-        await self._land()
+        await self._await_acknowledgements()
         changed = self._changed()
         before = {part.source: part.committed for part in changed.values()}
         positions = {
@@ -215,15 +215,15 @@ class Transactions:
             positions |= await self.retry(lambda: self._mark(positions))
             await self._positions.store(positions, self)
         if self._members or self._positions:
-            # From here on only the coordinator can tell how it ends.
+            # From here on only the coordinator knows how it ends.
             committed = await self.retry(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
-                raise AbortedError("the coordinator does not know the transaction any more")
+                raise AbortedError("the coordinator no longer knows the transaction")
         self._members.disband()
         self._positions.disband()
         for source, position in positions.items():
             self._stored[source] = position
-            # Of one that went back meanwhile, as the target lost some of it, this is not how far it is.
+            # This is not the position of a partition that went back meanwhile because the target lost records.
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
         self._ended_at = self._now()
@@ -252,7 +252,7 @@ class Transactions:
         """Have partitions take part in the open transaction; returns the error codes of those that may not."""
         return await self.retry(lambda: self._coordinator.add(self._holder, partitions))
 
-    async def _land(self) -> None:
+    async def _await_acknowledgements(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
         self._members.close()
         deadline = self._now() + PATIENCE_S
@@ -260,7 +260,7 @@ class Transactions:
             # A queue stays stopped only when its partition has failed.
             if self._now() > deadline or any(queue.stopped for queue in late):
                 for queue in late:
-                    self._members.sit_out(queue)
+                    self._members.exclude(queue)
                 names = ", ".join(str(queue.partition) for queue in late[:3])
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
@@ -272,7 +272,7 @@ class Transactions:
         self._wake.set()
 
     def check(self) -> None:
-        """Raise what keeps the open transaction from being committed."""
+        """Raise the error that keeps the open transaction from being committed."""
         if self._broken is not None:
             raise self._broken
         if self.ended:
@@ -322,9 +322,9 @@ class Transactions:
         )
 
     async def _look_at_losses(self) -> None:
-        """Tell partitions what the target lost of committed transactions, before anything new is appended.
+        """Give partitions the offset from which the target lost committed records, before anything new is appended.
 
-        One whose marker was lost is open again, and ends as the open one does, or did when the target itself ended it.
+        A transaction whose marker was lost is open again there, and ends with the open one.
         """
         self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
         suspects = list(self._suspects)
@@ -332,7 +332,7 @@ class Transactions:
             await self.retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
 
     async def _fenced(self, error: FencedError) -> None:
-        """Somebody else writes now; or the coordinator itself ended a transaction that was open too long."""
+        """Another producer took the transactional id; or the coordinator ended a transaction that was open too long."""
         await self._silence()
         open_s = self._now() - self._opened_at
         if not (self._members or self._positions) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
@@ -357,7 +357,7 @@ class Transactions:
         queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues]
         for queue in queues:
             queue.shut()
-        while any(queue.flying for queue in queues) and not self.ended:
+        while any(queue.in_flight for queue in queues) and not self.ended:
             await self._wake.wait(0.1)
 
     async def _take_up(self, lent: LentId) -> None:

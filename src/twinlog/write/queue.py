@@ -18,26 +18,26 @@ from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append
 
 MAX_WINDOW = 5
-"""A broker remembers the last five batches of a producer per partition; more in flight could not be told apart."""
+"""A broker remembers the last five batches of a producer per partition; of more in flight it misses a retry."""
 
 KNOWN_S = 600.0
-"""A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day unless somebody set it lower.
+"""A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default.
 
 It takes any first sequence number of a producer that it does not know (Kafka class ProducerAppendInfo): were the first
-batch refused, those in flight behind it would overtake it. So it flies alone.
+batch refused, those in flight behind it would overtake it. So it is sent alone.
 """
 
 SEQUENCE_MASK = 0x7FFFFFFF
 
 NO_ANSWER = -2
-"""Code of an append whose request got no answer: it may or may not be on the target, so it is sent again unchanged."""
+"""Code of an append whose request got no answer: it may be on the target, so it is sent again unchanged."""
 
-DOUBTED = -3
-"""Code of an append of which the target has the sequence numbers, though perhaps not the records."""
+UNVERIFIED = -3
+"""Code of an append whose sequence numbers the target has already; its records may be other ones."""
 
 
 NOWHERE = TargetOffset(-1)
-"""Not appended yet, or the target does not say where."""
+"""Not appended yet, or the target offset is unknown."""
 
 
 class Gate(Enum):
@@ -51,37 +51,36 @@ class Gate(Enum):
 class State(Enum):
     """`AGAIN` is an append that failed and may be sent again, in its turn."""
 
-    FLYING = 1
+    IN_FLIGHT = 1
     DONE = 2
     FAILED = 3
     AGAIN = 4
 
 
 _OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""What a broker says of an append when it has not got the one before."""
+"""A broker's answer to an append when it lacks the one before."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """One append in the window: its sequence number, and what the broker said (`code`; `base_offset` on the target).
+    """One append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
 
-    `failures` counts how often it was what kept the others from going on, and `unreached` how often of these because no
-    connection could be made. `reached` says of the last try that there was one, as far as is known, `behind` of its
-    answer that an append before it was not acknowledged at that time. A `doubtful` one may have taken the place of
-    another with the same sequence numbers; `counted` says that it was taken from the bytes of doubt. `refusal` is the
-    broker's last answer that was an error.
+    `failures` counts how often it held up the others, `unreached` how often of these for want of a connection.
+    `reached`: the last try had a connection, as far as is known. `behind`: an append before it was not acknowledged
+    when its answer came. `unverified`: the target may have an earlier writer's append under its sequence numbers.
+    `counted`: it was subtracted from the bytes of late appends. `refusal` is the broker's last error.
     """
 
     append: Append
     sequence: int
-    state: State = State.FLYING
+    state: State = State.IN_FLIGHT
     code: int = 0
     base_offset: TargetOffset = NOWHERE
     failures: int = 0
     unreached: int = 0
     reached: bool = True
     behind: bool = False
-    doubtful: bool = False
+    unverified: bool = False
     counted: bool = False
     refusal: Appended | None = None
 
@@ -99,21 +98,21 @@ class AppendQueue:
     """Appends of one remote partition in source order.
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
-    replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight any more;
-    its owner then calls `retry`, `accept_first`, `replace_first` or `clear`; after `end` it is not called any more.
+    replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight; its owner
+    then calls `retry`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
     `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
 
-    Whoever appended as the same producer before may have left appends on their way (`doubt`). The sequence numbers
-    decide which of two the target takes, and it answers the second as if it were the first sent again. Both hold the
-    same records if ours go on without a hole, for a source only ever loses records; if not, the answer is `DOUBTED`.
+    Appends of an earlier copier under the same producer id and epoch may still arrive (`expect_late_appends`). Of two
+    with the same sequence numbers the target takes the first, and answers the second like a retry. Both hold the same
+    records if ours continue without a hole, because a source only loses records; otherwise the code is `UNVERIFIED`.
     """
 
     __slots__ = (
         "_acknowledged",
-        "_doubt_bytes",
         "_ended",
-        "_flying",
+        "_in_flight",
         "_known",
+        "_late_bytes",
         "_looked_at",
         "_next_sequence",
         "_next_source",
@@ -154,35 +153,35 @@ class AppendQueue:
         self._acknowledged = acknowledged
         self._troubled = troubled
         self._window: deque[Sent] = deque()
-        self._flying = 0
+        self._in_flight = 0
         self._next_sequence = sequence
         self._known = False
         self._ended = False
         self._looked_at = 0.0
         self._now = now
-        self._doubt_bytes = 0
+        self._late_bytes = 0
         self._next_source = -1
 
-    def doubt(self, next_source: SourceOffset, most_bytes: int) -> None:
-        """Until `most_bytes` were appended, appends of whoever used this identity before may still arrive.
+    def expect_late_appends(self, next_source: SourceOffset, most_bytes: int) -> None:
+        """Until `most_bytes` are appended, appends of an earlier copier with this identity may still arrive.
 
-        `next_source` is the source offset of the next record after all that was found.
+        `next_source` is the source offset behind the last record that was found.
         """
-        self._doubt_bytes = most_bytes
+        self._late_bytes = most_bytes
         self._next_source = next_source
 
     @property
-    def doubting(self) -> bool:
-        return self._doubt_bytes > 0
+    def expects_late_appends(self) -> bool:
+        return self._late_bytes > 0
 
     @property
-    def doubt_left(self) -> int | None:
-        """How many bytes of doubt are left if the target said that it holds all that was sent; None if it did not."""
+    def late_bytes_left(self) -> int | None:
+        """How many bytes late appends may still have, if the target answered all that was sent; otherwise None."""
         if not self._window or any(
-            sent.state is State.FLYING or sent.code not in (0, DOUBTED) for sent in self._window
+            sent.state is State.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
         ):
             return None
-        return max(0, self._doubt_bytes)
+        return max(0, self._late_bytes)
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
@@ -209,11 +208,11 @@ class AppendQueue:
         yield from self.pending
 
     @property
-    def flying(self) -> int:
-        return self._flying
+    def in_flight(self) -> int:
+        return self._in_flight
 
     @property
-    def landed(self) -> bool:
+    def all_acknowledged(self) -> bool:
         """Everything that was sent is acknowledged."""
         return not self._window
 
@@ -246,29 +245,29 @@ class AppendQueue:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
         again = self._next_again()
         if again is not None:
-            again.state = State.FLYING
+            again.state = State.IN_FLIGHT
             again.reached = True
-            self._flying += 1
+            self._in_flight += 1
             return again
         append = self.pending.popleft()
         sent = Sent(append, self._next_sequence)
-        if self._doubt_bytes > 0:
-            self._doubt(sent)
+        if self._late_bytes > 0:
+            self._count_late(sent)
         who = self.identity
         stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
         self._next_sequence = (self._next_sequence + append.count) & SEQUENCE_MASK
         self._window.append(sent)
-        self._flying += 1
+        self._in_flight += 1
         return sent
 
     def settle(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
 
-        `there` says that the target may have had these sequence numbers before.
+        `there`: the target may have had these sequence numbers before.
         """
-        self._flying -= 1
-        if there and sent.doubtful and not code:
-            code = DOUBTED
+        self._in_flight -= 1
+        if there and sent.unverified and not code:
+            code = UNVERIFIED
         sent.code = code
         sent.base_offset = base_offset
         sent.state = State.FAILED if code else State.DONE
@@ -280,11 +279,11 @@ class AppendQueue:
             self.waits_since = self._now()
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
-        if not self._flying and window and window[0].state is State.FAILED:
-            # What is left failed, or was appended behind one that failed; the first one says what to do.
+        if not self._in_flight and window and window[0].state is State.FAILED:
+            # What is left failed, or was appended behind one that failed; the first one decides what to do.
             first = window[0]
             if first.behind and first.code in _OUT_OF_STEP:
-                # The one before it, which was missing then, has arrived since (Kafka's TransactionManager.canRetry).
+                # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).
                 self._again()
                 return
             self.stopped = True
@@ -297,15 +296,15 @@ class AppendQueue:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
         self.stopped = self._ended
-        # A topic that was made anew, or a leader that lost its log, may not know the producer.
+        # A topic that was created anew, or a leader that lost its log, may not know the producer.
         self._known = False
         self._again()
 
     def accept_first(self, base_offset: TargetOffset) -> None:
-        """The target says that it has the first append of the window already, at `base_offset`."""
+        """The target has the first append of the window already, at `base_offset`."""
         first = self._window[0]
         self.stopped = self._ended
-        self._flying += 1
+        self._in_flight += 1
         self.settle(first, 0, base_offset)
 
     def replace_first(self, parts: list[Append]) -> None:
@@ -316,8 +315,8 @@ class AppendQueue:
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
         # None of them was appended, so they are yet to be counted, and no hole is before the first.
-        self._doubt_bytes += sum(sent.append.bytes for sent in self._window if sent.counted)
-        self._next_source = -1 if first.doubtful else first.append.spans[0][0]
+        self._late_bytes += sum(sent.append.bytes for sent in self._window if sent.counted)
+        self._next_source = -1 if first.unverified else first.append.spans[0][0]
         self._window.clear()
         self.pending.extendleft(reversed(parts + again))
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
@@ -341,7 +340,7 @@ class AppendQueue:
         self.not_before = 0.0
 
     def end(self) -> None:
-        """Send nothing any more, and nothing again, whatever is done or answered later.
+        """Send nothing more, neither new appends nor retries.
 
         What is in flight may still be acknowledged.
         """
@@ -362,24 +361,24 @@ class AppendQueue:
         self.identity = identity
         self._next_sequence = sequence
         self._known = False
-        self._doubt_bytes = 0
+        self._late_bytes = 0
         self.stopped = self._ended
 
-    def _doubt(self, sent: Sent) -> None:
-        self._doubt_bytes -= sent.append.bytes
+    def _count_late(self, sent: Sent) -> None:
+        self._late_bytes -= sent.append.bytes
         sent.counted = True
         for first, count in sent.append.spans:
-            sent.doubtful = sent.doubtful or first != self._next_source
+            sent.unverified = sent.unverified or first != self._next_source
             self._next_source = first + count
 
     def _again(self) -> None:
-        """Send once more, in order, what failed."""
+        """Send failed appends again, in order."""
         for sent in self._window:
             if sent.state is State.FAILED:
                 sent.state = State.AGAIN
 
     def _next_again(self) -> Sent | None:
-        """What is sent next of the window; nothing behind a failure, where it could only be refused as well."""
+        """The next append of the window to send again; none behind a failure, as the target would refuse it, too."""
         for sent in self._window:
             if sent.state is State.AGAIN:
                 return sent

@@ -58,7 +58,7 @@ def test_a_leader_that_moved_is_looked_for(code: int) -> None:
     assert log.looked_for_leaders == 1
     assert log.heard == []
     log.answer(Code.NONE)
-    assert log.log.landed
+    assert log.log.all_acknowledged
     assert log.heard == [None]
 
 

@@ -252,7 +252,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     assert maps.tip(PART) == Tip(29, 290, 319)
 
 
-def test_deleted_segments_cannot_be_read() -> None:
+def test_deleted_segments_drop_out_of_the_map() -> None:
     maps = ExactMaps()
     records = generations(PART, 3)
     maps.take(records)

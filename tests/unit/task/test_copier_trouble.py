@@ -287,7 +287,7 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         copier = here.begin()
         here.pass_by(2)
         here.source.stop(1)
-        here.pass_by(module.UNHEARD_S + 40)
+        here.pass_by(module.SILENT_SOURCE_S + 40)
         trouble = copier.trouble(copier.partitions[part()])
         assert trouble is not None
         assert "source" in trouble

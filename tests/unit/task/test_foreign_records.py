@@ -40,7 +40,7 @@ def test_a_sum_of_several_partitions_is_one_line() -> None:
     said.offsets.seen(ONE, 0, 1)
     said.offsets.seen(OTHER, 5, 9)
     said.offsets.seen(ONE, 3, 4)
-    said.offsets.say()
+    said.offsets.report()
     assert said.texts[1:] == [
         (
             "foreign: 5 target offsets in 2 partitions are not ours; somebody else writes to these remote topics: "

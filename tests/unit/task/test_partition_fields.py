@@ -17,7 +17,7 @@ OWNERS = {
     "source_position.py": TASK / "source_position.py",
     "batch_limit.py": TASK / "batch_limit.py",
     "read_ahead.py": TASK / "read_ahead.py",
-    "astray.py": TASK / "astray.py",
+    "misplaced.py": TASK / "misplaced.py",
     "queue.py": TASK.parent / "write" / "queue.py",
 }
 """Who may set fields of their own; the queue's owner is the partition."""
@@ -66,7 +66,7 @@ def from_outside(source: str) -> list[str]:
 
 def test_what_is_looked_for_is_found() -> None:
     assert {"paused", "trouble", "acknowledged", "gate", "held_back", "rules", "offset"} <= fields()
-    lines = ["part.paused = True", "self.part.copied.bytes += 1", "one.queue.gate, other = gates", "del part.astray"]
+    lines = ["part.paused = True", "self.part.copied.bytes += 1", "one.queue.gate, other = gates", "del part.misplaced"]
     assert len(from_outside("\n".join(lines))) == len(lines)
     assert from_outside("self.paused = part.paused\npart.pause()\nthing.of_its_own = 1") == []
 

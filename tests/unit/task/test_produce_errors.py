@@ -27,7 +27,7 @@ from twinlog.task.produce_errors import (
     overdue,
 )
 from twinlog.write.appends import Append
-from twinlog.write.queue import DOUBTED, NO_ANSWER, Sent
+from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
 
 NEWEST_CODE = 133
 """The last of Kafka 4.3; brokers may have newer ones."""
@@ -37,7 +37,7 @@ PART = Appending(
     remote=TopicPartition(TopicName("north.shop"), 0),
     transactional=False,
     next_target=40,
-    doubting=False,
+    late_appends=False,
 )
 CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=1_000)
 
@@ -74,7 +74,7 @@ BOTH = {
     100: ("UnknownTopicIdError", Retry),
     103: ("InconsistentTopicIdError", Retry),
     # The broker lost track of the producer, or another copier used its sequence numbers.
-    DOUBTED: ("", Resolve),
+    UNVERIFIED: ("", Resolve),
     45: ("OutOfOrderSequenceNumberError", Resolve),
     47: ("InvalidProducerEpochError", Resolve),
     59: ("UnknownProducerIdError", Resolve),
@@ -111,7 +111,7 @@ def decided(sent: Sent, part: Appending = PART, rules: ProduceRules = RULES, cha
 @pytest.mark.parametrize("transactional", [False, True])
 def test_every_error_code_of_kafka(transactional: bool) -> None:
     table = BOTH | (EXACTLY_ONCE if transactional else {})
-    codes = [DOUBTED, NO_ANSWER, *(code for code in range(-1, NEWEST_CODE + 1) if code), 30_000]
+    codes = [UNVERIFIED, NO_ANSWER, *(code for code in range(-1, NEWEST_CODE + 1) if code), 30_000]
     part = replace(PART, transactional=transactional)
     found = {code: type(decided(refused(code), part)) for code in codes}
     assert found == {code: table[code][1] if code in table else Fail for code in codes}
@@ -139,7 +139,7 @@ def test_the_answer_is_what_operators_see(code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("next_target", "doubting", "decision"),
+    ("next_target", "late_appends", "decision"),
     [
         (40, False, Accept(40)),
         (0, False, Accept(0)),
@@ -148,9 +148,9 @@ def test_the_answer_is_what_operators_see(code: int) -> None:
     ],
 )
 def test_a_duplicate_is_accepted_only_where_its_place_is_known(
-    next_target: int | None, doubting: bool, decision: Decision
+    next_target: int | None, late_appends: bool, decision: Decision
 ) -> None:
-    part = replace(PART, next_target=next_target, doubting=doubting)
+    part = replace(PART, next_target=next_target, late_appends=late_appends)
     assert decided(refused(Code.DUPLICATE_SEQUENCE_NUMBER), part) == decision
 
 

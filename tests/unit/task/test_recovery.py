@@ -180,7 +180,7 @@ def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> N
     part.become(writer, Position(8, 4))
     sent = sent_behind_a_hole(part)
     part.queue.settle(sent, 0, 4, there=True)
-    assert part.queue.doubt_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
+    assert part.queue.late_bytes_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
 
 
 def test_no_other_hook_lets_it_read_before_its_writer_is_stored(loop: Loop) -> None:
@@ -237,7 +237,7 @@ class Shortened:
         return replace(grant.position, next_source=SourceOffset(2), next_target=3)
 
 
-def astray_part(*, transactional: bool = False) -> PartitionCopy:
+def misplaced_part(*, transactional: bool = False) -> PartitionCopy:
     """What it sent as record 5 the target has appended at offset 2, though it had acknowledged everything up to 5."""
     part = checked_part(transactional=transactional)
     part.queue.clear(ProducerIdentity(1, 0, transactional))
@@ -253,7 +253,7 @@ def astray_part(*, transactional: bool = False) -> PartitionCopy:
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
 def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
-    part = astray_part()
+    part = misplaced_part()
     part.take_runs()
     assert (part.acknowledged.next_source, part.arrived, part.paused) == (5, False, True)
     if leaves:
@@ -269,7 +269,7 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop,
 
 
 def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> None:
-    part = astray_part(transactional=True)
+    part = misplaced_part(transactional=True)
     assert (part.committed.next_source, part.paused) == (5, True)
     part.abort(ProducerIdentity(1, 1, transactional=True))
     assert part.paused

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.task.scripted_target import virtual_loop
-from tests.unit.task.test_recovery import SOURCE, astray_part, checked_part, recovery
+from tests.unit.task.test_recovery import SOURCE, checked_part, misplaced_part, recovery
 from twinlog.errors import ClusterError, CopyError
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.positions import Position, Writer
@@ -112,7 +112,7 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
 @pytest.mark.parametrize("refuses", [False, True])
 def test_what_was_lost_of_transactions_is_looked_for_until_the_target_answers(refuses: bool) -> None:
     loop = virtual_loop()
-    part = astray_part(transactional=True)
+    part = misplaced_part(transactional=True)
     part.abort(ProducerIdentity(1, 1, transactional=True))
     behind = Failing(at(2, 3), refuses=refuses)
     copies = recovery(loop, start_positions=SimpleNamespace(behind_what_is_left=behind))

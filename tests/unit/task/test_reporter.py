@@ -111,13 +111,13 @@ class Copier:
         self.target.loop = loop
         self._clock = clock
 
-    def heard_at(self, part: Part) -> float:
+    def source_answered_at(self, part: Part) -> float:
         return self._clock.now
 
     def trouble(self, part: Part) -> None:
         return None
 
-    def tell(self, kind: str, text: str) -> None:
+    def report_event(self, kind: str, text: str) -> None:
         self.events.append((kind, text))
 
 
@@ -129,10 +129,10 @@ class Scene:
         self.told: list[Report] = []
         self.hears = True
         copier: Any = self.copier
-        self.reporter = Reporter(copier, "copier-1", self._tell)
+        self.reporter = Reporter(copier, "copier-1", self._deliver)
         self._loop = loop
 
-    def _tell(self, report: Report) -> bool:
+    def _deliver(self, report: Report) -> bool:
         if self.hears:
             self.told.append(report)
         return self.hears
@@ -140,7 +140,7 @@ class Scene:
     def pass_seconds(self, seconds: int) -> None:
         for _ in range(seconds):
             self.clock.now += 1
-            self.reporter.tell()
+            self.reporter.report_now()
             self.run(self.reporter.publish)
 
     def run(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:

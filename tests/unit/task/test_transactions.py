@@ -296,7 +296,7 @@ def test_a_transaction_that_the_coordinator_forgot_is_copied_again(copying: Call
     one.run(lambda: one.done)
     one.assert_copied_once()
     assert one.events == [
-        "north-mm2-0: aborted, its records are copied again: the coordinator does not know the transaction any more"
+        "north-mm2-0: aborted, its records are copied again: the coordinator no longer knows the transaction"
     ]
 
 

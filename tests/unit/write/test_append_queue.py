@@ -10,7 +10,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.batch import read_batch
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import DOUBTED, KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import KNOWN_S, MAX_WINDOW, UNVERIFIED, AppendQueue, Gate, ProducerIdentity, Sent
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -147,7 +147,7 @@ def test_a_transaction_that_closes_sends_only_what_it_sent_before() -> None:
     owner.queue.retry(NOW)
     assert owner.take_all() == [first]
     owner.queue.settle(first, 0, 40)
-    assert owner.queue.landed
+    assert owner.queue.all_acknowledged
     assert owner.take_all() == []
     assert owner.queue.next_sequence == 2
 
@@ -222,11 +222,11 @@ def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) 
     assert known.take_all()[:4] == sent[1:]
 
 
-def doubting(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
+def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
     """A queue that goes on behind source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)
-    owner.queue.doubt(10, 1000)
+    owner.queue.expect_late_appends(10, 1000)
     sent = []
     for first, count in spans:
         owner.queue.put([replace(batch_of(count), spans=((first, count),))])
@@ -237,7 +237,7 @@ def doubting(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
 
 
 def test_a_predecessors_append_in_the_place_of_ours_is_ours_if_nothing_is_missing() -> None:
-    owner, (first, second) = doubting((10, 2), (12, 3))
+    owner, (first, second) = expecting_late_appends((10, 2), (12, 3))
     assert [first.sequence, second.sequence] == [5, 7]
     owner.queue.put([replace(batch_of(2), spans=((15, 2),))])
     (third,) = owner.take_all()
@@ -247,17 +247,17 @@ def test_a_predecessors_append_in_the_place_of_ours_is_ours_if_nothing_is_missin
 
 @pytest.mark.parametrize("there", [True, False])
 def test_behind_a_hole_a_predecessors_append_may_hold_other_records(there: bool) -> None:
-    owner, _ = doubting((10, 2))
+    owner, _ = expecting_late_appends((10, 2))
     owner.queue.put([replace(batch_of(2), spans=((13, 2),))])
     (one,) = owner.take_all()
     owner.queue.settle(one, 0, 40, there=there)
-    assert [sent.code for sent in owner.troubles] == ([DOUBTED] if there else [])
+    assert [sent.code for sent in owner.troubles] == ([UNVERIFIED] if there else [])
     assert owner.acknowledged == ([0] if there else [0, 40])
 
 
 def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
-    owner, _ = doubting(*((10 + 2 * number, 2) for number in range(20)))
-    assert not owner.queue.doubting
+    owner, _ = expecting_late_appends(*((10 + 2 * number, 2) for number in range(20)))
+    assert not owner.queue.expects_late_appends
     owner.queue.put([replace(batch_of(2), spans=((90, 2),))])
     (one,) = owner.take_all()
     owner.queue.settle(one, 0, 40, there=True)
@@ -266,15 +266,15 @@ def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
 
 def test_what_was_refused_as_too_large_counts_once() -> None:
     """Its parts and what was refused behind it are sent again, and are no more than a predecessor can have sent."""
-    owner, _ = doubting((10, 2))
-    left = owner.queue._doubt_bytes
+    owner, _ = expecting_late_appends((10, 2))
+    left = owner.queue._late_bytes
     owner.queue.put([replace(batch_of(2), spans=((first, 2),)) for first in (12, 14, 16)])
     sent = owner.take_all()
     for one in sent:
         owner.queue.settle(one, 10 if one is sent[0] else 45, -1)
     parts = [replace(batch_of(1), spans=((first, 1),)) for first in (12, 13)]
     owner.queue.replace_first(parts)
-    assert owner.queue._doubt_bytes == left
+    assert owner.queue._late_bytes == left
     again = owner.take_all()
-    assert [one.doubtful for one in again] == [False] * 4
-    assert owner.queue._doubt_bytes == left - sum(one.append.bytes for one in again)
+    assert [one.unverified for one in again] == [False] * 4
+    assert owner.queue._late_bytes == left - sum(one.append.bytes for one in again)

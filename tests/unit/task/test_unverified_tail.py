@@ -19,8 +19,8 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.record.batch import HEADER, HEADER_SIZE
-from twinlog.task import doubtful_tail
-from twinlog.task.doubtful_tail import doubtful
+from twinlog.task import unverified_tail
+from twinlog.task.unverified_tail import find_unverified
 from twinlog.write.queue import SEQUENCE_MASK
 
 REMOTE = TopicPartition(TopicName("north.t"), 0)
@@ -57,9 +57,9 @@ def test_a_producer_appended_more_than_the_log_grew(
     async def states(*_: Any) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
         return {REMOTE: [ProducerState(8, 0, 7, -1, 0), ProducerState(7, epoch, last, -1, 0)]}, {}
 
-    monkeypatch.setattr(doubtful_tail, "producer_states", states)
+    monkeypatch.setattr(unverified_tail, "producer_states", states)
     position = Position(100, 100, writer=Writer(7, 0, sequence))
-    assert loop.run(doubtful, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: doubt}, {})
+    assert loop.run(find_unverified, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: doubt}, {})
 
 
 def batch(base: int, *, control: bool = False, transactional: bool = True, abort: bool = False) -> bytes:
@@ -99,14 +99,14 @@ def test_what_stands_in_the_place_of_a_commit(
             asked.extend(at.offset for at in wanted.values())
             return [Fetched(one, PartitionResponse(0, error, 0, 0, 0, (), memoryview(data))) for one in wanted]
 
-    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
-    doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
-    assert (doubts, set(errors)) == (found, {REMOTE} - set(found))
+    monkeypatch.setattr(unverified_tail, "FetchSession", Session)
+    unverified, errors = loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})
+    assert (unverified, set(errors)) == (found, {REMOTE} - set(found))
     assert asked == [99]
 
 
 def test_without_copied_records_no_append_is_in_doubt(loop: Loop) -> None:
-    assert loop.run(doubtful, target(loop), {REMOTE: Position(0, 0)}, {REMOTE: 0}) == ({REMOTE: False}, {})
+    assert loop.run(find_unverified, target(loop), {REMOTE: Position(0, 0)}, {REMOTE: 0}) == ({REMOTE: False}, {})
 
 
 @pytest.mark.parametrize("answers", [[], [PartitionResponse(0, -1, 0, 0, 0, (), memoryview(b""))]])
@@ -120,9 +120,9 @@ def test_a_partition_without_an_answer_is_named_with_the_reason(
         async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
             return [Fetched(one, answer) for one, answer in zip(wanted, answers, strict=False)]
 
-    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
-    doubts, errors = loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
-    assert doubts == {}
+    monkeypatch.setattr(unverified_tail, "FetchSession", Session)
+    unverified, errors = loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})
+    assert unverified == {}
     assert ("quota" if not answers else "error code -1") in errors[REMOTE]
 
 
@@ -135,6 +135,6 @@ def test_a_missing_read_permission_is_reported(loop: Loop, monkeypatch: pytest.M
             code = Code.TOPIC_AUTHORIZATION_FAILED
             return [Fetched(one, PartitionResponse(0, code, 0, 0, 0, (), memoryview(b""))) for one in wanted]
 
-    monkeypatch.setattr(doubtful_tail, "FetchSession", Session)
+    monkeypatch.setattr(unverified_tail, "FetchSession", Session)
     with pytest.raises(RefusedError, match=r"READ on topic north\.t"):
-        loop.run(doubtful, target(loop), {REMOTE: Position(90, 100)}, {})
+        loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})

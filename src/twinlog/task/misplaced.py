@@ -1,4 +1,4 @@
-"""What a target appended too early, because it had lost what it had acknowledged and track of the producer with it."""
+"""Appends that a target took at too small an offset, because it had lost acknowledged records before them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from twinlog.write.appends import Append
 
 
 @dataclass(slots=True)
-class Astray:
-    """Appends that the target took further in front than it may, as its log had become shorter.
+class Misplaced:
+    """Appends at offsets before the acknowledged ones: the remote log had become shorter.
 
-    `end` is where its log ended before them, `next_source` the source offset behind them, `runs` where they are.
+    `end` is where the log ended before them, `next_source` the source offset behind them, `runs` where they are.
     """
 
     end: TargetOffset
@@ -25,6 +25,6 @@ class Astray:
         self.end = min(self.end, end)
 
     def add(self, append: Append, base_offset: TargetOffset) -> None:
-        """One more of them."""
+        """Add an append."""
         self.next_source = append.next_source_offset
         self.runs.add(append.spans, base_offset)

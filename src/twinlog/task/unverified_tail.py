@@ -1,9 +1,9 @@
-"""Finds remote logs that may hold something else where a position counts what was copied there.
+"""Finds remote logs that may hold other records than the position counts.
 
-A log that lost what it had acknowledged is shorter than the position says, but only until it has taken other appends in
-the place of what is gone: those of a copier that did not know it yet, or the marker by which the target itself ends a
-transaction. Such a log gives itself away by the sequence numbers of the copier's producer, which grew by more than the
-log did, or because there is no commit marker at the end of what was committed. Neither is a proof.
+A log that lost acknowledged records is shorter than its position, until other appends take their place: those of a
+copier that did not notice, or the marker with which the target ends a transaction. Two signs show such a log: the
+sequence numbers of the position's producer grew by more than the log, or no commit marker stands before the position.
+Neither is a proof.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from twinlog.record.records import is_abort_marker
 from twinlog.write.queue import SEQUENCE_MASK
 
 MARKER_BYTES = 128
-"""More than the batch of a marker has; a batch that is larger is none, and a broker gives nothing of it."""
+"""Larger than any marker's batch; of a larger batch a broker returns nothing."""
 
 MOST_BYTES = 64 << 20
-"""The first batch of an answer comes whole."""
+"""A broker returns the first batch of an answer whole."""
 
 
-async def doubtful(
+async def find_unverified(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether a remote partition, which ends at or behind its position, may lack something before that; and why some do
-    not tell now.
+    """Whether a remote log, which ends at or behind its position, may lack records before it; and for which partitions
+    that is unknown, with the reason.
 
     One or two requests for each leader. Raises ClusterError, RefusedError without READ on the topic.
     """
@@ -56,7 +56,7 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
     for state in states:
         if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch) and state.last_sequence >= 0:
             appended = (state.last_sequence + 1 - writer.sequence) & SEQUENCE_MASK
-            # Half way round is behind: the log has less of the writer than the position says.
+            # Half way round is behind: the log has fewer of the writer's records than the position counts.
             return appended > end - counted
     return False
 
@@ -64,8 +64,8 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
 async def _unmarked(
     target: ClusterClient, positions: Mapping[TopicPartition, Position]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether something of a transaction stands where one should have ended that was committed; and why some do not
-    tell. Raises ClusterError, RefusedError without READ on the topic."""
+    """Whether something else stands in the place of a commit marker; and for which partitions that is unknown, with
+    the reason. Raises ClusterError, RefusedError without READ on the topic."""
     by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
     for remote, position in positions.items():
         leader, topic = target.leader(remote), target.topic(remote.topic)
@@ -85,7 +85,7 @@ async def _unmarked(
             if not answer.error:
                 found[remote] = _is_no_marker(answer, TargetOffset(wanted[remote].offset))
             elif answer.error == Code.OFFSET_OUT_OF_RANGE:
-                # Deleted by now; of a log that became shorter its end says it.
+                # Deleted by now. A log that became shorter shows by its end.
                 found[remote] = False
             else:
                 errors[remote] = explain(answer.error)
