@@ -37,5 +37,5 @@ def test_two_flows_share_the_only_slot(
     assert process.terminate() == 0
     require_true_copies(flows)
     assert "Traceback" not in process.log
-    assert "does not let go" not in process.log
+    assert "does not release its partitions" not in process.log
     assert "the query is started again" not in process.log

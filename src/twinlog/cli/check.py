@@ -1,4 +1,4 @@
-"""`twinlog check`: reads a configuration and says what is wrong with it, without contacting a cluster."""
+"""`twinlog check`: reads a configuration and prints its problems, without contacting a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
     explain: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Say what this key comes to in each flow, and which line decides it."),
+        typer.Option(metavar="KEY", help="Print this key's value in each flow, and the line that sets it."),
     ] = None,
     clusters: Annotated[
         list[str] | None,
@@ -60,7 +60,7 @@ def check(
 
 
 def summary(flow: FlowSettings) -> list[str]:
-    """A few lines that say what `flow`, which is enabled, does, for people."""
+    """A few lines for people about what an enabled flow does."""
     translated = _every("translated", flow.emit_checkpoints_interval_s)
     committed = _every(f"committed on {flow.target}", flow.sync_group_offsets_interval_s)
     return [
@@ -85,7 +85,7 @@ def summary(flow: FlowSettings) -> list[str]:
 
 def _renamed(flow: FlowSettings) -> str:
     if flow.policy_class is not None:
-        return f"are called as {flow.policy_class.path} says"
+        return f"are named by {flow.policy_class.path}"
     return "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
 
 

@@ -27,8 +27,8 @@ log = logging.getLogger("twinlog")
 
 @dataclass(frozen=True, slots=True)
 class ExitCodes:
-    """How a program ends: with a flow or all of it failed; as Spark did not run, or not any more; or as a flow that was
-    to catch up found no topic."""
+    """A program's exit codes: a flow or all of it failed; Spark did not start, or died; a flow that was to catch up
+    found no topic."""
 
     failed: int
     broken: int
@@ -43,7 +43,7 @@ def print_problems(error: ConfigError) -> None:
 
 
 def print_refusal(error: ConfigError) -> None:
-    """The same, for what would have begun to copy."""
+    """The same, for a command that would have copied."""
     print_problems(error)
     typer.echo("nothing was started and no cluster was contacted", err=True)
 

@@ -57,7 +57,7 @@ class LogLines:
                     log.info("%s", _line(flow))
 
     def _is_news(self, flow: ElectedFlow) -> bool:
-        """Whether a line would say more than the last one, or that was long ago."""
+        """Whether a line would differ from the last one, or that was long ago."""
         seen = flow.view.summary()
         word, detail = flow.status
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
@@ -124,7 +124,7 @@ class LiveTable:
 
 
 def lag(seen: Summary) -> str:
-    """The lag with its age, because it grows while nobody tells."""
+    """The lag with its age, because it grows while no report comes."""
     if seen.lag < 0:
         return "unknown"
     more = f", {seen.unknown} partition{'s' if seen.unknown > 1 else ''} unknown" if seen.unknown else ""

@@ -1,4 +1,4 @@
-"""`twinlog run`: copies until it is told to stop, or until everything has been copied."""
+"""`twinlog run`: copies until a signal stops it, or until everything has been copied."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ _serves = False
 def end_at_once(program: str, *, serves: bool) -> None:
     """From now on a signal ends the process with one line.
 
-    `serves` says that the program runs until it is told to end, so that a signal is its proper end, and the code 0.
+    With `serves` the program runs until a signal ends it, so the code is 0.
     """
     global _serves  # noqa: PLW0603 - signals are the process's own
     _serves = serves
 
     def end(number: int, frame: FrameType | None) -> None:
-        # Another one may come here before this line, and then says it in this one's place.
+        # Another signal may come before this line, and then prints its own.
         _set(_nothing)
         os.write(2, f"{program}: ended by {signal.Signals(number).name}\n".encode())
         scratch = sys.modules.get("twinlog.scratch")

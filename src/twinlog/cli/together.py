@@ -1,4 +1,4 @@
-"""Makes one line of warnings that say the same of several flows or topics within a moment."""
+"""Joins equal warnings about several flows or topics within a moment into one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from twinlog.model.topics import listed
 
 HOLD_S = 2.0
-"""A warning waits so long for others that say the same."""
+"""A warning waits so long for equal ones."""
 
 _TOPICS = "\0"
 _FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
@@ -27,8 +27,8 @@ class _Held:
 class Together(logging.Handler):
     """Passes records on to another handler, warnings of flows a little later.
 
-    A warning begins with the name of its flow. It may have `of`, topics that it lists: those of warnings that are equal
-    but for them are put together, too.
+    A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal
+    but for these are joined, too.
     """
 
     def __init__(self, to: logging.Handler, hold_s: float = HOLD_S) -> None:
@@ -60,14 +60,14 @@ class Together(logging.Handler):
                 self._timer = timer
 
     def flush(self) -> None:
-        """Say now what waits."""
+        """Log what waits now."""
         self.acquire()
         try:
             waiting, self._held, self._timer = self._held, {}, None
             for text, held in waiting.items():
                 record = copy.copy(held.record)
-                told = text.replace(_TOPICS, listed(held.topics), 1)
-                record.msg, record.args = f"{', '.join(held.flows)}: {told}", ()
+                joined = text.replace(_TOPICS, listed(held.topics), 1)
+                record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
                 self._to.handle(record)
             self._to.flush()
         finally:

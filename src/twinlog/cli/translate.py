@@ -41,7 +41,7 @@ def translate(
 ) -> None:
     """Translate committed offsets from a flow's source to its target, or back. Commits and changes nothing.
 
-    Whoever goes on at a translated offset skips no record. Exact ones repeat none either.
+    A group that continues at a translated offset skips no record. At an exact one it repeats none either.
 
     Ends with code 0 when everything was translated; 1 when not, or when a cluster does not answer; 2 when FILE is
     wrong.

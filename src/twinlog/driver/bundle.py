@@ -32,7 +32,7 @@ class Bundle:
         self._changed.set()
 
     def remove(self, leases: Leases) -> None:
-        """The next micro-batch does without this flow."""
+        """The next micro-batch leaves this flow out."""
         self._flows = {name: other for name, other in self._flows.items() if other is not leases}
 
     def next(self, after: int, timeout_s: float) -> int:

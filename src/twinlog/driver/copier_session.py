@@ -13,9 +13,9 @@ from twinlog.model.types import TopicPartition
 class CopierSession:
     """What the driver knows of one copier.
 
-    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. Who decides to grant or
-    to release something holds `order` until it is sent, so that the copier hears of it in the order of the decisions;
-    `order` is taken before the lock of the leases, never after it.
+    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. A thread that
+    decides to grant or to release holds `order` until the message is sent, so that messages go in the order of the
+    decisions; `order` is taken before the lock of the leases, never after it.
     """
 
     def __init__(self, line: Channel, name: str, clock: Clock = SYSTEM) -> None:
@@ -28,7 +28,7 @@ class CopierSession:
         self._line = line
 
     def send(self, message: ToCopier) -> None:
-        """Send; a broken line is noticed by whoever reads it."""
+        """Send; the thread that reads the line notices when it is broken."""
         try:
             with self.order:
                 self._line.send(message)
@@ -36,6 +36,6 @@ class CopierSession:
             self.closed = True
 
     def close(self) -> None:
-        """Cut the copier off; whoever reads its line then sees the end."""
+        """Disconnect the copier; the thread that reads its line then sees the end."""
         self.closed = True
         self._line.shut()

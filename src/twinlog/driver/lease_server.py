@@ -35,7 +35,7 @@ LONG_POLL_S = 0.4
 
 
 HANDSHAKE_S = 30.0
-"""Who has not proved the secret and said what it wants by then is cut off."""
+"""A caller that has not proved the secret and sent its first message by then is disconnected."""
 
 PAUSE_S = 1.0
 
@@ -65,7 +65,7 @@ class LeaseServer:
                 connection = self._listener.accept()
             except (OSError, EOFError) as error:
                 if not self._closed:
-                    self._say("a line was not accepted", error)
+                    self._warn("a connection was not accepted", error)
                     # As when this process has too many open files: that lasts.
                     self._clock.sleep(PAUSE_S)
                 continue
@@ -74,12 +74,12 @@ class LeaseServer:
                 threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
             except RuntimeError as error:
                 # As when this user may have no more threads. Its caller tries again.
-                self._say("a line was not accepted", error)
+                self._warn("a connection was not accepted", error)
                 line.close()
                 self._clock.sleep(PAUSE_S)
 
-    def _say(self, what: str, error: Exception) -> None:
-        """Callers try again each second, for as long as it takes."""
+    def _warn(self, what: str, error: Exception) -> None:
+        """Log an error once a while: callers try again each second, for as long as it takes."""
         with self._lock:
             new = self._news.is_new((what, repr(error)), AGAIN_S)
         if new:
@@ -98,21 +98,21 @@ class LeaseServer:
             if isinstance(caller, Stranger):
                 self._report(caller)
         except AuthenticationError:
-            log.warning("a line was refused: its caller does not know the secret")
+            log.warning("a connection was refused: its caller does not know the secret")
             line.close()
         except RuntimeError as error:
             # No more threads, again: whatever the other end held is dealt with as if it had gone.
-            self._say("a line was closed", error)
+            self._warn("a connection was closed", error)
             line.close()
         except MessageError as error:
-            self._say("a line was closed", error)
+            self._warn("a connection was closed", error)
             line.close()
         except (OSError, EOFError, ValueError):
             # The last where a stranger answers the challenge with what is no text.
             line.close()
 
     def _report(self, stranger: Stranger) -> None:
-        """A task of another version was sent away; Spark runs it again, as often as it takes."""
+        """Report a task of another version that was refused; Spark runs it again, as often as it takes."""
         with self._lock:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
         if new:
@@ -122,7 +122,7 @@ class LeaseServer:
             leases.refuse(stranger.text)
 
     def _greet(self, line: Channel) -> Hello | Stranger:
-        """Who calls and what for; on this thread, so that a caller who says nothing keeps nobody else waiting."""
+        """The caller's first message; on this thread, so that a silent caller holds up no other."""
         watch = threading.Timer(HANDSHAKE_S, line.shut)
         watch.daemon = True
         watch.start()

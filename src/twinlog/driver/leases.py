@@ -1,7 +1,7 @@
 """Hands out leases: which copier holds which partitions, and when a lease is over.
 
 One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a slot
-of the current lease here, and gets its partitions after whoever held them has let them go.
+of the current lease here, and gets its partitions after their former holders have released them.
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ from twinlog.plan.assignment import Slots
 log = logging.getLogger(__name__)
 
 RELEASE_S = 4.0
-"""A copier that does not let go within this time is cut off; it may not append any more by then, see `VALID_S`."""
+"""The driver closes the connection of a copier that does not release within this time; by then it may no longer
+append, see `VALID_S`."""
 
 DROP_S = 1.0
-"""A copier that was told to drop everything is cut off after this time."""
+"""The driver closes the connection of a copier this long after it sent `Drop`."""
 
 
 DEALS_AT_ONCE = 16
-"""Copiers that are dealt with side by side; one may have to wait for another that does not let go."""
+"""How many copiers get their grants at the same time; one may have to wait for another that does not release."""
 
 
 class Leases:
     """The leases of one flow.
 
     `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
-    `event(kind, text)` pass on what copiers say. `ids` are lent to the copiers of a flow that copies exactly once.
+    `event(kind, text)` pass on what copiers report. `ids` are lent to the copiers of a flow that copies exactly once.
     `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
-    `reported(report)` hears what copiers did, `gone(name)` that one has ended. `mismatch(text)` hears that a copier of
-    another version was sent away, and None once no slot waits for a copier any more.
+    `reported(report)` is called with each report, `gone(name)` when a copier has ended, `mismatch(text)` when a copier
+    of another version was refused, and `mismatch(None)` once every slot has a copier.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Leases:
         self._settled: set[TopicPartition] = set()
         self._lease = 0
         self._version = 0
-        """Counts plans and leases: what was begun for an earlier one comes to nothing."""
+        """Counts plans and leases: work begun for an earlier one is dropped."""
         self._stopping = False
         self._claims = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"claims {flow}")
 
@@ -112,7 +113,7 @@ class Leases:
     def plan(self, slots: Slots) -> int:
         """Copy by this plan from now on; returns the number of the lease.
 
-        As long as there are as many slots as before the lease goes on: only partitions that move are let go and granted
+        While the number of slots stays, so does the lease: only partitions that move are released and granted
         anew. Otherwise Spark needs another number of tasks, and so another lease.
         """
         with self._changed:
@@ -150,7 +151,7 @@ class Leases:
         return lease
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
-        """What each copier holds that nobody is to copy any more."""
+        """What each copier holds that is no longer in the plan."""
         planned = frozenset[TopicPartition]().union(*self._slots)
         return {session: session.held - planned for session in self._sessions}
 
@@ -190,7 +191,7 @@ class Leases:
             with session.order:
                 line.close()
             self._gone(name)
-            # Before anybody can be given what it held.
+            # Before its partitions can be granted to another copier.
             if self._ids is not None:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._changed:
@@ -202,7 +203,7 @@ class Leases:
             self.unclaimed_again()
 
     def refuse(self, text: str) -> None:
-        """A copier of another version came and was sent away: `text` says which."""
+        """A copier of another version was refused; `text` names both versions."""
         self._refused = True
         self._mismatch(text)
 
@@ -223,7 +224,7 @@ class Leases:
                 try:
                     lend.start()
                 except RuntimeError:
-                    # No more threads: then it waits here, and the copier for its heartbeats.
+                    # No more threads: it waits here, and the copier waits for answers to its heartbeats.
                     self._lend(session)
             case Released(partitions, unsettled):
                 with self._changed:
@@ -242,7 +243,7 @@ class Leases:
         return True
 
     def _forget(self, session: CopierSession, parts: Set[TopicPartition]) -> None:
-        """A copier does not hold these any more."""
+        """A copier no longer holds these."""
         session.held -= parts
         session.leaving -= parts
         for part in parts:
@@ -273,7 +274,7 @@ class Leases:
             session.send(Stop() if self._stopping else End(lease))
 
     def _submit(self, session: CopierSession) -> None:
-        """Deal with a copier on another thread, for that may take as long as clusters take to answer."""
+        """Grant on another thread, because that may take as long as clusters take to answer."""
 
         def deal() -> None:
             try:
@@ -291,9 +292,9 @@ class Leases:
             session.send(Stop())
 
     def _deal(self, session: CopierSession) -> None:
-        """Grant a copier what its slot has and it does not hold, once others have let go of that.
+        """Grant a copier what its slot has and it does not hold, once others have released it.
 
-        What it holds and its slot does not have it goes on copying until that is wanted elsewhere.
+        It goes on copying what its slot does not have until another copier needs that.
         """
         with self._changed:
             version = self._version
@@ -350,7 +351,7 @@ class Leases:
         return {self._holder[part] for part in parts if part in self._holder}
 
     def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
-        """Wait until nobody copies `wanted`; cut off who does not let go."""
+        """Wait until nobody copies `wanted`; close the connections of copiers that do not release it."""
 
         def holders() -> set[CopierSession]:
             others = self._holders(wanted) - {session}
@@ -361,16 +362,18 @@ class Leases:
                 return
             slow = holders()
             for other in slow:
-                log.warning("%s: copier %s does not let go, it is cut off", self.flow, other.name)
+                log.warning(
+                    "%s: copier %s does not release its partitions, its connection is closed", self.flow, other.name
+                )
                 other.close()
                 if self._ids is not None:
                     self._ids.lose(other.name)
-            # A copier ends with its line. One that does not hear of that stops when its last beat is too old.
+            # A copier ends with its line. One that does not notice stops appending when its last beat is too old.
             until = max(other.last_beat for other in slow) + VALID_S
             self._clock.wait_for(self._changed, lambda: session.closed, max(0.0, until - self._clock.monotonic()))
 
     def _ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
-        """Have a copier let go, unless another plan stands by now: that one asks for itself."""
+        """Ask a copier to release partitions, unless there is a newer plan: that asks by itself."""
         with session.order:
             with self._changed:
                 if version != self._version:
@@ -381,7 +384,7 @@ class Leases:
                 session.send(Release(tuple(sorted(asked))))
 
     def stop(self, timeout_s: float) -> bool:
-        """Ask every copier to let go and end; True when all did in time."""
+        """Ask every copier to release its partitions and end; True when all did in time."""
         with self._changed:
             self._stopping = True
             sessions = list(self._sessions)
@@ -415,7 +418,7 @@ class Leases:
             return not self._stopping and len(self._claimed) < len(self._slots)
 
     def disband(self) -> None:
-        """Ask every copier to let go: their query is about to be stopped."""
+        """Ask every copier to release its partitions: their query is about to be stopped."""
         with self._changed:
             sessions = list(self._sessions)
         for session in sessions:

@@ -1,7 +1,7 @@
 """The line between a driver and its tasks: authenticated messages, one JSON object each, over TCP.
 
 `multiprocessing.connection` does the framing and the HMAC handshake; nothing is unpickled. A task that loses the line
-stops: whoever holds the other end may have given its partitions away.
+stops: the driver may have given its partitions to another.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Channel:
         try:
             self.connection.send_bytes(data)
         except TypeError as error:
-            # What another thread closes in the middle of this has no number any more.
+            # Another thread may have closed it in the middle of this, and it has no number then.
             if not self.connection.closed:
                 raise
             raise OSError("the line was closed") from error

@@ -23,8 +23,8 @@ class Grant:
     """The right to copy one source partition into one remote partition.
 
     `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`. `settled` says that whoever copied it before let go with all its appends answered; otherwise
-    what was on its way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
+    `max.message.bytes`. With `settled` its last copier released it with all appends answered; otherwise
+    appends on their way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
     """
 
     source: TopicPartition

@@ -48,7 +48,7 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
 
 
 def receive_hello(line: Channel) -> Hello | Stranger:
-    """The driver's half: who calls; of another version it learns the driver's, and the line is for nothing else.
+    """The driver's half: who calls; a caller of another version only gets the driver's.
 
     Raises OSError or EOFError when the caller has gone, MessageError when what it sends is no greeting.
     """

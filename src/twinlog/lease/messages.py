@@ -71,7 +71,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Partitions are not copied any more and their positions are stored; appends to `unsettled` may yet arrive."""
+    """Partitions are no longer copied and their positions are stored; appends to `unsettled` may yet arrive."""
 
     partitions: tuple[TopicPartition, ...]
     unsettled: tuple[TopicPartition, ...]

@@ -1,7 +1,7 @@
 """Progress reports, which every task sends about once a second.
 
-The driver hears them on the line to its copiers, so that it also knows of a target that takes nothing. Everybody else
-finds them in a topic on the target (`model.internal_topics`).
+The driver gets them on the line to its copiers, so that they also reach it while the target takes nothing. Other
+programs find them in a topic on the target (`model.internal_topics`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PartitionProgress:
         }
 
     def followed_by(self, later: PartitionProgress) -> PartitionProgress:
-        """What this and a later report of the same partition say together."""
+        """This and a later report of the same partition as one."""
         return replace(
             later,
             records=self.records + later.records,
@@ -66,7 +66,7 @@ class PartitionProgress:
 class Report:
     """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1).
 
-    `age_s` is how old the oldest `end` of its partitions is; `source` and `target` say whether the clusters answer it.
+    `age_s` is how old the oldest `end` of its partitions is; `source` and `target`: whether the clusters answer.
     """
 
     flow: str

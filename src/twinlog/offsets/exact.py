@@ -3,7 +3,7 @@
 Records are copied in order, so between two holes a source offset and its target offset move in step. The map keeps one
 point for each place where they part: a source hole (compaction, aborted records, markers) or a target hole (records of
 somebody else, markers). A committed offset is the next one to read, so it translates to the first copied record at or
-after it: a group that goes on there skips nothing and repeats nothing.
+after it: a group that continues there skips nothing and repeats nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ point_of = cast("Callable[[int, int, int], Point]", Point)
 class Run(NamedTuple):
     """`records` in number, from source offset `source` on are at `target` and after it, none missing on either side.
 
-    None at all says that copying goes on there, and that what was copied in between is not known.
+    With 0 records copying continues there, and what was copied in between is not known.
     """
 
     source: SourceOffset
@@ -54,7 +54,7 @@ class ExactMap:
     """Points of one partition in three arrays, 24 bytes a point, and the end of what was copied.
 
     It begins where copying began: `next_source` and `next_target` are the offsets of the next record on both sides.
-    `complete` says that nothing had been copied before, so that older offsets translate too, to the first copy.
+    With `complete` nothing had been copied before, so that older offsets translate too, to the first copy.
     """
 
     __slots__ = ("_copied", "_source", "_target", "_uncertainty", "complete", "next_source", "next_target")
@@ -71,7 +71,7 @@ class ExactMap:
 
     @classmethod
     def of(cls, points: Iterable[Point], *, complete: bool) -> ExactMap:
-        """The map with these points, at least one; it ends at the last until `reach` says more."""
+        """The map with these points, at least one; it ends at the last until `reach` moves the end."""
         first, *rest = points
         new = cls(first.source, first.target, complete=complete)
         new._uncertainty[0] = first.uncertainty
@@ -91,8 +91,8 @@ class ExactMap:
     def copied(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
         """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
 
-        Where a side goes back, what was known of the offsets from there on is forgotten: the source was truncated or
-        made anew, or the remote topic was.
+        Where a side goes back, the points from there on are dropped: the source was truncated or created anew, or the
+        remote topic was.
         """
         if self.goes_back(source, target):
             self._cut(source, target)
@@ -128,7 +128,8 @@ class ExactMap:
         self.next_source = max(self.next_source, next_source)
 
     def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying goes on here; what was copied in between is not known, as after a crash or another program's turn."""
+        """Copying continues here; what was copied in between is not known, as after a crash or after another
+        program."""
         if self.goes_back(next_source, next_target):
             self._cut(next_source, next_target)
         if next_target == self.next_target:
@@ -230,7 +231,7 @@ class ExactMap:
     # Keeping it small.
 
     def trim(self, source_start: SourceOffset) -> bool:
-        """Forget what lies before the source's first offset; says whether there was anything."""
+        """Drop what lies before the source's first offset; returns whether there was anything."""
         index = bisect_right(self._source, source_start) - 1
         if index <= 0:
             return False
@@ -240,8 +241,8 @@ class ExactMap:
         return True
 
     def straighten(self, before: SourceOffset) -> bool:
-        """Leave out points before source offset `before` that say nothing: they continue in step what stands before
-        them. Says whether there were any."""
+        """Drop redundant points before source offset `before`: those that continue the point before them in step.
+        Returns whether there were any."""
         points = self.points()
         kept = points[:1]
         for point in points[1:]:
@@ -258,9 +259,9 @@ class ExactMap:
         return True
 
     def shrink(self, limit: int) -> bool:
-        """Join neighbours among the older half until there are at most `limit` points; says whether it did.
+        """Join neighbours among the older half until there are at most `limit` points; returns whether it did.
 
-        Joined, they are not exact any more; the further back, the coarser, and never beyond the true offset.
+        Joined points are no longer exact; the further back, the coarser, and never beyond the true offset.
         """
         shrunk = False
         while len(self) > max(limit, 3):

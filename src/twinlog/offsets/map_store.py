@@ -29,14 +29,14 @@ PURPOSE = "joining maps of old offsets"
 class MapStore:
     """Maps of one flow; `read` reads the topic once and then only what was added. May be used from several threads.
 
-    Where a map ends is told by the stored positions. `target` is connected to the flow's target.
+    A map ends at its stored position. `target` is connected to the flow's target.
     """
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin, positions: PositionStore) -> None:
         topic = segments_topic(settings.source)
         self.maps = ExactMaps()
         self.lock = threading.Lock()
-        """Held while somebody looks at `maps`."""
+        """Held while a thread uses `maps`."""
         self._target = target
         self._positions = positions
         self._writer = TopicWriter(target.client, topic, TIMEOUT_S, PURPOSE)
@@ -61,7 +61,7 @@ class MapStore:
         maps.
         """
         with self._reading:
-            # In this order: a position that is newer than the map would end it too far.
+            # Positions first: one that is newer than the map would end it too far.
             self._changed |= self._positions.read_changed()
             self._reader.read_last(self._news)
             with self.lock:

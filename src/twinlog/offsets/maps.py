@@ -25,7 +25,7 @@ MAX_POINTS = 65_536
 """Points kept of a partition, at most: 1.5 MB of memory, and records of less than 600 kB together."""
 
 MAX_SEGMENTS = 16
-"""With more of them than that it is worth while to see whether copiers only came and went."""
+"""With more segments than that it is worth checking for those of copiers that only came and went."""
 
 OLDEST = SourceOffset(0)
 
@@ -49,7 +49,7 @@ class _Known:
 
 
 class _End(NamedTuple):
-    """Where a stored position says that a map ends, and in which generation."""
+    """Where a map ends by its stored position, and in which generation."""
 
     next_source: SourceOffset
     next_target: TargetOffset
@@ -64,7 +64,7 @@ class _Unread:
     end: _End | None = None
 
     def newest(self, partition: TopicPartition) -> Segment | None:
-        """The segment that says where copying stands; None when it is of a version not known here."""
+        """The newest segment; None when it is of a version not known here."""
         rank, value = max((_rank(*decode_place(place)), value) for place, value in self.segments.items())
         return segment_at(_segment_key(partition, rank), value)
 
@@ -88,8 +88,8 @@ class ExactMaps:
     The first call of `take` must hold the whole topic. To know where a map ends, read the stored positions before the
     segments and give them to `reach` afterwards: a position that is newer than the map would end it too far.
 
-    A partition's segments are decoded when somebody asks for its map. Until then they are kept as they were stored: a
-    flow that starts needs the newest points only, and nobody asks for maps of topics that are gone.
+    A partition's segments are decoded when its map is first needed. Until then they are kept as they were stored: a
+    flow that starts needs the newest points only, and maps of deleted topics are never needed.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class ExactMaps:
         self._unread: dict[TopicPartition, _Unread] = {}
 
     def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
-        """Take records (key, value) of the topic in their order; returns the partitions they speak of."""
+        """Take records (key, value) of the topic in their order; returns the partitions they belong to."""
         partitions: set[TopicPartition] = set()
         news: dict[bytes, dict[bytes, bytes | None]] = {}
         for key, value in records:
@@ -166,7 +166,7 @@ class ExactMaps:
     def reach(
         self, partition: TopicPartition, next_source: SourceOffset, next_target: TargetOffset, *, generation: int
     ) -> None:
-        """The partition's map ends here, says a position that was read before its segments.
+        """End the partition's map by a position that was read before its segments.
 
         A position of another generation ends another map: one side went back, and it was not stored again since.
         """

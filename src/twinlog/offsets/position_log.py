@@ -25,7 +25,7 @@ _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCE
 class PositionLog:
     """The positions topic of one transactional producer.
 
-    `offer(queue)` says that a queue has something to send, `leaderless()` that its leader is to be looked for.
+    `offer(queue)` is called when a queue has something to send, `leaderless()` when its leader is unknown.
     `answered(error)` is called with None when an append was acknowledged, and with the error that ends the transaction:
     a RefusedError when it never can succeed.
     """

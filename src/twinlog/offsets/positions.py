@@ -28,7 +28,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a source partition goes on.
+    """How far a source partition is copied, and where copying continues.
 
     `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
     when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID

@@ -39,7 +39,7 @@ class CopiedRuns:
                 self.jumped(run.source, run.target)
 
     def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying goes on here; what arrived in between was not noted. That is a run of no records."""
+        """Copying continues here; what arrived in between was not noted. That is a run of no records."""
         self._flush()
         self._runs.append(Run(next_source, next_target, 0))
 

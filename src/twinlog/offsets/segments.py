@@ -1,8 +1,7 @@
 """Segments: the exact map of a partition as records of a compacted topic on the target, a few hundred points a record.
 
 A point is where source and target offsets part, so a partition without holes is one small record for each time that a
-copier took it. While copies go on in step nothing is written: the end of the last point is what the stored position
-says.
+copier took it. While copies go on in step nothing is written: the last point reaches up to the stored position.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def decode_segment_key(key: bytes | None) -> SegmentKey | None:
 
 
 def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
-    """The bytes of a segment's key that name the partition, and those that say which segment of it; None for others.
+    """The bytes of a segment's key that name the partition, and those that name the segment; None for others.
 
     There may be a million keys of a few thousand partitions, so names are decoded once for all segments of one.
     """
@@ -92,10 +91,10 @@ class Segment:
     """Consecutive points of one partition, at least one.
 
     `generation` grows with each copier that takes the partition, and whenever one side went back or a segment may have
-    been lost on its way. So no two copiers ever write under one key, and a segment that arrives late says nothing new.
-    A segment ends what those of earlier generations say about its first source offset, its first target offset and all
-    after them. Within a generation, segments follow each other by source offset. `complete` says that copying began
-    with this segment (see `ExactMap`).
+    been lost on its way. So no two copiers ever write under one key, and a segment that arrives late changes nothing. A
+    segment replaces those of earlier generations from its first source offset and its first target offset on. Within a
+    generation, segments follow each other by source offset. With `complete` copying began with this segment (see
+    `ExactMap`).
     """
 
     partition: TopicPartition
@@ -138,7 +137,7 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
 
 
 def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
-    """The segment of a record whose key says `where`; None for what is none and for a version not known here."""
+    """The segment of a record with the key `where`; None for what is none and for a version not known here."""
     source: int = where.start
     fields = FieldReader(value)
     try:
@@ -218,9 +217,9 @@ class SegmentWriter:
         generation: int = 0,
         segment_points: int = SEGMENT_POINTS,
     ) -> SegmentWriter:
-        """The writer of a copier that goes on from `position`.
+        """The writer of a copier that continues from `position`.
 
-        `stored` is the position and `tip` the point that whoever copied before has left, None when there is none.
+        `stored` is the position and `tip` the newest point of the last copier, None when there is none.
         Behind them records may have arrived of which nothing was noted; `found` are those that were found behind
         `stored` since. `complete` is for a partition that was never copied, `generation` the least that the first
         segment's must be.
@@ -283,7 +282,7 @@ class SegmentWriter:
         self._map.passed(next_source)
 
     def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying goes on here; what was copied in between is not known."""
+        """Copying continues here; what was copied in between is not known."""
         if self._map.goes_back(next_source, next_target):
             self._begin(next_source, next_target, generation=self._generation + 1)
         else:
@@ -291,7 +290,7 @@ class SegmentWriter:
         self._split()
 
     def close(self) -> None:
-        """Note the end as a point, so that it is known even if another program goes on with this partition."""
+        """Note the end as a point, so that it is known even if another program copies this partition next."""
         self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
 
     def changed(self) -> list[Segment]:

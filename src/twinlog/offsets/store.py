@@ -1,7 +1,7 @@
 """Reads the positions topic on the driver: the last position of each source partition.
 
 A flow with a topic of its own takes what that lacks from the topic that it shared before (Connect class
-ConnectorOffsetBackingStore), so that it goes on where it stood.
+ConnectorOffsetBackingStore), so that it continues where it stood.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(slots=True)
 class _Topic:
-    """One topic of positions and what it says, None for a position that was deleted."""
+    """One topic of positions and its content, None for a position that was deleted."""
 
     reader: TopicReader
     news: LastRecords = field(default_factory=dict)
@@ -54,7 +54,7 @@ class PositionStore:
                 topic.reader.use(target)
 
     def look_again(self) -> None:
-        """Read the earlier topic once more: until now another process may have written there."""
+        """Read the earlier topic again: until now another process may have written there."""
         self._look_at_earlier = True
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:

@@ -17,10 +17,11 @@ KEPT_APART = 4096
 
 
 class SyncStore:
-    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those that `adds` says something new.
+    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those for which `adds` is true.
 
-    A topic of months may hold millions, and all count, not the last of a key. To choose one takes ten microseconds, to
-    keep it until somebody asks takes one. `read` may run beside the rest; `lock` is held by who calls the others.
+    A topic of months may hold millions, and all count, not the last of a key. Decoding and choosing takes ten
+    microseconds a sync, keeping it undecoded takes one. `read` may run beside the rest; callers of the others hold
+    `lock`.
     """
 
     def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
@@ -62,6 +63,6 @@ class SyncStore:
     def _add(self, sync: OffsetSync) -> None:
         newest = self._kept.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
-            # The remote topic was made anew. MirrorMaker 2 would go on to translate into what is gone.
+            # The remote topic was created anew. MirrorMaker 2 would go on translating to offsets of the deleted one.
             self._kept.forget(sync.source)
         self._kept.add(sync)

@@ -165,7 +165,7 @@ class SyncEmitter:
         self.not_stored({sync.source: sync for sync in syncs}.values())
 
     def release(self, source: TopicPartition) -> None:
-        """Another task goes on with this partition; the next `take` holds its last sync."""
+        """Another task copies this partition next; the next `take` returns its last sync."""
         self._generations.pop(source, None)
         if source in self._delayed:
             self._pending.setdefault(source, []).append(self._delayed.pop(source)[1])

@@ -27,9 +27,9 @@ There = TypeVar("There", bound=int)
 
 
 class Translation(NamedTuple, Generic[AnyOffset]):
-    """An offset on the other cluster: who goes on there skips nothing.
+    """An offset on the other cluster; a group that continues there skips nothing.
 
-    With `exact` it also repeats nothing. `by` says what it was found by: "map" is twinlog's exact map, "syncs" the
+    With `exact` it also repeats nothing. `by` names its source: "map" is twinlog's exact map, "syncs" the
     offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
     """
 
@@ -56,7 +56,7 @@ class Translator:
         self.looked_at_syncs = False
         """Whether there was an offset that maps do not answer; months of offset syncs take long to read."""
         self._need_syncs = False
-        # Another program's positions may be in the other topic, and say nothing here.
+        # Another program's positions may be in the other topic, and do not count here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
@@ -65,7 +65,7 @@ class Translator:
         """Read what was stored since the last call; before the first one nothing is known.
 
         Raises ClusterError when a cluster does not answer, RefusedError without READ on the topics of positions and
-        maps. Without READ on offset syncs, what twinlog has not copied itself is not translated, and that is said once.
+        maps. Without READ on offset syncs, only what twinlog copied itself is translated, which is logged once.
         """
         self._stored.read()
         if self._need_syncs:
@@ -83,19 +83,19 @@ class Translator:
         self._need_syncs = False
 
     def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
-        """Look at offset syncs where no map has an answer, or where another program went on behind the end of one."""
+        """Read offset syncs where no map has an answer, or where another program copied on behind the end of one."""
         if known is None or self._two_topics or self._stored.overtaken(partition, known):
             if not self.looked_at_syncs:
                 self.read_syncs()
             self._need_syncs = True
 
     def _adds(self, sync: OffsetSync) -> bool:
-        """Whether a sync says what the map does not: of others, none is to take the place of one that does."""
+        """Whether a sync adds to the map: the others must not take the place of one that does."""
         known = self._maps.map(sync.source)
         return known is None or not known.covers(sync.upstream, sync.downstream)
 
     def to_target(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
-        """Where a group goes on in the remote partition that has committed `offset` in source partition `partition`.
+        """Where a group continues in the remote partition that has committed `offset` in source partition `partition`.
 
         None when nothing is known of that partition, or only of records behind `offset`. Beyond what was copied it is
         the end of the copies, and not exact. Raises ClusterError, as do all three below, when offset syncs are needed
@@ -104,7 +104,7 @@ class Translator:
         return self._translate(partition, offset, _TO_TARGET)
 
     def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
-        """Where a group goes on in source partition `partition` that has committed `offset` in the remote partition.
+        """Where a group continues in source partition `partition` that has committed `offset` in the remote partition.
 
         None when nothing is known of that partition, or only of records behind `offset`.
         """

@@ -1,4 +1,4 @@
-"""Stores positions on the target, after the appends they speak of were acknowledged."""
+"""Stores positions on the target, after the appends that they count were acknowledged."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class PositionWriter:
                 self._stored.update(changed)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Somebody else writes this partition's position from now on."""
+        """Another copier writes this partition's position from now on."""
         self._stored.pop(partition, None)

@@ -202,4 +202,4 @@ def test_a_greeting_must_come_first(driver: Driver, caplog: pytest.LogCaptureFix
     with pytest.raises(EOFError):
         line.receive_bytes()
     line.close()
-    wait_for(lambda: "a line was closed" in caplog.text, 60, "it is logged")
+    wait_for(lambda: "a connection was closed" in caplog.text, 60, "it is logged")
