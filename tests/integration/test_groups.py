@@ -17,6 +17,7 @@ from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.client import ClusterClient
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
@@ -59,7 +60,7 @@ def test_what_is_committed_is_read_by_others_and_read_back(
 ) -> None:
     if not several:
         # As brokers before Kafka 3.0.
-        monkeypatch.setattr(admin.client, "supports", lambda *_: False)
+        monkeypatch.setattr(ClusterClient, "supports", lambda *_: False)
     groups = GroupAdmin(admin.client)
     names = [GroupId(f"{topic}-{number}") for number in range(3)]
     offsets = {name: some_offsets(topic, 5, 0, 7 + number) for number, name in enumerate(names)}
