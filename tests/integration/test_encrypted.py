@@ -323,7 +323,7 @@ def test_a_wrong_password(site: Site, client: Callable[[Lines], ClientSettings])
 def test_a_port_without_tls(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
     admin = ClusterAdmin(Alias("north"), client(site.mtls(bootstrap_servers=site.cluster.bootstrap)))
     with pytest.raises(ClusterError, match=r"the port does not use TLS, and security\.protocol is SSL"):
-        admin.connect(1)
+        admin.connect(3)
     admin.close()
 
 
