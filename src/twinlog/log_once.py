@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from twinlog.clock import SYSTEM, Clock
 
@@ -10,7 +11,7 @@ AGAIN_S = 60.0
 """A state that lasts is logged again after so long."""
 
 MOST = 10_000
-"""What is remembered of things that do not last; processes, topics and rights come and go for months."""
+"""What is remembered of either kind; processes, topics and rights come and go for months."""
 
 NEVER = float("inf")
 
@@ -39,8 +40,7 @@ class LogOnce:
             return False
         self._logged.pop(what, None)
         self._logged[what] = now
-        if len(self._logged) > MOST:
-            del self._logged[next(iter(self._logged))]
+        _forget_oldest(self._logged)
         return True
 
     def lasts(self, state: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
@@ -52,6 +52,7 @@ class LogOnce:
         known = self._states.get(state)
         if known is None:
             known = self._states[state] = _State(now, again_s)
+            _forget_oldest(self._states)
         if now - known.since < for_s or now < known.due_at:
             return False
         known.due_at = now + known.wait_s
@@ -73,3 +74,8 @@ class LogOnce:
         """Every state has ended; returns whether one was logged."""
         logged = [self.over(state) for state in list(self._states)]
         return any(logged)
+
+
+def _forget_oldest(remembered: dict[object, Any]) -> None:
+    if len(remembered) > MOST:
+        del remembered[next(iter(remembered))]

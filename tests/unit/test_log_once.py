@@ -37,6 +37,13 @@ def test_the_oldest_is_forgotten_when_there_is_too_much(once: LogOnce, monkeypat
     assert [once.is_new(what) for what in "abcba"] == [True, True, True, False, True]
 
 
+def test_so_is_the_oldest_state(once: LogOnce, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job could not do may have another text each time, and never end."""
+    monkeypatch.setattr(log_once, "MOST", 2)
+    assert [once.lasts(text) for text in "abcba"] == [True, True, True, False, True]
+    assert not once.over("b")
+
+
 def test_a_state_is_logged_once_it_has_lasted(once: LogOnce, clock: VirtualClock) -> None:
     found = []
     for clock.now in (0.0, 4.9, 5.0, 100.0):

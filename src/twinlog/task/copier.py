@@ -61,7 +61,7 @@ MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
 
 
-FLYING = 4
+IN_FLIGHT_SHARE = 4
 """What part of the budget of memory may be on its way to all brokers of the target, beside one request for each."""
 
 
@@ -124,7 +124,7 @@ class Copier:
             self.target,
             max_in_flight=producer.max_in_flight,
             max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
-            max_in_flight_bytes=settings.copier_memory_bytes // FLYING,
+            max_in_flight_bytes=settings.copier_memory_bytes // IN_FLIGHT_SHARE,
             request_timeout_s=producer.client.request_timeout_ms / 1000,
             allowed=allowed,
             lost=self._lost,

@@ -13,6 +13,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
+from tests.unit.driver.test_election import SETTINGS
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver import elected_flow as module
 from twinlog.driver import put_off
@@ -25,17 +26,7 @@ from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.model.types import Alias
 from twinlog.plan.spread import Crew
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-
-NOWHERE = ClientSettings(("127.0.0.1:1",))
-SETTINGS = FlowSettings(
-    Alias("a"),
-    Alias("z"),
-    ConsumerSettings(NOWHERE),
-    ProducerSettings(NOWHERE),
-    AdminSettings(NOWHERE),
-    AdminSettings(NOWHERE),
-)
+from twinlog.settings.flow import FlowSettings
 
 
 class Election:

@@ -73,16 +73,22 @@ def test_a_driver_that_may_have_no_more_threads_goes_on_once_it_may(
     Channel.open(lease_server.address).close()
 
 
-def test_a_copier_that_does_not_read_delays_no_other(
-    lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
-    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+def one_copier(lease_server: LeaseServer) -> tuple[Leases, Channel]:
+    """The leases of a flow, and the connection of a copier that has called."""
     leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
     lease_server.flows["a->b"] = leases
     line = Channel.open(lease_server.address)
     greet_as_copier(line, "a->b", "one")
     wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
+    return leases, line
+
+
+def test_a_copier_that_does_not_read_delays_no_other(
+    lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
+    monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
+    leases, line = one_copier(lease_server)
     lease = leases.plan((PARTS,))
     line.send(Claim(lease, 0))
     wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
@@ -102,11 +108,7 @@ def test_a_copier_that_hangs_in_the_middle_of_a_message_is_cut_off(
     lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
-    leases = Leases("a->b", grants, lambda *_: None, lambda *_: None)
-    lease_server.flows["a->b"] = leases
-    line = Channel.open(lease_server.address)
-    greet_as_copier(line, "a->b", "one")
-    wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
+    leases, line = one_copier(lease_server)
     # A message of a hundred bytes, by its header; only these follow.
     os.write(line.fileno(), (100).to_bytes(4, "big") + b"{")
     wait_for(lambda: leases.copiers == 0, 60, "it is cut off")

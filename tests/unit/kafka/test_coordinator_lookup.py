@@ -25,6 +25,7 @@ class Cluster:
         self.newer = newer
         self.where = {f"group-{number}": number for number in range(250)}
         self.codes: dict[str, int] = {}
+        self.omitted: set[str] = set()
         self.questions: list[list[str]] = []
         self.asked: list[tuple[int, str]] = []
         """Brokers that a request was sent to, and the connection."""
@@ -50,7 +51,7 @@ class Cluster:
         if node is None:
             names = request.coordinator_keys or [request.key]
             self.questions.append(names)
-            told = [self._told(name) for name in names]
+            told = [self._told(name) for name in names if name not in self.omitted]
             return told[0] if len(names) == 1 else SimpleNamespace(coordinators=told)
         self.asked.append((node, "control"))
         return await self._answer(request)
@@ -91,6 +92,13 @@ def test_brokers_before_3_0_are_asked_for_each_name() -> None:
     assert asyncio.run(known.find(["group-3", "group-5"])) == ({"group-3": 3, "group-5": 5}, {})
     assert cluster.questions == [["group-3"], ["group-5"]]
     assert known.nodes == {"group-3": 3, "group-5": 5}
+
+
+def test_a_name_that_an_answer_leaves_out_has_no_coordinator_now() -> None:
+    cluster = Cluster()
+    cluster.omitted.add("group-3")
+    found = asyncio.run(coordinators(cluster).find(["group-3", "group-5", "group-7"]))
+    assert found == ({"group-5": 5, "group-7": 7}, {"group-3": Code.COORDINATOR_NOT_AVAILABLE})
 
 
 @pytest.mark.parametrize("newer", [True, False])

@@ -69,6 +69,8 @@ class Coordinators:
                     wrong[name] = int(one.error_code)
                 else:
                     found[name] = self.nodes[name] = int(one.node_id)
+        # A name that the answer leaves out has no coordinator either.
+        wrong.update(dict.fromkeys(set(unknown) - found.keys() - wrong.keys(), int(Code.COORDINATOR_NOT_AVAILABLE)))
         # One of them may be a broker that was not there before, and has to be known before it can be asked.
         await self._client.refresh([])
         return found, wrong
