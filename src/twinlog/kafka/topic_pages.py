@@ -78,7 +78,7 @@ class TopicPages:
         self._committed = committed
         self._stalled_s = stalled_s
         self._places: dict[TopicPartition, _Place] = {}
-        self._astray: set[TopicPartition] = set()
+        self._out_of_range: set[TopicPartition] = set()
         """Partitions whose logs do not have the place where we are."""
         self._topic_id: uuid.UUID | None = None
 
@@ -136,7 +136,7 @@ class TopicPages:
         if error_codes.refused(answer.error):
             raise self._lacks_read()
         if answer.error == Code.OFFSET_OUT_OF_RANGE:
-            self._astray.add(fetched.partition)
+            self._out_of_range.add(fetched.partition)
         if answer.error:
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
@@ -171,7 +171,7 @@ class TopicPages:
         unknown = [
             part
             for part, end in ends.items()
-            if part not in self._places or part in self._astray or self._places[part].offset > end
+            if part not in self._places or part in self._out_of_range or self._places[part].offset > end
         ]
         if unknown:
             starts = await client.list_offsets(unknown, EARLIEST, errors=errors)
@@ -181,7 +181,7 @@ class TopicPages:
                 if place is None or not starts[part] <= place.offset <= ends[part]:
                     place = _Place(starts[part])
                 self._places[part] = _Place(place.offset)
-                self._astray.discard(part)
+                self._out_of_range.discard(part)
         return _Aim(topic.topic_id, leaders, ends)
 
     async def fetch(self, aim: _Aim, behind: Sequence[TopicPartition]) -> tuple[list[Fetched], str | None]:

@@ -24,8 +24,8 @@ OwnRecord = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, Iterable[tup
 
 RETRY_S = 0.1
 
-_IN_THE_LOG = frozenset({7, 20})
-"""REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has it, and followers may get it yet."""
+_IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""The leader has it, and followers may get it yet."""
 
 _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 
