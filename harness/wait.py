@@ -21,21 +21,21 @@ def slowness() -> float:
 def wait_for(predicate: Callable[[], T | None], deadline_s: float, what: str, *, every_s: float = 0.02) -> T:
     """Call `predicate` until it returns something truthy, and return that.
 
-    Pauses grow from `every_s` to half a second. Raises TimeoutError naming `what` after `deadline_s` seconds, on a
-    machine that is busy after as many times that as it is slow; the predicate is always called at least once.
+    Pauses grow from `every_s` to half a second. Raises TimeoutError naming `what` after `deadline_s` seconds, where a
+    second on a machine that is as slow as N counts for one Nth; the predicate is always called at least once.
     Exceptions of the predicate are not caught.
     """
-    begin = time.monotonic()
-    patience_s = deadline_s
+    begin = looked = time.monotonic()
+    waited = 0.0
     pause = every_s
     while True:
         result = predicate()
         if result:
             return result
-        waited = time.monotonic() - begin
-        if waited >= patience_s:
-            patience_s = max(patience_s, deadline_s * slowness())
-            if waited >= patience_s:
-                raise TimeoutError(f"{what}: not so within {patience_s:.4g} s; last seen: {result!r}")
-        time.sleep(min(pause, patience_s - waited))
+        now = time.monotonic()
+        waited += (now - looked) / slowness()
+        looked = now
+        if waited >= deadline_s:
+            raise TimeoutError(f"{what}: not so within {now - begin:.4g} s; last seen: {result!r}")
+        time.sleep(min(pause, deadline_s - waited))
         pause = min(pause * 1.5, 0.5)

@@ -46,6 +46,9 @@ RECORDS = {"orders": 3 * ORDERS, "audit.v1": 100, "state": 6, "payments": 40, "e
 GROUP_OFFSETS = 10
 """Partitions for which groups of one flow are translated."""
 
+TASKS = 2
+"""Of each connector of MirrorMaker 2, at most."""
+
 ACLS = 5
 """Of the remote topics of one flow."""
 
@@ -56,11 +59,20 @@ def remote(letter: str, topic: str) -> str:
     return {"l": f"{alias}.{topic}", "m": topic, "f": f"{alias}{SEPARATOR}{topic}"}[letter]
 
 
-def fill(source: KafkaCluster) -> None:
-    """Create topics, records, groups and ACLs on the source."""
+def prepare(source: KafkaCluster) -> None:
+    """Create topics, groups and ACLs on the source, and no records."""
     for letter in FLOWS:
         for name, (partitions, config) in TOPICS.items():
             create_topic(source, f"{letter}-{name}", partitions, config=config)
+        commit_offsets(source, _groups(letter))
+        create_acls(source, _acls(letter))
+    # A topic that came from the target would go round and round.
+    create_topic(source, "right.l-back")
+
+
+def fill(source: KafkaCluster) -> None:
+    """Produce the records to the topics of the source."""
+    for letter in FLOWS:
         for partition in range(3):
             orders = numbered(ORDERS, size=100, keys=7, headers=True)
             produce(source, f"{letter}-orders", orders, partition=partition, codec="lz4", per_batch=50)
@@ -68,10 +80,6 @@ def fill(source: KafkaCluster) -> None:
         produce(source, f"{letter}-state", [*numbered(5, keys=5), NewRecord(None, b"key-3")])
         _pay(source, f"{letter}-payments")
         produce(source, f"{letter}-old.replica", [NewRecord(b"not for others")])
-        commit_offsets(source, _groups(letter))
-        create_acls(source, _acls(letter))
-    # A topic that came from the target would go round and round.
-    create_topic(source, "right.l-back")
     produce(source, "right.l-back", [NewRecord(b"come back")])
 
 
@@ -117,7 +125,7 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         "right.bootstrap.servers": target.bootstrap,
         "right.offset.flush.interval.ms": "500",
         "right.consumer.isolation.level": "read_committed",
-        "tasks.max": "2",
+        "tasks.max": str(TASKS),
         "replication.factor": "1",
         "emit.heartbeats.enabled": "false",
         "emit.heartbeats.interval.seconds": "1",

@@ -10,12 +10,14 @@ import contextlib
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume_topics
 from harness.differences import Difference, Facts, Known, differences, readable, unexpected
+from harness.errors import HarnessError
 from harness.groups import Committed, Place
 from harness.leftovers import Leftovers, leftovers
 from harness.mm2 import MirrorMaker2
@@ -29,8 +31,10 @@ from tests.integration.parity import (
     MM2_VERSION,
     ORDERS,
     RECORDS,
+    TASKS,
     TOPICS,
     fill,
+    prepare,
     properties,
     remote,
 )
@@ -39,6 +43,9 @@ from tests.integration.running import RunTwinlog
 
 MM2_S = 180.0
 TWINLOG_S = 120.0
+
+SYNCS_READ = re.compile(r"MirrorCheckpointTask: .* Started KafkaBasedLog for topic mm2-offset-syncs")
+"""Logged once by each checkpoint task."""
 
 KNOWN = (
     Known(
@@ -138,20 +145,61 @@ def _look(source: KafkaCluster, target: KafkaCluster) -> Left:
 
 def _complete(target: KafkaCluster) -> bool:
     """Whether everything is there that takes its time."""
+    return not _missing(target)
+
+
+def _missing(target: KafkaCluster) -> dict[str, object]:
+    """What is not there yet of that which takes its time, and what is there instead."""
     counts = {remote(letter, f"{letter}-{name}"): count for letter in FLOWS for name, count in RECORDS.items()}
-    if not counts.keys() <= topics(target).keys():
-        return False
-    if {name: len(records) for name, records in consume_topics(target, counts).items()} != counts:
-        return False
+    there = {name: len(found) for name, found in consume_topics(target, counts.keys() & topics(target).keys()).items()}
+    if there != counts:
+        return {"records": there}
     left = leftovers(target)
-    return (
-        sum(len(offsets) for offsets in left.groups.values()) == len(FLOWS) * GROUP_OFFSETS
+    missing: dict[str, object] = {}
+    if sum(len(offsets) for offsets in left.groups.values()) != len(FLOWS) * GROUP_OFFSETS:
+        missing["groups"] = left.groups
+    for group in [f"{letter}-at-end" for letter in FLOWS]:
         # MirrorMaker 2 writes a sync for the last records of a partition when they have rested for a while.
-        and all(_at_end(letter) <= left.groups[f"{letter}-at-end"].items() for letter in FLOWS)
-        and len(left.acls) == len(FLOWS) * ACLS
-        and all(left.heartbeats.get(name) for name in ("heartbeats", "left.heartbeats"))
-        and left.positions != {}
-    )
+        if not _at_end(group[0]) <= left.groups.get(group, {}).items():
+            missing[group] = left.groups.get(group)
+    if len(left.acls) != len(FLOWS) * ACLS:
+        missing["acls"] = left.acls
+    if not all(left.heartbeats.get(name) for name in ("heartbeats", "left.heartbeats")):
+        missing["heartbeats"] = sorted(left.heartbeats)
+    if not left.positions:
+        missing["positions"] = "none"
+    return missing
+
+
+def _let_mm2_mirror(source: KafkaCluster, target: KafkaCluster, work: Path) -> None:
+    """Let MirrorMaker 2 run until it has done everything.
+
+    Records come when its checkpoint tasks read offset syncs already. Of syncs from before, a task knows the last one
+    only, and translates no older offset, ever (Kafka class OffsetSyncStore).
+    """
+    text = properties(source, target)
+    with MirrorMaker2(text, heap="512m", jit="quick", version=MM2_VERSION, work_dir=work) as mm2:
+
+        def reading() -> bool:
+            mm2.process.require_alive()
+            return len(SYNCS_READ.findall(mm2.process.log.read_text())) >= TASKS * len(FLOWS)
+
+        missing: dict[str, object] = {}
+
+        def done() -> bool:
+            mm2.process.require_alive()
+            missing.clear()
+            missing.update(_missing(target))
+            return not missing
+
+        wait_for(reading, MM2_S, "all checkpoint tasks of MirrorMaker 2 have begun")
+        fill(source)
+        try:
+            wait_for(done, MM2_S, "MirrorMaker 2 has done everything")
+        except TimeoutError as error:
+            wrong = [line for line in mm2.process.log.read_text().splitlines() if " ERROR " in line]
+            raise HarnessError("\n".join([str(error), f"missing: {missing}", *wrong])) from error
+        mm2.stop()
 
 
 def _at_end(letter: str) -> Set[tuple[Place, Committed]]:
@@ -187,17 +235,8 @@ def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
             cluster.start_async()
         for cluster in (source, first, second):
             cluster.wait_ready()
-        fill(source)
-        work = tmp_path_factory.mktemp("mm2")
-        text = properties(source, first)
-        with MirrorMaker2(text, heap="512m", jit="quick", version=MM2_VERSION, work_dir=work) as mm2:
-
-            def done() -> bool:
-                mm2.process.require_alive()
-                return _complete(first)
-
-            wait_for(done, MM2_S, "MirrorMaker 2 has done everything")
-            mm2.stop()
+        prepare(source)
+        _let_mm2_mirror(source, first, tmp_path_factory.mktemp("mm2"))
         left_by_mm2 = _look(source, first)
         _clear_source(source)
         process = run("left, mid, far, right", properties(source, second).partition("\n")[2])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Translated
@@ -246,6 +246,19 @@ steps = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=40))
+# What a copier wrote last arrives behind the first segment of the next copier.
+@example(
+    [
+        ("append", [(0, 1)], 0),
+        ("pass", 1, 0),
+        ("append", [(0, 1)], 0),
+        ("fail", 0, 0),
+        ("append", [(1, 1)], 0),
+        ("fail", 3, 0),
+        ("restart", "crash", 0),
+        ("late", 0, 0),
+    ]
+)
 def test_no_record_is_skipped_whatever_happens(events: list[tuple[str, Any, int]]) -> None:
     flow = Flow()
     for kind, what, other in events:

@@ -23,6 +23,9 @@ SEGMENT_POINTS = 256
 MAX_RUNS = 512
 """At most so many holes are noted of what one position stands for; where there are more, groups of them are joined."""
 
+COPIER_GENERATIONS = 256
+"""So many generations a copier has for itself. What it wrote last may be on its way yet when the next copier begins."""
+
 _NAME_SIZE = INT16.size + INT32.size
 """Of the first part of a key, without the topic's name."""
 
@@ -90,11 +93,11 @@ def decode_place(place: bytes) -> tuple[SourceOffset, int]:
 class Segment:
     """Consecutive points of one partition, at least one.
 
-    `generation` grows with each copier that takes the partition, and whenever one side went back or a segment may have
-    been lost on its way. So no two copiers ever write under one key, and a segment that arrives late changes nothing. A
-    segment replaces those of earlier generations from its first source offset and its first target offset on. Within a
-    generation, segments follow each other by source offset. With `complete` copying began with this segment (see
-    `ExactMap`).
+    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition, and by one whenever one side
+    went back or a segment may have been lost on its way. So no two copiers ever write under one key, and a segment that
+    arrives late changes nothing. A segment replaces those of earlier generations from its first source offset and its
+    first target offset on. Within a generation, segments follow each other by source offset. With `complete` copying
+    began with this segment (see `ExactMap`).
     """
 
     partition: TopicPartition
@@ -236,7 +239,7 @@ class SegmentWriter:
         if tip is not None and (begin is None or not tip.before(*begin)):
             # A crash between the two, or another program has stored the position.
             begin = (tip.source, tip.target) if tip.before(*now) else None
-        generation = generation if tip is None else max(generation, tip.generation + 1)
+        generation = generation if tip is None else max(generation, tip.generation + COPIER_GENERATIONS)
         new = cls(partition, *(begin or now), generation=generation, complete=complete, segment_points=segment_points)
         if found and stored is not None and stored.next_target is not None:
             behind = stored.next_source, stored.next_target

@@ -14,6 +14,7 @@ from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.offsets.segments import (
+    COPIER_GENERATIONS,
     SEGMENT_POINTS,
     Segment,
     SegmentKey,
@@ -114,10 +115,10 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     maps.reach(PART, 10, 10, generation=0)
     end = Position(10, 10)
     second = SegmentWriter.take_over(PART, end, end, maps.tip(PART), complete=False)
-    assert [(segment.start, segment.generation) for segment in written(second)] == [(10, 1)]
+    assert [(segment.start, segment.generation) for segment in written(second)] == [(10, COPIER_GENERATIONS)]
     second.copied(runs([(15, 10)], 10))
     maps.take(records(written(second)))
-    maps.reach(PART, 25, 20, generation=1)
+    maps.reach(PART, 25, 20, generation=COPIER_GENERATIONS)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
@@ -155,7 +156,8 @@ def test_a_generation_ends_when_the_log_goes_back() -> None:
     tip = maps.tip(PART)
     assert tip is not None
     for position in [Position(8, 33, generation=1), Position(4, 33, generation=1), Position(8, 29, generation=1)]:
-        assert SegmentWriter.take_over(PART, position, position, tip, complete=False).generation == 2
+        next_writer = SegmentWriter.take_over(PART, position, position, tip, complete=False)
+        assert next_writer.generation == 1 + COPIER_GENERATIONS
 
 
 def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
