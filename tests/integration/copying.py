@@ -253,7 +253,7 @@ class CopyFlow:
         self.maps.read()
         tip = self.maps.tips([partition]).get(partition)
         remote = TopicPartition(TopicName(self.remote(partition.topic)), partition.partition)
-        return Grant(partition, remote, None, self._limit(partition.topic), position, settled=True, tip=tip)
+        return Grant(partition, remote, None, self._limit(partition.topic), position, drained=True, tip=tip)
 
     def start(self, *names: str, max_batch_bytes: int | None = None, **settings: Any) -> RunningCopier:
         """Begin to copy topics from their stored positions.

@@ -107,8 +107,8 @@ def test_settings_follow_and_the_targets_own_stay(
         sync()
 
     # What is excluded on the source is excluded on the target too; flush.ms falls back to the target's default.
-    settled = {"cleanup.policy": "compact", "retention.ms": "1000000", "unclean.leader.election.enable": "true"}
-    assert has(target, remote, settled)
+    kept = {"cleanup.policy": "compact", "retention.ms": "1000000", "unclean.leader.election.enable": "true"}
+    assert has(target, remote, kept)
     assert f"settings of {remote}: cleanup.policy default -> compact" in caplog.text
     assert "flush.ms 5000 -> the target's default" in caplog.text
     assert "retention.ms 1" not in caplog.text
@@ -122,7 +122,7 @@ def test_settings_follow_and_the_targets_own_stay(
     after = {"cleanup.policy": "delete", "max.message.bytes": "2000000"}
     assert has(source, topic_name, {**after, "retention.ms": "1000000", "min.insync.replicas": "1"})
     sync()
-    assert has(target, remote, {**settled, **after})
+    assert has(target, remote, {**kept, **after})
 
     unset(source, topic_name, "max.message.bytes", "cleanup.policy")
     assert has(source, topic_name, {"retention.ms": "1000000", "min.insync.replicas": "1"})

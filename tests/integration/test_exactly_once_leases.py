@@ -17,7 +17,7 @@ from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.driver.flow import State
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 
 PARTITIONS = 4
 RATE = 2000
@@ -59,13 +59,13 @@ class ExactScene:
             assert (flow.runner.reason is not None) == (flow in failed), flow.runner.reason
         require_clean(self.source, self.topic, self.target, self.remote)
 
-    def shares(self, chance: random.Random) -> Slots:
+    def shares(self, chance: random.Random) -> Assignment:
         """Some way to share all partitions between two tasks, or one."""
         parts = chance.sample(self.parts, len(self.parts))
         cut = chance.randint(0, len(parts))
         return tuple(frozenset(share) for share in (parts[:cut], parts[cut:]) if share)
 
-    def halves(self) -> Slots:
+    def halves(self) -> Assignment:
         return frozenset(self.parts[:2]), frozenset(self.parts[2:])
 
 

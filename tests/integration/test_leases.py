@@ -25,7 +25,7 @@ from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import receive_hello
 from twinlog.lease.messages import Beat, BeatResponse, Claim, Grants
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Scene:
         assert self.flow.runner.reason is None
         require_clean(self.source, self.topic, self.target, self.remote)
 
-    def shares(self, chance: random.Random) -> Slots:
+    def shares(self, chance: random.Random) -> Assignment:
         """Some way to share all partitions between one or two tasks."""
         parts = chance.sample(self.parts, len(self.parts))
         cut = chance.randint(0, len(parts))
@@ -174,8 +174,8 @@ def test_partitions_move_between_copiers_that_go_on(scene: Callable[[int], Scene
     for _ in range(10):
         moving = chance.sample(here.parts[1:], 3)
         cut = chance.randint(0, 2)
-        slots = (frozenset({here.parts[0], *moving[:cut]}), frozenset(moving[cut:]))
-        assert here.flow.runner.leases.plan(slots) == lease
+        assignment = (frozenset({here.parts[0], *moving[:cut]}), frozenset(moving[cut:]))
+        assert here.flow.runner.leases.plan(assignment) == lease
         time.sleep(chance.uniform(0.0, 0.3))
     here.finish()
     assert granted
@@ -195,10 +195,10 @@ def test_load_that_stays_uneven_moves_a_partition(
     lease = here.flow.renew((frozenset(here.parts[:3]), frozenset(here.parts[3:])))
 
     def shares() -> list[int]:
-        return [len(slot.intersection(here.parts)) for slot in here.flow.runner.leases.slots()]
+        return [len(share.intersection(here.parts)) for share in here.flow.runner.leases.assignment()]
 
     wait_for(lambda: shares() == [2, 2], 60, "one of three partitions moves")
-    assert here.parts[3] in here.flow.runner.leases.slots()[1]
+    assert here.parts[3] in here.flow.runner.leases.assignment()[1]
     assert here.flow.runner.leases.lease == lease
     here.finish()
 

@@ -97,13 +97,13 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
 
         begun = threading.Event()
         looks: list[object] = []
-        settled_ends = StartPositions._settled_ends
+        ends_after_late_appends = StartPositions._ends_after_late_appends
 
         async def looked(here: StartPositions, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             looks.append(remotes)
-            return await settled_ends(here, remotes)
+            return await ends_after_late_appends(here, remotes)
 
-        monkeypatch.setattr(StartPositions, "_settled_ends", looked)
+        monkeypatch.setattr(StartPositions, "_ends_after_late_appends", looked)
 
         def follow() -> None:
             # The limit is given, as the test's own client would wait for the dead broker to name it.

@@ -14,7 +14,7 @@ from twinlog.errors import TwinlogError
 from twinlog.lease.channel import Channel
 from twinlog.lease.greeting import greet_as_planner
 from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
@@ -69,7 +69,7 @@ class Worker:
 
 
 class FlowWithoutSpark:
-    """Runs one flow; use as a context manager. `place(slot)` says which worker takes a slot of the next lease.
+    """Runs one flow; use as a context manager. `place(number)` says which worker takes a share of the next lease.
 
     `flows` are all flows of the file that it is in.
     """
@@ -77,7 +77,7 @@ class FlowWithoutSpark:
     def __init__(self, settings: FlowSettings, workers: int = 1, flows: Sequence[FlowSettings] = ()) -> None:
         self.settings = settings
         self.workers = [Worker() for _ in range(workers)]
-        self.place: Callable[[int], int] = lambda slot: slot % workers
+        self.place: Callable[[int], int] = lambda number: number % workers
         self.runner = FlowRunner(
             settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None, flows=flows or (settings,)
         )
@@ -114,9 +114,9 @@ class FlowWithoutSpark:
             every_s=0.005,
         )
 
-    def renew(self, slots: Slots | None = None) -> int:
+    def renew(self, assignment: Assignment | None = None) -> int:
         """End the lease; returns the next one's number once it is claimed whole."""
-        lease = self.runner.leases.renew(slots)
+        lease = self.runner.leases.renew(assignment)
         wait_for(lambda: not self.runner.leases.unclaimed, 60, f"lease {lease} is claimed", every_s=0.005)
         return lease
 
@@ -136,8 +136,8 @@ class FlowWithoutSpark:
             shares = [share for (share,) in require(line.receive(), SharesResponse).tasks]
             tasks = [
                 threading.Thread(
-                    target=self.workers[self.place(share.slot)].run,
-                    args=(LeaseTicket(self.settings, self._lease_server.address, share.lease, share.slot),),
+                    target=self.workers[self.place(share.number)].run,
+                    args=(LeaseTicket(self.settings, self._lease_server.address, share.lease, share.number),),
                     daemon=True,
                 )
                 for share in shares

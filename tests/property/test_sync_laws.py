@@ -24,7 +24,7 @@ histories = st.lists(st.tuples(runs, st.sampled_from([0, 0, 1, 9]), st.booleans(
 def test_readers_skip_nothing_and_stay_within_the_lag(
     lag_max: int, history: list[tuple[list[tuple[int, int]], int, bool]], again: bool
 ) -> None:
-    emitter, reader = SyncEmitter(lag_max, VirtualClock().monotonic, settle_s=1e9), MirrorTranslation()
+    emitter, reader = SyncEmitter(lag_max, VirtualClock().monotonic, delay_s=1e9), MirrorTranslation()
     reader.ready()
     copies: list[tuple[int, int]] = []
     source, target = 5, 3
@@ -59,7 +59,7 @@ def test_readers_skip_nothing_and_stay_within_the_lag(
 @settings(deadline=None)
 @given(lags, st.lists(st.integers(1, 3000), min_size=1, max_size=8))
 def test_readers_go_back_about_as_far_as_they_were_behind(lag_max: int, counts: list[int]) -> None:
-    emitter, reader = SyncEmitter(lag_max, VirtualClock().monotonic, settle_s=1e9), MirrorTranslation()
+    emitter, reader = SyncEmitter(lag_max, VirtualClock().monotonic, delay_s=1e9), MirrorTranslation()
     reader.ready()
     end = 0
     for count in counts:

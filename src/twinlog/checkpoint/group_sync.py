@@ -31,7 +31,7 @@ HANDS_OFF_S = 60.0
 AGAIN_S = 2.0
 """Until a group whose offsets were refused is tried again."""
 
-SETTLE_S = 5.0
+LOADING_S = 5.0
 """How long a coordinator may be moving or loading before that is reported."""
 
 _ACTIVE = frozenset({22, 25, 27, 82})
@@ -179,7 +179,7 @@ class GroupSync:
 
     def _report(self) -> str | None:
         now = self._target.clock.monotonic()
-        texts = {text for since, _, text in self._failed.values() if now - since > SETTLE_S}
+        texts = {text for since, _, text in self._failed.values() if now - since > LOADING_S}
         return listed(texts) if texts else None
 
 

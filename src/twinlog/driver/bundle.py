@@ -13,8 +13,8 @@ from twinlog.lease.grant import Share
 class Bundle:
     """One query's flows, as its planner asks for them; flows may come and go while the query runs.
 
-    As a rule there is one flow in it, which has a task for each of its slots. Several share a single task: Spark runs
-    no more tasks at once than it has slots, and a task keeps its slot for a whole lease.
+    As a rule there is one flow in it, with a task for each share of its lease. Several have a single task together:
+    Spark runs no more tasks at once than it has slots, and a task keeps its slot for a whole lease.
     """
 
     def __init__(self, name: str, flows: Iterable[Leases] = (), clock: Clock = SYSTEM) -> None:
@@ -38,7 +38,7 @@ class Bundle:
     def next(self, after: int, timeout_s: float) -> int:
         """The number of the next micro-batch; `after` itself when there is nothing to do for one in time.
 
-        Asked between two micro-batches, so no task of this query runs: one is due when a slot waits for a copier.
+        Asked between two micro-batches, so no task of this query runs: one is due when a share waits for a copier.
         """
         deadline = self._clock.monotonic() + timeout_s
         while True:
@@ -49,11 +49,11 @@ class Bundle:
                 return after
 
     def shares(self) -> list[list[Share]]:
-        """What each task of a micro-batch is to do: the first one has the first slot of each flow, and so on."""
+        """What each task of a micro-batch is to do: the first one has the first share of each flow, and so on."""
         tasks: list[list[Share]] = []
         for leases in self._flows.values():
-            lease, slots = leases.current()
-            tasks += [[] for _ in range(slots - len(tasks))]
-            for slot in range(slots):
-                tasks[slot].append(Share(leases.flow, lease, slot))
+            lease, shares = leases.current()
+            tasks += [[] for _ in range(shares - len(tasks))]
+            for number in range(shares):
+                tasks[number].append(Share(leases.flow, lease, number))
         return tasks

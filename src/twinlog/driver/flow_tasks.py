@@ -90,7 +90,7 @@ class Tasks:
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
-        if self._load.turn(self._leases.slots()):
+        if self._load.turn(self._leases.assignment()):
             self._deal(level=True)
         if self._leases.lease != self._lease or self._leases.unclaimed:
             # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks.
@@ -114,15 +114,15 @@ class Tasks:
         self._deal()
 
     def _deal(self, *, level: bool = False) -> None:
-        before = self._leases.slots()
-        slots = assign(self._partitions, self.count, weights=self._load.weights(), before=before, level=level)
-        if slots == before and self._leases.lease:
+        before = self._leases.assignment()
+        assignment = assign(self._partitions, self.count, weights=self._load.weights(), before=before, level=level)
+        if assignment == before and self._leases.lease:
             return
-        lease = self._leases.plan(slots)
+        lease = self._leases.plan(assignment)
         if level:
-            moved = sum(len(slot - old) for slot, old in zip(slots, before, strict=False))
+            moved = sum(len(share - old) for share, old in zip(assignment, before, strict=False))
             log.info("%s: %d partitions move: what tasks carry was uneven", self._settings.name, moved)
         log.info(
             "%s: lease %d: %d partitions in %d task%s",
-            *(self._settings.name, lease, len(self._partitions), len(slots), "" if len(slots) == 1 else "s"),
+            *(self._settings.name, lease, len(self._partitions), len(assignment), "" if len(assignment) == 1 else "s"),
         )

@@ -1,6 +1,6 @@
 """Hands out leases: which copier holds which partitions, and when a lease is over.
 
-One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a slot
+One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a share
 of the current lease here, and gets its partitions after their former holders have released them.
 """
 
@@ -38,7 +38,7 @@ from twinlog.lease.messages import (
 )
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Leases:
     `event(kind, text)` pass on what copiers report. `ids` are lent to the copiers of a flow that copies exactly once.
     `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
     `reported(report)` is called with each report, `gone(name)` when a copier has ended, `mismatch(text)` when a copier
-    of another version was refused, and `mismatch(None)` once every slot has a copier.
+    of another version was refused, and `mismatch(None)` once every share has a copier.
     """
 
     def __init__(
@@ -89,14 +89,15 @@ class Leases:
         self._failed = failed
         self._event = event
         self.unclaimed_again: Callable[[], None] = lambda: None
-        """Called whenever a slot may wait for a copier."""
+        """Called whenever a share may wait for a copier."""
         self._changed = threading.Condition()
         self._sessions: set[CopierSession] = set()
-        self._slots: Slots = ()
+        self._assignment: Assignment = ()
         self._claimed: dict[int, CopierSession] = {}
+        """Who works on each share of the assignment, by its number."""
         self._holder: dict[TopicPartition, CopierSession] = {}
         """Who holds each partition; one copier at most."""
-        self._settled: set[TopicPartition] = set()
+        self._drained: set[TopicPartition] = set()
         self._lease = 0
         self._version = 0
         """Counts plans and leases: work begun for an earlier one is dropped."""
@@ -110,35 +111,37 @@ class Leases:
         """Number of the current lease; 0 before the first."""
         return self._lease
 
-    def plan(self, slots: Slots) -> int:
+    def plan(self, assignment: Assignment) -> int:
         """Copy by this plan from now on; returns the number of the lease.
 
-        While the number of slots stays, so does the lease: only partitions that move are released and granted
+        While the number of shares stays, so does the lease: only partitions that move are released and granted
         anew. Otherwise Spark needs another number of tasks, and so another lease.
         """
         with self._changed:
-            same = bool(self._lease) and len(slots) == len(self._slots)
+            same = bool(self._lease) and len(assignment) == len(self._assignment)
             if same:
-                self._slots = slots
+                self._assignment = assignment
                 self._version += 1
                 version, gone = self._version, self._unplanned()
                 lacking = [
-                    session for slot, session in self._claimed.items() if slots[slot] - (session.held - session.leaving)
+                    session
+                    for number, session in self._claimed.items()
+                    if assignment[number] - (session.held - session.leaving)
                 ]
         if not same:
-            return self.renew(slots)
+            return self.renew(assignment)
         for session, parts in gone.items():
             self._ask_release(session, parts, version)
         for session in lacking:
             self._submit(session)
         return self._lease
 
-    def renew(self, slots: Slots | None = None) -> int:
-        """End the current lease and begin the next, over `slots` if given; returns its number."""
+    def renew(self, assignment: Assignment | None = None) -> int:
+        """End the current lease and begin the next, over `assignment` if given; returns its number."""
         with self._changed:
             over = self._lease
-            if slots is not None:
-                self._slots = slots
+            if assignment is not None:
+                self._assignment = assignment
             self._lease += 1
             self._version += 1
             self._claimed = {}
@@ -152,17 +155,18 @@ class Leases:
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
         """What each copier holds that is no longer in the plan."""
-        planned = frozenset[TopicPartition]().union(*self._slots)
+        planned = frozenset[TopicPartition]().union(*self._assignment)
         return {session: session.held - planned for session in self._sessions}
 
     def current(self) -> tuple[int, int]:
-        """The number of the current lease, and how many slots it has for tasks; none once the flow stops."""
+        """The number of the current lease, and how many shares it has for tasks; none once the flow stops."""
         with self._changed:
-            return self._lease, 0 if self._stopping else len(self._slots)
+            return self._lease, 0 if self._stopping else len(self._assignment)
 
-    def slots(self) -> Slots:
+    def assignment(self) -> Assignment:
+        """The current lease's shares: the partitions of each task."""
         with self._changed:
-            return self._slots
+            return self._assignment
 
     # Copiers.
 
@@ -196,8 +200,8 @@ class Leases:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._changed:
                 self._sessions.discard(session)
-                self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
-                self._settled -= session.held
+                self._claimed = {number: holder for number, holder in self._claimed.items() if holder is not session}
+                self._drained -= session.held
                 self._forget(session, set(session.held))
                 self._changed.notify_all()
             self.unclaimed_again()
@@ -226,11 +230,11 @@ class Leases:
                 except RuntimeError:
                     # No more threads: it waits here, and the copier waits for answers to its heartbeats.
                     self._lend(session)
-            case Released(partitions, unsettled):
+            case Released(partitions, undrained):
                 with self._changed:
                     released = session.held.intersection(partitions)
                     self._forget(session, released)
-                    self._settled |= released.difference(unsettled)
+                    self._drained |= released.difference(undrained)
                     self._changed.notify_all()
             case Failed(_, kind, text):
                 self._failed(kind, text)
@@ -265,7 +269,7 @@ class Leases:
             session.send(lent)
 
     def _claim(self, session: CopierSession, lease: int) -> None:
-        if self._take_slot(session, lease):
+        if self._take_share(session, lease):
             self._submit(session)
             if self._refused and not self.unclaimed:
                 self._refused = False
@@ -292,15 +296,16 @@ class Leases:
             session.send(Stop())
 
     def _deal(self, session: CopierSession) -> None:
-        """Grant a copier what its slot has and it does not hold, once others have released it.
+        """Grant a copier what its share has and it does not hold, once others have released it.
 
-        It goes on copying what its slot does not have until another copier needs that.
+        It goes on copying what its share does not have until another copier needs that.
         """
         with self._changed:
             version = self._version
-            wanted = next((self._slots[slot] for slot, holder in self._claimed.items() if holder is session), None)
-            if wanted is None:
+            claimed = next((number for number, holder in self._claimed.items() if holder is session), None)
+            if claimed is None:
                 return
+            wanted = self._assignment[claimed]
             others = self._holders(wanted) - {session}
         for other in others:
             self._ask_release(other, wanted, version)
@@ -311,12 +316,12 @@ class Leases:
             missing = sorted(wanted - session.held)
             session.held |= set(missing)
             self._holder.update(dict.fromkeys(missing, session))
-            settled = self._settled & set(missing)
-            self._settled -= settled
+            drained = self._drained & set(missing)
+            self._drained -= drained
             lease = self._lease
         if not missing:
             return
-        grants = [replace(grant, settled=grant.source in settled) for grant in self._grants(missing)]
+        grants = [replace(grant, drained=grant.source in drained) for grant in self._grants(missing)]
         with session.order:
             with self._changed:
                 # Meanwhile a later plan may have asked for some of them back.
@@ -324,26 +329,26 @@ class Leases:
             granted = [grant for grant in grants if grant.source in still]
             session.send(Grants(lease, tuple(granted)))
 
-    def _take_slot(self, session: CopierSession, lease: int) -> bool:
-        """Give a copier a slot of the current lease; False when it gets none."""
+    def _take_share(self, session: CopierSession, lease: int) -> bool:
+        """Give a copier a share of the current lease; False when it gets none."""
         with self._changed:
             if lease != self._lease or self._stopping or session not in self._sessions:
                 return False
             if session in self._claimed.values():
                 return True
-            free = [slot for slot in range(len(self._slots)) if slot not in self._claimed]
+            free = [number for number in range(len(self._assignment)) if number not in self._claimed]
             if not free:
                 return False
-            slot = max(free, key=lambda index: (len(self._slots[index] & session.held), -index))
-            self._claimed[slot] = session
+            number = max(free, key=lambda one: (len(self._assignment[one] & session.held), -one))
+            self._claimed[number] = session
             return True
 
     def _leave(self, session: CopierSession, lease: int) -> None:
-        """The task of a copier ended before its lease: the slot is claimed again, by the same copier as a rule."""
+        """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
         with self._changed:
             if lease != self._lease:
                 return
-            self._claimed = {slot: holder for slot, holder in self._claimed.items() if holder is not session}
+            self._claimed = {number: holder for number, holder in self._claimed.items() if holder is not session}
             self._changed.notify_all()
         self.unclaimed_again()
 
@@ -413,9 +418,9 @@ class Leases:
 
     @property
     def unclaimed(self) -> bool:
-        """Whether a slot of the current lease waits for a copier."""
+        """Whether a share of the current lease waits for a copier."""
         with self._changed:
-            return not self._stopping and len(self._claimed) < len(self._slots)
+            return not self._stopping and len(self._claimed) < len(self._assignment)
 
     def disband(self) -> None:
         """Ask every copier to release its partitions: their query is about to be stopped."""

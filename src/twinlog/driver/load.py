@@ -8,7 +8,7 @@ from collections.abc import Callable, Set
 from twinlog.clock import SYSTEM
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 
 LOOK_S = 5.0
 """How often rates are computed."""
@@ -33,8 +33,8 @@ QUIET_S = 60.0
 class Load:
     """Measures one flow; `take` may be called by another thread than the rest.
 
-    `turn(slots)` is called every moment and returns whether partitions should move between tasks, because the load has
-    been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
+    `turn(assignment)` is called every moment and returns whether partitions should move between tasks, because the load
+    has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
     """
 
     def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
@@ -65,7 +65,7 @@ class Load:
             self._bytes = {part: size for part, size in self._bytes.items() if part in partitions}
         self._rates = {part: rate for part, rate in self._rates.items() if part in partitions}
 
-    def turn(self, slots: Slots) -> bool:
+    def turn(self, assignment: Assignment) -> bool:
         """Whether partitions should move."""
         now = self._clock()
         passed = now - self._at
@@ -85,13 +85,13 @@ class Load:
         if busiest > QUIET_BUSY:
             self._loud_at = now
         self.quiet = now - self._loud_at >= QUIET_S
-        if busiest < WORTH_BUSY or not self._uneven(slots):
+        if busiest < WORTH_BUSY or not self._uneven(assignment):
             self._even_at = now
         if now - self._even_at < LASTS_S:
             return False
         self._even_at = now
         return True
 
-    def _uneven(self, slots: Slots) -> bool:
-        loads = [sum(self._rates.get(part, 0.0) for part in slot) for slot in slots]
+    def _uneven(self, assignment: Assignment) -> bool:
+        loads = [sum(self._rates.get(part, 0.0) for part in share) for share in assignment]
         return len(loads) > 1 and max(loads) > UNEVEN * sum(loads) / len(loads)

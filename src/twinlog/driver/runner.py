@@ -292,8 +292,8 @@ class Runner:
 
         While the runner of a flow is unknown, as when its target is away, it waits a while.
         """
-        settled = all(elected.stands_by or elected.over for elected in self.flows)
-        return (settled and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
+        ready = all(elected.stands_by or elected.over for elected in self.flows)
+        return (ready and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
 
     @property
     def _warms_up(self) -> bool:

@@ -11,11 +11,14 @@ from twinlog.offsets.segments import Tip
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a task is to do for one flow: its copier claims a slot of this lease."""
+    """A part of a flow's lease, for one task: its copier claims it, or another of the same lease.
+
+    `number` counts from 0, and names the clients of the copier.
+    """
 
     flow: str
     lease: int
-    slot: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Grant:
     """The right to copy one source partition into one remote partition.
 
     `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`. With `settled` its last copier released it with all appends answered; otherwise
+    `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise
     appends on their way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
     """
 
@@ -32,5 +35,5 @@ class Grant:
     topic_id: str | None
     max_batch_bytes: int
     position: Position | None
-    settled: bool = False
+    drained: bool = False
     tip: Tip | None = None

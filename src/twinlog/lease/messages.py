@@ -17,7 +17,7 @@ from twinlog.lease.grant import Grant, Share
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 
-VERSION = 1
+VERSION = 2
 """Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`)."""
 
 
@@ -56,10 +56,9 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Work under a lease from now on, in this slot or another."""
+    """Work under a lease from now on, at a share of it that the driver chooses."""
 
     lease: int
-    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Partitions are no longer copied and their positions are stored; appends to `unsettled` may yet arrive."""
+    """Partitions are no longer copied and their positions are stored; appends to `undrained` may yet arrive."""
 
     partitions: tuple[TopicPartition, ...]
-    unsettled: tuple[TopicPartition, ...]
+    undrained: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ class SharesRequest:
 
 @dataclass(frozen=True, slots=True)
 class SharesResponse:
-    """For each task its slot of each flow."""
+    """For each task its share of each flow."""
 
     tasks: tuple[tuple[Share, ...], ...]
 

@@ -15,7 +15,7 @@ from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip, segments_topic
 from twinlog.offsets.store import PositionStore
-from twinlog.record.last_records import KeptRecord, LastRecords, drained
+from twinlog.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.settings.flow import FlowSettings
 
 ALL_POINTS = 2_000_000
@@ -65,7 +65,7 @@ class MapStore:
             self._changed |= self._positions.read_changed()
             self._reader.read_last(self._news)
             with self.lock:
-                partitions = self.maps.take(drained(self._news, KeptRecord.value)) | self._changed.keys()
+                partitions = self.maps.take(taken(self._news, KeptRecord.value)) | self._changed.keys()
                 self._stood |= self._changed
                 self._changed.clear()
                 for partition in partitions:

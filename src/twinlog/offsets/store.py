@@ -15,7 +15,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
-from twinlog.record.last_records import KeptRecord, LastRecords, drained
+from twinlog.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.settings.flow import FlowSettings
 
 
@@ -91,7 +91,7 @@ class PositionStore:
 
     def _take(self, topic: _Topic) -> None:
         topic.reader.read_last(topic.news)
-        for _, record in drained(topic.news, KeptRecord.decode):
+        for _, record in taken(topic.news, KeptRecord.decode):
             headers = tuple((name, value or b"") for name, value in record.headers)
             decoded = decode_position(
                 self._settings.source,

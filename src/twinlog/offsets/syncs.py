@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.fields import INT32, INT64, FieldError, FieldReader, string
 
-SETTLE_S = 5.0
+DELAY_S = 0.25
+"""For how long a sync that is not due is held back at most."""
+
 MAX_PENDING = 64
 """As many as MirrorMaker 2's reader remembers of a partition (Kafka class OffsetSyncStore)."""
 
@@ -78,7 +80,7 @@ class SyncEmitter:
     differ. A hole in the source offsets alone makes nothing due: readers since Kafka 3.5 never count across a sync, and
     transactions would cost a sync each. Of one append only those records are synced that the reader would still
     remember afterwards, at doubling distances from its last. And what is not due is not held back until the next
-    commit, but `settle_s` seconds at most, so an idle partition gets a sync for its last record.
+    commit, but `delay_s` seconds at most, so an idle partition gets a sync for its last record.
 
     The syncs of a partition must be written in order, and no older one again after a newer: a reader takes that for a
     source that was rewound and forgets its history. So there is one write at a time, of what `take` returned.
@@ -89,10 +91,10 @@ class SyncEmitter:
         offset_lag_max: int,
         clock: Callable[[], float],
         *,
-        settle_s: float = SETTLE_S,
+        delay_s: float = DELAY_S,
     ) -> None:
         self._lag_max = max(0, offset_lag_max)
-        self._settle_s = settle_s
+        self._delay_s = delay_s
         self._clock = clock
         self._generations: dict[TopicPartition, _Generation] = {}
         self._pending: dict[TopicPartition, list[OffsetSync]] = {}
@@ -140,7 +142,7 @@ class SyncEmitter:
 
     def take(self, *, all_of_them: bool = False) -> list[OffsetSync]:
         """Syncs to write now, each partition's in order; with `all_of_them` also those not due yet."""
-        latest = self._clock() - self._settle_s
+        latest = self._clock() - self._delay_s
         while self._delayed:
             source, (since, sync) = next(iter(self._delayed.items()))
             if since > latest and not all_of_them:

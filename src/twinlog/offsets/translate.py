@@ -8,7 +8,9 @@ from __future__ import annotations
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.syncs import OffsetSync
 
-SLOTS = 64
+SYNCS_PER_PARTITION = 64
+"""As many bits as an offset has; sync j of a partition is about 2^j source offsets older than its newest."""
+
 UNTRANSLATABLE = TargetOffset(-1)
 
 
@@ -22,15 +24,15 @@ class MirrorTranslation:
     def __init__(self, *, latest_only: bool = False) -> None:
         self._latest_only = latest_only
         self._ready = False
-        self._slots: dict[TopicPartition, list[OffsetSync]] = {}
+        self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, sync: OffsetSync) -> None:
         """Take the next record of the topic of offset syncs."""
-        slots = self._slots.get(sync.source)
-        if slots is None or sync.upstream < slots[0].upstream or (self._latest_only and not self._ready):
-            self._slots[sync.source] = [sync] * SLOTS
+        syncs = self._syncs.get(sync.source)
+        if syncs is None or sync.upstream < syncs[0].upstream or (self._latest_only and not self._ready):
+            self._syncs[sync.source] = [sync] * SYNCS_PER_PARTITION
         else:
-            self._slots[sync.source] = _inserted(slots, sync)
+            self._syncs[sync.source] = _inserted(syncs, sync)
 
     def ready(self) -> None:
         """The topic was read to its end once; nothing is translated before."""
@@ -41,10 +43,10 @@ class MirrorTranslation:
 
         None before `ready` and for a partition without a sync; UNTRANSLATABLE when all syncs kept are newer.
         """
-        slots = self._slots.get(source)
-        if slots is None or not self._ready:
+        syncs = self._syncs.get(source)
+        if syncs is None or not self._ready:
             return None
-        for sync in slots:
+        for sync in syncs:
             if sync.upstream <= offset:
                 return TargetOffset(sync.downstream + (sync.upstream < offset))
         return UNTRANSLATABLE
@@ -54,63 +56,63 @@ class MirrorTranslation:
 
         MirrorMaker 2 has no such thing; the rule is that of `translate`, read from the other side.
         """
-        for sync in self._slots.get(source, ()):
+        for sync in self._syncs.get(source, ()):
             if sync.downstream <= offset:
                 return SourceOffset(sync.upstream + (sync.downstream < offset))
         return None
 
     def newest(self, source: TopicPartition) -> OffsetSync | None:
         """The last sync of a partition."""
-        slots = self._slots.get(source)
-        return None if slots is None else slots[0]
+        syncs = self._syncs.get(source)
+        return None if syncs is None else syncs[0]
 
     def forget(self, source: TopicPartition) -> None:
         """Begin anew with the next sync of a partition, as after one that goes back on the source."""
-        self._slots.pop(source, None)
+        self._syncs.pop(source, None)
 
     def kept(self, source: TopicPartition) -> list[OffsetSync]:
         """The different syncs still known of a partition, newest first."""
         kept: list[OffsetSync] = []
-        for sync in self._slots.get(source, ()):
+        for sync in self._syncs.get(source, ()):
             if not kept or kept[-1] is not sync:
                 kept.append(sync)
         return kept
 
 
 def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
-    """Whether slot j is not too much older than slot i."""
+    """Whether sync j is not too much older than sync i."""
     return newer.upstream <= older.upstream + (1 << j) - (1 << i)
 
 
 def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
-    """Whether a slot behind slot i is enough older than it, or the same."""
+    """Whether a sync behind sync i is enough older than it, or the same."""
     return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
 
 
 def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
-    """The slots with `new` in front: each slot takes the newest old sync that keeps both distances, or its neighbour's.
+    """The syncs with `new` in front: each place takes the newest old one that keeps both distances, or its neighbour's.
 
-    Old syncs are looked at once, in order, since what is too near for one slot is too near for those behind it.
+    Old syncs are looked at once, in order, since what is too near for one place is too near for those behind it.
     """
-    slots = old.copy()
-    slots[0] = fill = new
+    syncs = old.copy()
+    syncs[0] = fill = new
     at = 0
-    for j in range(1, SLOTS):
-        before = slots[j - 1]
+    for j in range(1, SYNCS_PER_PARTITION):
+        before = syncs[j - 1]
         while True:
             candidate = old[at]
             apart = _apart(before, candidate, j - 1)
             usable = apart and _close(before, candidate, j - 1, j)
-            if usable and j < SLOTS - 1:
+            if usable and j < SYNCS_PER_PARTITION - 1:
                 usable = _apart(candidate, old[j + 1], j)
             if usable:
                 fill = candidate
-            drop = not apart or (at < SLOTS - 1 and candidate is old[at + 1])
-            if (usable or drop) and at < SLOTS - 1:
+            drop = not apart or (at < SYNCS_PER_PARTITION - 1 and candidate is old[at + 1])
+            if (usable or drop) and at < SYNCS_PER_PARTITION - 1:
                 at += 1
             if not (drop and at < j):
                 break
-        if _close(before, slots[j], j - 1, j):
+        if _close(before, syncs[j], j - 1, j):
             break
-        slots[j] = fill
-    return slots
+        syncs[j] = fill
+    return syncs

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 from twinlog.model.types import TopicPartition
 
-Slots = tuple[frozenset[TopicPartition], ...]
-"""One set of source partitions per task."""
+Assignment = tuple[frozenset[TopicPartition], ...]
+"""The shares of a lease: for each task a set of source partitions."""
 
 LIGHT = 1.0
 """Bytes per second that count for any partition, so that many new partitions still spread evenly."""
@@ -29,39 +29,39 @@ def assign(
     tasks: int,
     *,
     weights: Mapping[TopicPartition, float] | None = None,
-    before: Slots = (),
+    before: Assignment = (),
     level: bool = False,
-) -> Slots:
-    """At most `tasks` slots that together hold every partition once; empty slots are left out.
+) -> Assignment:
+    """At most `tasks` shares that together hold every partition once; empty shares are left out.
 
-    `weights` are bytes per second. Partitions stay in the slot they had `before`, unless that is gone, there are more
-    slots now, or with `level` a slot is too heavy. The work grows with the partitions, and with those that move.
+    `weights` are bytes per second. Partitions stay in the share they had `before`, unless that is gone, there are more
+    shares now, or with `level` a share is too heavy. The work grows with the partitions, and with those that move.
     """
     weights = weights or {}
     wanted = frozenset(partitions)
     count = max(1, min(tasks, len(wanted))) if wanted else 0
-    kept = [slot & wanted for slot in before[:count]]
+    kept = [share & wanted for share in before[:count]]
     total = sum(weight for part, weight in weights.items() if part in wanted)
     light = LIGHT + LIGHT_SHARE * total / max(1, len(wanted))
-    slots = [_Slot([(weights.get(part, 0.0) + light, part) for part in slot]) for slot in kept]
-    slots += [_Slot([]) for _ in range(count - len(slots))]
+    shares = [_Share([(weights.get(part, 0.0) + light, part) for part in share]) for share in kept]
+    shares += [_Share([]) for _ in range(count - len(shares))]
     loose = wanted.difference(*kept)
-    lightest = [(slot.load, index) for index, slot in enumerate(slots)]
+    lightest = [(share.load, index) for index, share in enumerate(shares)]
     heapq.heapify(lightest)
     for weight, part in sorted(((weights.get(part, 0.0) + light, part) for part in loose), key=_heavy_first):
         _, index = lightest[0]
-        slots[index].add(weight, part)
-        heapq.heapreplace(lightest, (slots[index].load, index))
+        shares[index].add(weight, part)
+        heapq.heapreplace(lightest, (shares[index].load, index))
     if level or count > len(before):
-        _level(slots)
-    return tuple(frozenset(part for _, part in slot.parts) for slot in slots if slot.parts)
+        _level(shares)
+    return tuple(frozenset(part for _, part in share.parts) for share in shares if share.parts)
 
 
 def _heavy_first(entry: tuple[float, TopicPartition]) -> tuple[float, TopicPartition]:
     return -entry[0], entry[1]
 
 
-class _Slot:
+class _Share:
     """Partitions of one task with their weights, in order of these."""
 
     __slots__ = ("load", "parts")
@@ -80,38 +80,38 @@ class _Slot:
         return weight, part
 
 
-def _level(slots: list[_Slot]) -> None:
-    """Move partitions from the heaviest slot to the lightest until no slot is too heavy, or none can be helped."""
-    mean = sum(slot.load for slot in slots) / max(1, len(slots))
-    heavy = [slot for slot in slots if slot.load > TOLERANCE * mean]
+def _level(shares: list[_Share]) -> None:
+    """Move partitions from the heaviest share to the lightest until no share is too heavy, or none can be helped."""
+    mean = sum(share.load for share in shares) / max(1, len(shares))
+    heavy = [share for share in shares if share.load > TOLERANCE * mean]
     while heavy:
-        slot, other = max(heavy, key=_load), min(slots, key=_load)
-        index = _best(slot, slot.load - other.load, mean)
+        share, other = max(heavy, key=_load), min(shares, key=_load)
+        index = _best(share, share.load - other.load, mean)
         if index is None:
-            heavy.remove(slot)
+            heavy.remove(share)
             continue
-        other.add(*slot.pop(index))
-        if slot.load <= TOLERANCE * mean:
-            heavy.remove(slot)
+        other.add(*share.pop(index))
+        if share.load <= TOLERANCE * mean:
+            heavy.remove(share)
 
 
-def _best(slot: _Slot, gap: float, mean: float) -> int | None:
-    """Which partition brings a slot and one that carries `gap` less closest together; None when none does enough."""
-    if len(slot.parts) < 2:
+def _best(share: _Share, gap: float, mean: float) -> int | None:
+    """Which partition brings a share and one that carries `gap` less closest together; None when none does enough."""
+    if len(share.parts) < 2:
         return None
-    above = bisect_left(slot.parts, gap / 2, key=_weight)
-    near = [index for index in (above - 1, above) if 0 <= index < len(slot.parts) and slot.parts[index][0] < gap]
+    above = bisect_left(share.parts, gap / 2, key=_weight)
+    near = [index for index in (above - 1, above) if 0 <= index < len(share.parts) and share.parts[index][0] < gap]
     if not near:
         return None
-    index = min(near, key=lambda index: abs(slot.parts[index][0] - gap / 2))
-    hopeless = slot.parts[-1][0] > TOLERANCE * mean
-    if hopeless and slot.parts[index][0] < WORTH_MOVING * (slot.load - mean):
+    index = min(near, key=lambda index: abs(share.parts[index][0] - gap / 2))
+    hopeless = share.parts[-1][0] > TOLERANCE * mean
+    if hopeless and share.parts[index][0] < WORTH_MOVING * (share.load - mean):
         return None
     return index
 
 
-def _load(slot: _Slot) -> float:
-    return slot.load
+def _load(share: _Share) -> float:
+    return share.load
 
 
 def _weight(entry: tuple[float, TopicPartition]) -> float:

@@ -48,7 +48,7 @@ LastRecords = dict[bytes, KeptRecord]
 """The last record of each key, tombstones too."""
 
 
-def drained(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tuple[bytes, T]]:
+def taken(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tuple[bytes, T]]:
     """Take each record out and decode it, in the order of their keys' first ones; so no two forms of all exist at a
     time. Raises `CorruptBatchError`, and does so again the next time."""
     for key in list(last):

@@ -23,7 +23,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
 from twinlog.task.copier_thread import LeaseTicket
 
-SCHEMA = "flow string, lease long, slot int, copier string, partitions int, records long, bytes long"
+SCHEMA = "flow string, lease long, share int, copier string, partitions int, records long, bytes long"
 
 
 def source_options(name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> dict[str, str]:
@@ -84,7 +84,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         return [LeaseShare(tuple(self._ticket(share) for share in task)) for task in tasks]
 
     def _ticket(self, share: Share) -> LeaseTicket:
-        return LeaseTicket(self._flows[share.flow], self._address, share.lease, share.slot)
+        return LeaseTicket(self._flows[share.flow], self._address, share.lease, share.number)
 
     def read(self, partition: LeaseShare) -> Iterator[tuple[Any, ...]]:
         """Runs in a task until a lease is over."""

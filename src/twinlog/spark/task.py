@@ -23,7 +23,7 @@ _hosts: dict[tuple[str, int], CopierThread] = {}
 
 
 def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]]:
-    """Copy each ticket's flow until the lease of one is over; yields rows of (flow, lease, slot, copier, partitions,
+    """Copy each ticket's flow until the lease of one is over; yields rows of (flow, lease, share, copier, partitions,
     records, bytes).
 
     The other copiers go on as they do between any two leases, and join the next task. Raises what stopped the copier of
@@ -41,7 +41,7 @@ def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]
             yield (
                 ticket.settings.name,
                 ticket.lease,
-                ticket.slot,
+                ticket.share,
                 host.name,
                 reporter.partitions,
                 *reporter.more(),

@@ -50,7 +50,7 @@ class CopiedRecords:
         """Of each append in the open transaction: records, bytes, largest timestamp."""
 
     @property
-    def settled(self) -> Position:
+    def durable(self) -> Position:
         """How far the partition is copied for good."""
         return self.committed if self._transactional else self.acknowledged
 

@@ -96,7 +96,7 @@ class Copier:
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.target.append_only_while(allowed)
         self.stopped = False
-        self.unsettled: set[TopicPartition] = set()
+        self.undrained: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self._listener = listener
         self._producer_ids = ProducerIds(lambda: self.retry(self.target.init_producer))
@@ -301,7 +301,7 @@ class Copier:
             sequence=sequence,
         )
         inherited = grant.position is not None and grant.position.writer is not None
-        if inherited and not grant.settled and self.transactions is None:
+        if inherited and not grant.drained and self.transactions is None:
             copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
         self._cursors[grant.source] = copy
@@ -318,20 +318,20 @@ class Copier:
                 self._committer.forget(partition)
                 self._start_positions.forget([withdrawn.remote])
                 # Nobody has waited for appends of its last copier. Transactions fence them by themselves.
-                if not withdrawn.settled and self.transactions is None:
-                    self.unsettled.add(partition)
+                if not withdrawn.drained and self.transactions is None:
+                    self.undrained.add(partition)
         leaving = [self.partitions[part] for part in partitions if part in self.partitions]
         for part in leaving:
             part.leave()
-        settled = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
+        drained = await (self._drain(leaving) if self.transactions is None else self._commit(leaving))
         await self._committer.flush_syncs(leaving)
         self._start_positions.forget(part.remote for part in leaving)
         for part in leaving:
             self._committer.forget(part.source)
-            if part.source in settled:
-                self.unsettled.discard(part.source)
+            if part.source in drained:
+                self.undrained.discard(part.source)
             else:
-                self.unsettled.add(part.source)
+                self.undrained.add(part.source)
             part.close()
             self.partitions.pop(part.source, None)
             self._cursors.pop(part.source, None)
@@ -342,7 +342,7 @@ class Copier:
         self._reader.wake()
         if not self.partitions:
             self._foreign.report()
-        return {part.source: part.settled for part in leaving}
+        return {part.source: part.durable for part in leaving}
 
     async def _drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Wait for appends in flight and store positions; returns those with no append in flight from any copier."""

@@ -52,12 +52,12 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LeaseTicket:
-    """What a task is started with: which lease and slot of which flow, and where its driver is."""
+    """What a task is started with: which share of which flow's lease, and where its driver is."""
 
     settings: FlowSettings
     address: DriverAddress
     lease: int
-    slot: int
+    share: int
 
 
 class CopierThread:
@@ -97,7 +97,7 @@ class CopierThread:
         listener = Listener(failed=self._failed, event=self._event)
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
-        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.slot), listener, self._allowed, self._borrow)
+        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.share), listener, self._allowed, self._borrow)
         self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
         self._thread.start()
@@ -119,7 +119,7 @@ class CopierThread:
 
         `over` is set once it no longer works under this lease.
         """
-        claim = Claim(ticket.lease, ticket.slot)
+        claim = Claim(ticket.lease)
         with self._lock:
             if self._leaving or self.ended.is_set():
                 return False
@@ -230,13 +230,13 @@ class CopierThread:
         # A partition that began a moment ago is in no report yet.
         self.reporter.report_now()
         await self._copier.release(partitions)
-        unsettled = self._copier.unsettled.intersection(partitions)
-        if unsettled and self._copier.transactions is not None:
+        undrained = self._copier.undrained.intersection(partitions)
+        if undrained and self._copier.transactions is not None:
             # The open transaction must be aborted before another copier begins; the driver does that for a lost copier.
             self._line.shut()
             return
         await self.reporter.flush()
-        self._send(Released(tuple(partitions), tuple(unsettled)))
+        self._send(Released(tuple(partitions), tuple(undrained)))
 
     async def _leave(self) -> None:
         """Release everything in order and report that to the driver, which then closes the line."""

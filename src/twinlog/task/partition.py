@@ -93,14 +93,14 @@ class PartitionCopy:
         return self.copied.committed
 
     @property
-    def settled(self) -> Position:
+    def durable(self) -> Position:
         """How far this partition is copied for good."""
-        return self.copied.settled
+        return self.copied.durable
 
     @property
     def lag(self) -> int:
         """Source offsets up to the end that a consumer may read; -1 before the first fetch."""
-        return -1 if self.read.end < 0 else max(0, self.read.end - self.settled.next_source)
+        return -1 if self.read.end < 0 else max(0, self.read.end - self.durable.next_source)
 
     @property
     def held_back(self) -> bool:
@@ -119,7 +119,7 @@ class PartitionCopy:
 
     def grant_again(self) -> Grant:
         """The grant to begin again behind what is known to have arrived; more may be on its way."""
-        return replace(self.grant, position=self.acknowledged, settled=False)
+        return replace(self.grant, position=self.acknowledged, drained=False)
 
     # What its copier calls.
 

@@ -133,7 +133,7 @@ class Recovery:
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
         while part.misplaced is not None and not part.failed and self._held(part):
             before = part.committed
-            grant = replace(part.grant, position=before, settled=False)
+            grant = replace(part.grant, position=before, drained=False)
             try:
                 found = await self._start_positions.behind_what_is_left(grant, part.misplaced.end, before.next_source)
             except ClusterError as error:

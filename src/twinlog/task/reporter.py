@@ -232,7 +232,7 @@ class Reporter:
         if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
-        return part.settled.next_source, end, self._copier.trouble(part)
+        return part.durable.next_source, end, self._copier.trouble(part)
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(
@@ -254,7 +254,7 @@ def _progress(part: PartitionCopy, state: State, counts: CopyCounts) -> Partitio
         topic=part.source.topic,
         partition=part.source.partition,
         source_offset=state[0],
-        target_offset=part.settled.next_target or TargetOffset(0),
+        target_offset=part.durable.next_target or TargetOffset(0),
         end=state[1],
         records=counts.records,
         bytes=counts.bytes,

@@ -30,8 +30,8 @@ AT_ONCE, OF_ONE_PAIR = 8, 3
 """How many remote logs a copier reads at a time, in all and of one pair of leaders; each may take two answers of
 `CHUNK_BYTES` in memory."""
 
-SETTLE_S = 0.25
-SETTLE_AT_MOST_S = 5.0
+LATE_APPENDS_S = 0.25
+LATE_APPENDS_AT_MOST_S = 5.0
 """A log that moves for so long has another writer, which the comparison finds."""
 
 
@@ -115,10 +115,10 @@ class StartPositions:
         fresh = [grant.source for grant in grants if grant.position is None]
         first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
         ends = _on_target(await self._target.list_offsets([grant.remote for grant in grants], LATEST))
-        unsettled = [grant.remote for grant in grants if not grant.settled and grant.position is not None]
-        if unsettled:
-            ends = {part: end for part, end in ends.items() if part not in unsettled}
-            ends.update(await self._settled_ends(unsettled))
+        late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
+        if late:
+            ends = {part: end for part, end in ends.items() if part not in late}
+            ends.update(await self._ends_after_late_appends(late))
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
@@ -171,7 +171,7 @@ class StartPositions:
         counted = {
             grant.remote: grant.position
             for grant in grants
-            if not grant.settled
+            if not grant.drained
             and grant.position is not None
             and grant.position.next_target is not None
             and ends.get(grant.remote, -1) >= grant.position.next_target
@@ -230,27 +230,27 @@ class StartPositions:
             self._unmarked.pop(grant.remote, None)
             return False
         missing_since = self._unmarked.setdefault(grant.remote, self._target.loop.clock.monotonic())
-        return self._target.loop.clock.monotonic() - missing_since < SETTLE_AT_MOST_S
+        return self._target.loop.clock.monotonic() - missing_since < LATE_APPENDS_AT_MOST_S
 
-    async def _settled_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
+    async def _ends_after_late_appends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
         """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
 
         The leader may have its last appends before the followers do, and handles the rest of its requests only after
         that. So a log counts once its high watermark is at its end and neither moves.
         """
         before = await self._target.list_offsets(remotes, LATEST, log_end=True)
-        await self._target.loop.sleep(SETTLE_S)
+        await self._target.loop.sleep(LATE_APPENDS_S)
         after = await self._target.list_offsets(remotes, LATEST, log_end=True)
         seen = _on_target(await self._target.list_offsets(remotes, LATEST))
         now = self._target.loop.clock.monotonic()
-        settled: dict[TopicPartition, TargetOffset] = {}
+        final: dict[TopicPartition, TargetOffset] = {}
         for remote, end in seen.items():
             moving_since = self._moving.setdefault(remote, now)
             whole = end >= before.get(remote, end + 1)
-            if whole and (end == before[remote] == after.get(remote) or now - moving_since > SETTLE_AT_MOST_S):
-                settled[remote] = end
+            if whole and (end == before[remote] == after.get(remote) or now - moving_since > LATE_APPENDS_AT_MOST_S):
+                final[remote] = end
                 del self._moving[remote]
-        return settled
+        return final
 
     def _reset(self) -> int:
         reset = self._settings.consumer.auto_offset_reset

@@ -16,7 +16,6 @@ from twinlog.offsets.syncs import SyncEmitter
 from twinlog.settings.flow import FlowSettings
 
 INTERVAL_S = 0.5
-SETTLE_S = 0.25
 REST_S = 0.0004
 """The rest after a write, for each sync in it: a sync costs about 8 us, so that they take 2 % of the CPU at most."""
 
@@ -50,7 +49,7 @@ class SyncWriter:
             settings.consumer.client.request_timeout_ms / 1000,
             "writing offset syncs",
         )
-        self._emitter = SyncEmitter(settings.offset_lag_max, loop.clock.monotonic, settle_s=SETTLE_S)
+        self._emitter = SyncEmitter(settings.offset_lag_max, loop.clock.monotonic)
         self._gather = gather
         self._event = event
         self._held: set[TopicPartition] = set()

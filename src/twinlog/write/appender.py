@@ -202,6 +202,6 @@ class _BrokerAppender:
             answer = answers.get(queue.partition, _NOTHING)
             if answer.code:
                 sent.refusal = answer
-            queue.settle(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
+            queue.answered(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
             self._ready[queue] = None
         self.wake.set()

@@ -260,7 +260,7 @@ class AppendQueue:
         self._in_flight += 1
         return sent
 
-    def settle(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
+    def answered(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
 
         `there`: the target may have had these sequence numbers before.
@@ -305,7 +305,7 @@ class AppendQueue:
         first = self._window[0]
         self.stopped = self._ended
         self._in_flight += 1
-        self.settle(first, 0, base_offset)
+        self.answered(first, 0, base_offset)
 
     def replace_first(self, parts: list[Append]) -> None:
         """Put `parts` in the place of the first append in the window, which the target refused as too large.

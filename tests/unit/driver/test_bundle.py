@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tests.unit.driver.test_leases import World, require, slots
+from tests.unit.driver.test_leases import World, assignment, require
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
 from twinlog.lease.grant import Share
@@ -23,7 +23,7 @@ def test_a_planner_waits_until_there_is_work() -> None:
     assert time.monotonic() - began >= 0.1
     leases.renew(())
     assert bundle.next(0, 0.05) == 0
-    timer = threading.Timer(0.1, leases.renew, [slots([0])])
+    timer = threading.Timer(0.1, leases.renew, [assignment([0])])
     timer.start()
     assert bundle.next(7, 5) == 8
     timer.join()
@@ -31,10 +31,10 @@ def test_a_planner_waits_until_there_is_work() -> None:
     assert bundle.next(8, 0.05) == 8
 
 
-def test_tasks_are_due_until_every_slot_is_claimed() -> None:
+def test_tasks_are_due_until_every_share_is_claimed() -> None:
     world = World()
     bundle = Bundle("q", [world.leases])
-    lease = world.leases.renew(slots([0]))
+    lease = world.leases.renew(assignment([0]))
     one = world.copier("one")
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed")
@@ -50,14 +50,14 @@ def test_several_flows_share_a_task() -> None:
     one, two = flow("a->b"), flow("b->a")
     bundle = Bundle("q", [one, two])
     assert bundle.shares() == []
-    one.renew(slots([0, 1]))
+    one.renew(assignment([0, 1]))
     assert bundle.shares() == [[Share("a->b", 1, 0)]]
-    two.renew(slots([2]))
+    two.renew(assignment([2]))
     two.renew()
     assert bundle.shares() == [[Share("a->b", 1, 0), Share("b->a", 2, 0)]]
     bundle.remove(one)
     assert bundle.shares() == [[Share("b->a", 2, 0)]]
-    two.renew(slots([2], [3]))
+    two.renew(assignment([2], [3]))
     assert bundle.shares() == [[Share("b->a", 3, 0)], [Share("b->a", 3, 1)]]
     two.stop(0)
     assert bundle.shares() == []
@@ -66,7 +66,7 @@ def test_several_flows_share_a_task() -> None:
 def test_a_flow_that_comes_later_has_work_at_once() -> None:
     one, two = flow("a->b"), flow("b->a")
     bundle = Bundle("q", [one])
-    two.renew(slots([0]))
+    two.renew(assignment([0]))
     timer = threading.Timer(0.1, bundle.add, [two])
     timer.start()
     assert bundle.next(3, 5) == 4

@@ -90,7 +90,7 @@ def test_a_copier_that_does_not_read_delays_no_other(
     monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
     leases, line = one_copier(lease_server)
     lease = leases.plan((PARTS,))
-    line.send(Claim(lease, 0))
+    line.send(Claim(lease))
     wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
     # To be answered behind all that.
     line.send(Beat(1.0))

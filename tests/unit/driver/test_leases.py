@@ -38,13 +38,13 @@ from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.plan.assignment import Slots
+from twinlog.plan.assignment import Assignment
 
 M = TypeVar("M")
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(6)]
 
 
-def slots(*shares: Sequence[int]) -> Slots:
+def assignment(*shares: Sequence[int]) -> Assignment:
     return tuple(frozenset(PARTS[number] for number in share) for share in shares)
 
 
@@ -55,8 +55,8 @@ class Copier:
         self.name = name
         self.holds: set[TopicPartition] = set()
         self.heard: list[Message] = []
-        self.settled: dict[TopicPartition, bool] = {}
-        self.unsettled: set[TopicPartition] = set()
+        self.drained: dict[TopicPartition, bool] = {}
+        self.undrained: set[TopicPartition] = set()
         self.lets_go = lets_go
         self.cut_off = threading.Event()
         self.changed: Callable[[Copier, set[TopicPartition]], None] = lambda copier, holds: None
@@ -75,7 +75,7 @@ class Copier:
             self._line.send(message)
 
     def claim(self, lease: int) -> None:
-        self.send(Claim(lease, 0))
+        self.send(Claim(lease))
 
     def die(self) -> None:
         """As a killed process does: its line ends."""
@@ -94,7 +94,7 @@ class Copier:
         self.heard.append(message)
         match message:
             case Grants(_, grants):
-                self.settled.update({grant.source: grant.settled for grant in grants})
+                self.drained.update({grant.source: grant.drained for grant in grants})
                 self.holds |= {grant.source for grant in grants}
                 self.changed(self, self.holds)
             case Release(parts) if self.lets_go:
@@ -106,7 +106,7 @@ class Copier:
     def release(self, parts: Sequence[TopicPartition]) -> None:
         self.holds -= set(parts)
         self.changed(self, self.holds)
-        self.send(Released(tuple(parts), tuple(part for part in parts if part in self.unsettled)))
+        self.send(Released(tuple(parts), tuple(part for part in parts if part in self.undrained)))
 
     def said(self, cls: type[M]) -> list[M]:
         return [message for message in list(self.heard) if isinstance(message, cls)]
@@ -162,7 +162,7 @@ def require(condition: Callable[[], bool], what: str) -> None:
 
 
 def test_a_claim_is_answered_with_a_share(world: World) -> None:
-    lease = world.leases.renew(slots([0, 1], [2]))
+    lease = world.leases.renew(assignment([0, 1], [2]))
     assert world.leases.unclaimed
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
@@ -189,7 +189,7 @@ def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World)
 
 
 def test_who_comes_too_late_gets_nothing(world: World) -> None:
-    first = world.leases.renew(slots([0]))
+    first = world.leases.renew(assignment([0]))
     lease = world.leases.renew()
     one, two = world.copier("one"), world.copier("two")
     one.claim(first)
@@ -203,7 +203,7 @@ def test_who_comes_too_late_gets_nothing(world: World) -> None:
 
 def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(slots([0, 1], [2, 3]))
+    lease = world.leases.renew(assignment([0, 1], [2, 3]))
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
     two.claim(lease)
@@ -219,10 +219,10 @@ def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
 
 def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(slots([0, 1, 2]))
+    lease = world.leases.renew(assignment([0, 1, 2]))
     one.claim(lease)
     require(lambda: len(one.holds) == 3, "one copies all")
-    lease = world.leases.renew(slots([0], [1, 2]))
+    lease = world.leases.renew(assignment([0], [1, 2]))
     one.claim(lease)
     require(lambda: world.leases._claimed != {}, "one has claimed")
     assert one.said(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
@@ -237,39 +237,39 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
 
 def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
     one = world.copier("one")
-    one.claim(world.leases.renew(slots([0, 1])))
+    one.claim(world.leases.renew(assignment([0, 1])))
     require(lambda: len(one.holds) == 2, "one copies")
-    world.leases.renew(slots([1]))
+    world.leases.renew(assignment([1]))
     require(lambda: one.holds == {PARTS[1]}, "one lets go")
 
 
 def test_partitions_move_within_a_lease(world: World) -> None:
-    lease = world.leases.plan(slots([0, 1, 2], [3]))
+    lease = world.leases.plan(assignment([0, 1, 2], [3]))
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
     require(lambda: len(one.holds) == 3, "one copies")
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
-    assert world.leases.plan(slots([0, 1], [2, 3, 4])) == lease
+    assert world.leases.plan(assignment([0, 1], [2, 3, 4])) == lease
     require(lambda: two.holds == set(PARTS[2:5]), "two has one of the first, and a new one")
     assert one.holds == set(PARTS[:2])
-    assert world.leases.plan(slots([0, 1, 5], [3, 4])) == lease
+    assert world.leases.plan(assignment([0, 1, 5], [3, 4])) == lease
     require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
     require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is let go")
     assert one.said(End) == two.said(End) == []
     assert [len(message.partitions) for message in one.said(Release) + two.said(Release)] == [1, 1]
-    assert world.leases.plan(slots([0], [1], [3])) == lease + 1
+    assert world.leases.plan(assignment([0], [1], [3])) == lease + 1
     require(lambda: len(one.said(End)) == len(two.said(End)) == 1, "another number of tasks is another lease")
 
 
 def test_an_unaffected_copier_gets_no_message(world: World) -> None:
-    lease = world.leases.plan(slots([0, 1], [2]))
+    lease = world.leases.plan(assignment([0, 1], [2]))
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
-    world.leases.plan(slots([0, 1], [2, 3]))
+    world.leases.plan(assignment([0, 1], [2, 3]))
     require(lambda: len(two.holds) == 2, "two copies one more")
     assert {type(message) for message in one.heard} == {BeatResponse, Grants}
     assert len(one.said(Grants)) == 1
@@ -279,21 +279,21 @@ def test_an_unaffected_copier_gets_no_message(world: World) -> None:
 def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
     """A partition is to move, and is to stay again before anybody let go of it."""
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.plan(slots([0, 1], [2]))
+    lease = world.leases.plan(assignment([0, 1], [2]))
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
-    world.leases.plan(slots([0], [1, 2]))
+    world.leases.plan(assignment([0], [1, 2]))
     require(lambda: len(one.said(Release)) == 1, "one is asked to let go")
-    world.leases.plan(slots([0, 1], [2, 3]))
+    world.leases.plan(assignment([0, 1], [2, 3]))
     one.release([PARTS[1]])
     require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
     require(lambda: two.holds == set(PARTS[2:4]), "two never had it")
 
 
 def test_a_dead_copiers_share_is_free(world: World) -> None:
-    lease = world.leases.renew(slots([0, 1]))
+    lease = world.leases.renew(assignment([0, 1]))
     one = world.copier("one")
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
@@ -302,11 +302,11 @@ def test_a_dead_copiers_share_is_free(world: World) -> None:
     two = world.copier("two")
     two.claim(lease)
     require(lambda: two.holds == set(PARTS[:2]), "two goes on")
-    assert not two.settled[PARTS[0]]
+    assert not two.drained[PARTS[0]]
 
 
 def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
-    lease = world.leases.renew(slots([0]))
+    lease = world.leases.renew(assignment([0]))
     for _ in range(20):
         one = world.copier("one")
         one.claim(lease)
@@ -319,7 +319,7 @@ def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
 
 def test_a_silent_copier_loses_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DEAD_S", 0.3)
-    lease = world.leases.renew(slots([0]))
+    lease = world.leases.renew(assignment([0]))
     one = world.copier("one", lets_go=False)
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
@@ -335,7 +335,7 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     monkeypatch.setattr(module, "RELEASE_S", 0.2)
     monkeypatch.setattr(module, "VALID_S", 1.0)
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(slots([0]))
+    lease = world.leases.renew(assignment([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     one.send(Beat(2.0))
@@ -345,13 +345,13 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     require(one.cut_off.is_set, "one is cut off")
     require(lambda: two.holds == {PARTS[0]}, "two has it")
     assert time.monotonic() - last_beat >= 1.0
-    assert not two.settled[PARTS[0]]
+    assert not two.drained[PARTS[0]]
 
 
 def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> None:
     """The target is slow to tell positions; meanwhile a later lease gives the partitions to another copier."""
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(slots([0, 1]))
+    lease = world.leases.renew(assignment([0, 1]))
     world.lookup.clear()
     one.claim(lease)
     require(lambda: len(world.looked_up) == 1, "positions are looked up")
@@ -367,7 +367,7 @@ def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> No
 
 def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> None:
     one = world.copier("one")
-    lease = world.leases.renew(slots([0, 1]))
+    lease = world.leases.renew(assignment([0, 1]))
     world.lookup.clear()
     one.claim(lease)
     require(lambda: len(world.looked_up) == 1, "positions are looked up")
@@ -381,7 +381,7 @@ def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> 
 
 def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(slots([0]))
+    lease = world.leases.renew(assignment([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     lease = world.leases.renew()
@@ -398,16 +398,16 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
 
 def test_the_next_grant_shows_whether_all_appends_were_acknowledged(world: World) -> None:
     one = world.copier("one")
-    lease = world.leases.renew(slots([0, 1, 2]))
+    lease = world.leases.renew(assignment([0, 1, 2]))
     one.claim(lease)
     require(lambda: len(one.holds) == 3, "one copies")
-    assert not any(one.settled.values())
-    one.unsettled = {PARTS[1]}
+    assert not any(one.drained.values())
+    one.undrained = {PARTS[1]}
     two = world.copier("two")
-    lease = world.leases.renew(slots([0, 1], [2]))
+    lease = world.leases.renew(assignment([0, 1], [2]))
     two.claim(lease)
     require(lambda: len(two.holds) == 2, "two copies")
-    assert two.settled == {PARTS[0]: True, PARTS[1]: False}
+    assert two.drained == {PARTS[0]: True, PARTS[1]: False}
 
 
 def test_failures_and_events_are_passed_on(world: World) -> None:
@@ -424,13 +424,13 @@ def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(world.leases, "_grants", refuse)
     one = world.copier("one")
-    one.claim(world.leases.renew(slots([0])))
+    one.claim(world.leases.renew(assignment([0])))
     require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is told")
 
 
 def test_stop_waits_for_all_copiers(world: World) -> None:
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(slots([0], [1]))
+    lease = world.leases.renew(assignment([0], [1]))
     one.claim(lease)
     two.claim(lease)
     require(lambda: bool(one.holds) and bool(two.holds), "both copy")
@@ -450,7 +450,7 @@ def test_stop_does_not_wait_for_ever(world: World) -> None:
 
 
 def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
-    lease = world.leases.renew(slots([0], [1]))
+    lease = world.leases.renew(assignment([0], [1]))
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
     two.claim(lease)
@@ -458,7 +458,7 @@ def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
     one.send(Left(lease - 1))
     one.claim(lease)
     one.send(Left(lease))
-    require(lambda: world.leases.unclaimed, "its slot is free")
+    require(lambda: world.leases.unclaimed, "its share is free")
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed again")
     assert len(one.said(Grants)) == 1
@@ -498,12 +498,12 @@ def test_no_partition_is_ever_held_by_two(world: World, chance: random.Random) -
             cut = chance.randint(0, len(parts))
             shares = [share for share in (parts[:cut], parts[cut:]) if share]
             begin = chance.choice((world.leases.renew, world.leases.plan))
-            lease = begin(slots(*shares))
+            lease = begin(assignment(*shares))
         elif lease:
             chance.choice(alive).claim(lease if chance.random() < 0.8 else lease - 1)
         if chance.random() < 0.3:
             time.sleep(0.002)
-    lease = world.leases.renew(slots([0, 1, 2], [3, 4, 5]))
+    lease = world.leases.renew(assignment([0, 1, 2], [3, 4, 5]))
     for copier in alive:
         copier.claim(lease)
     require(lambda: {part for copier in alive for part in copier.holds} == set(PARTS), "all are copied")

@@ -8,7 +8,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 MB = 1_000_000
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(4)]
-SLOTS = (frozenset(PARTS[:2]), frozenset(PARTS[2:]))
+ASSIGNMENT = (frozenset(PARTS[:2]), frozenset(PARTS[2:]))
 
 
 class Clock:
@@ -33,7 +33,7 @@ def follow(load: Load, clock: Clock, seconds: float, *sizes: int, busy: float = 
     for _ in range(int(seconds)):
         clock.now += 1
         load.take(report(*sizes, busy=busy))
-        times += load.turn(SLOTS)
+        times += load.turn(ASSIGNMENT)
     return times
 
 
@@ -82,5 +82,5 @@ def test_a_flow_is_quiet_when_its_copiers_have_little_to_do_for_long() -> None:
     follow(load, clock, LOOK_S, MB, busy=0.5)
     assert not load.quiet
     clock.now += 2 * QUIET_S
-    load.turn(SLOTS)
+    load.turn(ASSIGNMENT)
     assert not load.quiet, "copiers that say nothing are not known to be quiet"

@@ -28,7 +28,7 @@ from twinlog.task.copier_thread import CopierThread, LeaseTicket
 
 FLOW = SETTINGS.name
 NEWER = VERSION + 1
-SLOT = frozenset({TopicPartition(TopicName("t"), 0)})
+SHARE = frozenset({TopicPartition(TopicName("t"), 0)})
 
 
 class Driver:
@@ -114,13 +114,13 @@ def test_a_copier_without_a_version_is_sent_away(driver: Driver) -> None:
     assert str(driver.told[0]).startswith("copier host-0 has no protocol version (an earlier twinlog), its driver")
 
 
-def test_what_was_reported_is_over_once_every_slot_has_its_copier(driver: Driver) -> None:
-    lease = driver.leases.plan((SLOT,))
+def test_what_was_reported_is_over_once_every_share_has_its_copier(driver: Driver) -> None:
+    lease = driver.leases.plan((SHARE,))
     driver.call(hello(NEWER, "9.9", flow=FLOW, copier="host-0"))
     wait_for(lambda: len(driver.told) == 1, 60, "the flow is told")
     line = Channel.open(driver.server.address)
     greet_as_copier(line, FLOW, "host-1")
-    line.send(Claim(lease, 0))
+    line.send(Claim(lease))
     wait_for(lambda: driver.told[1:] == [None], 60, "the flow is told that it is over")
     line.close()
 
@@ -168,7 +168,7 @@ def test_a_driver_of_the_same_version_must_welcome(answering: Answering) -> None
 
 
 def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
-    for wrong in (encode(End(1)), b'{"type":"Claim","lease":1}'):
+    for wrong in (encode(End(1)), b'{"type":"Claim"}'):
         line = Channel.open(driver.server.address)
         greet_as_copier(line, FLOW, "one")
         line.connection.send_bytes(wrong)
@@ -179,7 +179,7 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
     def said(why: str) -> bool:
         return why in caplog.text
 
-    for why in ("copier one sent End, which only others send", "message Claim lacks field slot"):
+    for why in ("copier one sent End, which only others send", "message Claim lacks field lease"):
         wait_for(partial(said, why), 60, "it is logged")
     wait_for(lambda: driver.leases.copiers == 0, 60, "both are gone")
 

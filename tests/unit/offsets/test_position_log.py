@@ -48,7 +48,7 @@ class Log:
         queue = self.offered.pop()
         queue.not_before = 0.0
         assert queue.next_bytes(BEGIN)
-        queue.settle(queue.take(), code, 7)
+        queue.answered(queue.take(), code, 7)
 
 
 @pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])

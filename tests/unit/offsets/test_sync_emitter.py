@@ -39,7 +39,7 @@ def pairs(syncs: list[OffsetSync]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("row", RULES, ids=lambda row: f"lag-{row['offset_lag_max']}")
 def test_without_source_holes_it_emits_what_kafka_emits(row: dict[str, Any]) -> None:
-    emitter = SyncEmitter(row["offset_lag_max"], VirtualClock().monotonic, settle_s=1e9)
+    emitter = SyncEmitter(row["offset_lag_max"], VirtualClock().monotonic, delay_s=1e9)
     found = []
     for upstream, downstream in row["records"]:
         emitter.acknowledged(PART, [(upstream, 1)], downstream)
@@ -88,7 +88,7 @@ def test_what_went_back_is_synced_from_its_first_record_on(upstream: int, downst
 
 
 def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None:
-    emitter = SyncEmitter(100, clock, settle_s=5)
+    emitter = SyncEmitter(100, clock, delay_s=5)
     emitter.acknowledged(PART, [(0, 10)], 0)
     emitter.take()
     emitter.acknowledged(PART, [(10, 3)], 10)
@@ -103,7 +103,7 @@ def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None
 
 
 def test_what_was_held_back_is_not_written_after_something_newer(clock: Clock) -> None:
-    emitter = SyncEmitter(10, clock, settle_s=5)
+    emitter = SyncEmitter(10, clock, delay_s=5)
     for first, count in ((0, 1), (1, 5), (6, 20)):
         emitter.acknowledged(PART, [(first, count)], first)
     taken = pairs(emitter.take())
@@ -121,7 +121,7 @@ def test_what_waits_is_dropped_when_its_offsets_went_back() -> None:
 
 
 def test_a_late_sync_counts_for_the_lag(clock: Clock) -> None:
-    emitter = SyncEmitter(10, clock, settle_s=5)
+    emitter = SyncEmitter(10, clock, delay_s=5)
     emitter.acknowledged(PART, [(0, 8)], 0)
     emitter.take()
     emitter.acknowledged(PART, [(8, 5)], 8)

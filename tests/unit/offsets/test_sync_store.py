@@ -56,7 +56,7 @@ def test_it_keeps_what_mirror_maker_2_keeps(monkeypatch: pytest.MonkeyPatch, at_
     assert found.of(TopicPartition(TopicName("other"), 0)).newest(TopicPartition(TopicName("other"), 0)) is None
 
 
-def test_a_redundant_sync_takes_no_slot() -> None:
+def test_a_redundant_sync_takes_no_place() -> None:
     asked: list[OffsetSync] = []
 
     def tells(one: OffsetSync) -> bool:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import TOLERANCE, Slots, assign
+from twinlog.plan.assignment import TOLERANCE, Assignment, assign
 
 MB = 1e6
 
@@ -19,21 +19,21 @@ def parts(count: int) -> list[TopicPartition]:
     return [part(number) for number in range(count)]
 
 
-def loads(slots: Slots, weights: Mapping[TopicPartition, float]) -> list[float]:
-    return [sum(weights.get(one, 0.0) for one in slot) for slot in slots]
+def loads(assignment: Assignment, weights: Mapping[TopicPartition, float]) -> list[float]:
+    return [sum(weights.get(one, 0.0) for one in share) for share in assignment]
 
 
-def moves(before: Slots, after: Slots) -> int:
-    return sum(len(slot - old) for slot, old in zip(after, before, strict=True))
+def moves(before: Assignment, after: Assignment) -> int:
+    return sum(len(share - old) for share, old in zip(after, before, strict=True))
 
 
 def test_every_partition_is_in_one_slot() -> None:
     assert assign([], 3) == ()
     assert assign(parts(1), 3) == (frozenset(parts(1)),)
     for tasks in (1, 2, 3, 7):
-        slots = assign(parts(20), tasks)
-        assert sorted(one for slot in slots for one in slot) == parts(20)
-        assert {len(slot) for slot in slots} <= {20 // tasks, 20 // tasks + 1}
+        assignment = assign(parts(20), tasks)
+        assert sorted(one for share in assignment for one in share) == parts(20)
+        assert {len(share) for share in assignment} <= {20 // tasks, 20 // tasks + 1}
 
 
 def test_what_is_new_goes_where_there_is_room_and_nothing_else_moves() -> None:
@@ -48,8 +48,8 @@ def test_what_is_new_goes_where_there_is_room_and_nothing_else_moves() -> None:
 def test_many_quiet_partitions_do_not_end_up_with_one_task() -> None:
     weights = {part(0): 50 * MB, part(1): 49 * MB}
     before = (frozenset({part(0)}), frozenset({part(1)}))
-    slots = assign(parts(1002), 2, weights=weights, before=before)
-    assert min(map(len, slots)) > 400
+    assignment = assign(parts(1002), 2, weights=weights, before=before)
+    assert min(map(len, assignment)) > 400
 
 
 def test_a_load_that_shifted_moves_as_little_as_possible() -> None:
@@ -83,8 +83,8 @@ def test_a_new_task_takes_its_share() -> None:
 def test_a_task_that_is_gone_leaves_its_partitions_to_the_others() -> None:
     before = assign(parts(30), 3)
     after = assign(parts(30), 2, before=before)
-    assert [slot - old for slot, old in zip(before, after, strict=False)] == [frozenset(), frozenset()]
-    assert {len(slot) for slot in after} == {15}
+    assert [share - old for share, old in zip(before, after, strict=False)] == [frozenset(), frozenset()]
+    assert {len(share) for share in after} == {15}
 
 
 def test_any_shift_ends_level_or_cannot_be_helped() -> None:
@@ -95,10 +95,10 @@ def test_any_shift_ends_level_or_cannot_be_helped() -> None:
         weights = {one: chance.expovariate(1.0) ** 2 * MB for one in everything if chance.random() < 0.7}
         cut = [chance.randrange(min(tasks, count)) for _ in everything]
         before = tuple(
-            frozenset(one for one, slot in zip(everything, cut, strict=True) if slot == n) for n in range(tasks)
+            frozenset(one for one, share in zip(everything, cut, strict=True) if share == n) for n in range(tasks)
         )
         after = assign(everything, tasks, weights=weights, before=before, level=True)
-        assert sorted(one for slot in after for one in slot) == everything
+        assert sorted(one for share in after for one in share) == everything
         carried = loads(after, weights)
         mean = sum(carried) / min(tasks, count)
         heaviest = max(zip(carried, after, strict=True), key=lambda entry: entry[0])
@@ -109,9 +109,9 @@ def test_any_shift_ends_level_or_cannot_be_helped() -> None:
 def test_ten_thousand_partitions_are_dealt_in_moments() -> None:
     """A pairwise comparison of partitions would take minutes."""
     everything = [part(number, f"t{topic}") for topic in range(500) for number in range(20)]
-    slots = assign(everything, 100)
+    assignment = assign(everything, 100)
     chance = random.Random(8)
     weights = {one: chance.expovariate(1.0) for one in everything}
-    assign(everything, 100, weights=weights, before=slots, level=True)
-    slots = assign(everything, 1)
-    assert len(assign(everything, 2, before=slots)) == 2
+    assign(everything, 100, weights=weights, before=assignment, level=True)
+    assignment = assign(everything, 1)
+    assert len(assign(everything, 2, before=assignment)) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.errors import CorruptBatchError
 from twinlog.record.batch import scan
-from twinlog.record.last_records import KeptRecord, LastRecords, drained, keep_last
+from twinlog.record.last_records import KeptRecord, LastRecords, keep_last, taken
 from twinlog.record.own_records import own_batch, record_body
 from twinlog.record.records import decode_records
 
@@ -57,9 +57,9 @@ def test_an_undecodable_record_raises_each_time() -> None:
     last: LastRecords = {}
     keep_last(buffer, batch, 0, last)
     last[b"a"] = KeptRecord(1, 0, b"")
-    records = drained(last, KeptRecord.decode)
+    records = taken(last, KeptRecord.decode)
     assert next(records)[1].key == b""
-    for again in (records, drained(last, KeptRecord.decode), drained(last, KeptRecord.value)):
+    for again in (records, taken(last, KeptRecord.decode), taken(last, KeptRecord.value)):
         with pytest.raises(CorruptBatchError):
             next(again)
     assert list(last) == [b"a", b"k" * 70]

@@ -69,7 +69,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Host]]:
 def tickets(*leases: tuple[str, int]) -> Any:
     address = SimpleNamespace(port=1)
     return [
-        SimpleNamespace(settings=SimpleNamespace(name=name), address=address, lease=lease, slot=0)
+        SimpleNamespace(settings=SimpleNamespace(name=name), address=address, lease=lease, share=0)
         for name, lease in leases
     ]
 

@@ -72,8 +72,8 @@ class World:
         self.run(copier.start)
         return copier
 
-    def grant(self, number: int = 0, position: Position | None = None, *, settled: bool = False) -> Grant:
-        return Grant(part(number), part(number, REMOTE), None, 1 << 20, position, settled=settled)
+    def grant(self, number: int = 0, position: Position | None = None, *, drained: bool = False) -> Grant:
+        return Grant(part(number), part(number, REMOTE), None, 1 << 20, position, drained=drained)
 
     def begin(self, *grants: Grant) -> Copier:
         """Copy what is granted, from the first partition's beginning if that is nothing."""

@@ -178,7 +178,7 @@ def test_a_lease_that_no_other_follows_ends_in_order(scene: Scene) -> None:
         scene.join()
         await scene.copied(*VALUES)
         await scene.here.loop.sleep(20)
-        assert scene.driver.first(Claim) == Claim(1, 0)
+        assert scene.driver.first(Claim) == Claim(1)
         assert not scene.over.is_set()
         scene.driver.tell(End(1))
         ended_at = scene.here.clock.now
@@ -292,7 +292,7 @@ def test_what_is_asked_back_is_let_go_and_nothing_else(scene: Scene) -> None:
         scene.here.write(*LATER)
         await scene.here.loop.sleep(30)
         assert scene.here.copied() == VALUES
-        scene.driver.tell(Grants(1, (scene.here.grant(position=scene.here.stored(), settled=True),)))
+        scene.driver.tell(Grants(1, (scene.here.grant(position=scene.here.stored(), drained=True),)))
         await scene.copied(*LATER)
         scene.driver.tell(Stop())
 

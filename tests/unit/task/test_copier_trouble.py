@@ -142,13 +142,13 @@ def test_what_is_let_go_has_its_position_stored_behind_its_last_append() -> None
         feed(here)
         here.until(lambda: bool(here.copied()))
         (position,) = here.run(copier.release, [part()]).values()
-        assert copier.unsettled == set()
+        assert copier.undrained == set()
         stored = here.stored()
         assert stored is not None
         assert stored.next_source == position.next_source == len(here.copied())
 
 
-def test_what_the_target_does_not_answer_in_time_is_left_unsettled() -> None:
+def test_what_the_target_does_not_answer_in_time_is_left_undrained() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(delay_s=20.0), topic=REMOTE)
@@ -157,7 +157,7 @@ def test_what_the_target_does_not_answer_in_time_is_left_unsettled() -> None:
         begun = here.clock.now
         (position,) = here.run(copier.release, [part()]).values()
         assert module.DRAIN_S <= here.clock.now - begun < 2 * module.DRAIN_S
-        assert copier.unsettled == {part()}
+        assert copier.undrained == {part()}
         assert position.next_source == 0
         # Another one finds what arrived.
         here.begin(here.grant(position=here.stored()))
@@ -195,7 +195,7 @@ def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
         (position,) = here.run(copier.release, [part()]).values()
         feed(here, VALUES[6:])
         here.source.log(TOPIC).delete_before(12)
-        here.begin(here.grant(position=position, settled=True))
+        here.begin(here.grant(position=position, drained=True))
         here.until(lambda: bool(here.failures or any(kind == "gap" for kind, _ in here.events)))
         told = " ".join([*(str(error) for _, error in here.failures), *(text for _, text in here.events)])
         assert "shop-0" in told

@@ -55,7 +55,7 @@ class Target:
         assert queue.next_bytes(BEGIN)
         sent = queue.take()
         sent.reached = reached
-        queue.settle(sent, code, 0)
+        queue.answered(sent, code, 0)
         return queue.not_before - BEGIN
 
 
@@ -116,7 +116,7 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
     queue = target.part.queue
     sent = queue.take()
     target.part.check_overdue(BEGIN + 31)
-    queue.settle(sent, code, -1)
+    queue.answered(sent, code, -1)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000" in str(error)
     assert not target.part.queue.next_bytes(BEGIN + 60)
@@ -130,7 +130,7 @@ def test_what_was_delivered_after_all_counts() -> None:
     target = Target(delivery_timeout_ms=30_000)
     sent = target.part.queue.take()
     target.part.check_overdue(BEGIN + 31)
-    target.part.queue.settle(sent, Code.NONE, 0)
+    target.part.queue.answered(sent, Code.NONE, 0)
     assert target.part.acknowledged.next_target == 1
 
 

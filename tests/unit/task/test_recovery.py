@@ -176,10 +176,10 @@ def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> N
     """What the target answered is in the log that was looked at; what it did not answer may be on its way still."""
     part = checked_part()
     part.become(Writer(1, 0, 5), Position(3, 3))
-    part.queue.settle(sent_behind_a_hole(part), code, 3, there=True)
+    part.queue.answered(sent_behind_a_hole(part), code, 3, there=True)
     part.become(writer, Position(8, 4))
     sent = sent_behind_a_hole(part)
-    part.queue.settle(sent, 0, 4, there=True)
+    part.queue.answered(sent, 0, 4, there=True)
     assert part.queue.late_bytes_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
 
 
@@ -246,7 +246,7 @@ def misplaced_part(*, transactional: bool = False) -> PartitionCopy:
     part.seek(part.committed)
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(5), SourceOffset(6), 0, ((SourceOffset(5), 1),))])
-    part.queue.settle(part.queue.take(), 0, 2)
+    part.queue.answered(part.queue.take(), 0, 2)
     return part
 
 

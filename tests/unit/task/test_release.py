@@ -33,20 +33,20 @@ def copier(loop: Loop) -> Copier:
     return Copier(loop, settings, Listener(lambda *_: None, lambda *_: None))
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_what_never_began_is_as_unsettled_as_it_came(settled: bool) -> None:
+@pytest.mark.parametrize("drained", [True, False])
+def test_what_never_began_is_as_undrained_as_it_came(drained: bool) -> None:
     """The copier before it was lost, and this one has not looked at the log yet."""
     loop = Loop()
     one = copier(loop)
-    one.accept([Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, settled=settled)])
+    one.accept([Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained)])
     assert loop.run(one.release, [SOURCE]) == {}
-    assert (one.unsettled, one.granted) == (set() if settled else {SOURCE}, [])
+    assert (one.undrained, one.granted) == (set() if drained else {SOURCE}, [])
     one.stop()
     loop.close()
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("drained", [True, False])
+def test_what_is_still_in_doubt_is_not_drained(drained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop()
     one = copier(loop)
 
@@ -54,9 +54,9 @@ def test_what_is_still_in_doubt_is_not_settled(settled: bool, monkeypatch: pytes
         """Nothing can be stored."""
 
     monkeypatch.setattr(one._committer, "close", close)
-    one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, settled=settled), POSITION)
+    one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained), POSITION)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
-    assert one.unsettled == (set() if settled else {SOURCE})
+    assert one.undrained == (set() if drained else {SOURCE})
     one.stop()
     loop.close()
 
@@ -87,7 +87,7 @@ def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
+def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
     lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for it to be copied again; whoever comes next compares."""
@@ -117,7 +117,7 @@ def test_what_the_target_lost_of_transactions_is_left_unsettled_at_once(
     if lost:
         part.truncated(3)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
-    assert one.unsettled == ({SOURCE} if lost else set())
+    assert one.undrained == ({SOURCE} if lost else set())
     one.transactions = None
     one.stop()
     loop.close()

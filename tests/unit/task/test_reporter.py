@@ -31,7 +31,7 @@ class Part:
     """As much of a partition as is reported."""
 
     source: TopicPartition
-    settled: Position = field(default_factory=lambda: Position(5, next_target=5))
+    durable: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
     counts: CopyCounts = field(default_factory=CopyCounts)
 
@@ -46,8 +46,8 @@ class Part:
         return counts
 
     def copy(self, records: int) -> None:
-        self.settled = Position(self.settled.next_source + records, next_target=self.settled.next_source + records)
-        self.end = self.settled.next_source
+        self.durable = Position(self.durable.next_source + records, next_target=self.durable.next_source + records)
+        self.end = self.durable.next_source
         self.counts.records += records
         self.counts.bytes += 100 * records
 

@@ -75,7 +75,7 @@ def grants() -> list[Grant]:
     """Partitions with ten records behind their positions."""
     source, remote = TopicName("t"), TopicName("north.t")
     return [
-        Grant(TopicPartition(source, one), TopicPartition(remote, one), None, 1000, Position(10, 10), settled=True)
+        Grant(TopicPartition(source, one), TopicPartition(remote, one), None, 1000, Position(10, 10), drained=True)
         for one in range(PARTITIONS)
     ]
 

@@ -103,7 +103,7 @@ def test_what_a_crash_left_open_is_aborted_and_copied_again(here: World) -> None
     assert here.failures == []
 
 
-def test_what_cannot_be_committed_in_time_is_left_unsettled(here: World) -> None:
+def test_what_cannot_be_committed_in_time_is_left_undrained(here: World) -> None:
     copier = here.begin()
     feed(here, VALUES[:6])
     here.until(lambda: committed(here) == VALUES[:6])
@@ -112,7 +112,7 @@ def test_what_cannot_be_committed_in_time_is_left_unsettled(here: World) -> None
     here.until(lambda: len(here.copied()) > 6)
     (position,) = here.run(copier.release, [part()]).values()
     assert position.next_source == 6
-    assert copier.unsettled == {part()}
+    assert copier.undrained == {part()}
     assert ("transaction", "the last transaction was not committed in time; it will be aborted") in here.events
 
 
