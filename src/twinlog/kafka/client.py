@@ -25,7 +25,7 @@ from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.contact import Contact
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.unreachable import reason, unreachable
+from twinlog.kafka.net.unreachable import note_failure, reason, unreachable
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
@@ -220,7 +220,10 @@ class ClusterClient:
 
     def _why_unreachable(self) -> str:
         """The errors of the last connections, for users."""
-        errors = {**self._data.failures, **self._changes.failures, **self._control.failures}
+        errors: dict[str, BaseException] = {}
+        for manager in (self._data, self._changes, self._control):
+            for address, error in manager.failures.items():
+                note_failure(errors, address, error)
         protocol = self.settings.security_protocol
         failures = []
         for address, error in sorted(errors.items()):

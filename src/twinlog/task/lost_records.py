@@ -99,62 +99,65 @@ class _Originals:
         return No.RECORD if unknown is None else unknown
 
 
-async def is_whole(
-    source: ClusterClient,
-    target: ClusterClient,
-    grant: Grant,
-    known: ExactMap | None,
-    start: TargetOffset,
-    end: TargetOffset,
-) -> bool:
-    """Whether a remote log that begins at `start` still has the last record before `end` that its map names.
+class Comparison:
+    """A remote log that is now from `start` to `end`, compared with what its map names; all of it raises ClusterError.
 
-    True where that is unknown. Raises ClusterError.
+    `known` is the stored map up to what was acknowledged, None when there is none.
     """
-    return (
-        known is None or await _Originals(source, target, grant, known, start).of(TargetOffset(end - 1)) is not No.MATCH
-    )
 
+    def __init__(
+        self,
+        source: ClusterClient,
+        target: ClusterClient,
+        grant: Grant,
+        known: ExactMap | None,
+        start: TargetOffset,
+        end: TargetOffset,
+    ) -> None:
+        self._originals = None if known is None else _Originals(source, target, grant, known, start)
+        self._start = start
+        self._end = end
+        self._last: SourceOffset | No | None = None
 
-async def find_place(
-    source: ClusterClient,
-    target: ClusterClient,
-    grant: Grant,
-    known: ExactMap | None,
-    start: TargetOffset,
-    end: TargetOffset,
-) -> Place | None:
-    """Where the records came from that the remote log, now from `start` to `end`, lost.
+    async def is_whole(self) -> bool:
+        """Whether the log still has the last record before its end that its map names; true where that is unknown."""
+        return self._originals is None or await self._of_last(self._originals) is not No.MATCH
 
-    `known` is the stored map up to what was acknowledged, None when there is none. Returns None when it has
-    no point there. Raises ClusterError.
-    """
-    if known is None:
-        return None
-    originals = _Originals(source, target, grant, known, start)
-    last = await originals.of(TargetOffset(end - 1)) if end > start else No.RECORD
-    first = max(start, originals.begin)
-    if last is No.RECORD and end - first <= HOLE:
-        begin = known.to_source(first)
-        return None if begin is None else Place(begin.offset, begin.exact, min(first, end))
-    newest = known.to_source(TargetOffset(end - 1))
-    boundary = end
-    if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
-        # Behind what is left there may be appends that came before the loss was seen.
-        low, high = start, TargetOffset(end - 1)
-        while low < high:
-            middle = TargetOffset((low + high) // 2)
-            found = await originals.of(middle)
-            if isinstance(found, int) or found is No.RECORD:
-                low, last = TargetOffset(middle + 1), found
-            else:
-                high = middle
-        # Where not even the first is the same, the map is of something else.
-        boundary = low if isinstance(last, int) or last is No.RECORD else end
-    if isinstance(last, int):
-        return Place(SourceOffset(last + 1), True, boundary)
-    begin = known.to_source(boundary)
-    return None if begin is None else Place(begin.offset, False, boundary)
+    async def find_place(self) -> Place | None:
+        """Where the records came from that the log lost; None when the map has no point there."""
+        originals, start, end = self._originals, self._start, self._end
+        if originals is None:
+            return None
+        known, last = originals.known, await self._of_last(originals)
+        first = max(start, originals.begin)
+        if last is No.RECORD and end - first <= HOLE:
+            begin = known.to_source(first)
+            return None if begin is None else Place(begin.offset, begin.exact, min(first, end))
+        newest = known.to_source(TargetOffset(end - 1))
+        boundary = end
+        if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
+            # Behind what is left there may be appends that came before the loss was seen.
+            low, high = start, TargetOffset(end - 1)
+            while low < high:
+                middle = TargetOffset((low + high) // 2)
+                found = await originals.of(middle)
+                if isinstance(found, int) or found is No.RECORD:
+                    low, last = TargetOffset(middle + 1), found
+                else:
+                    high = middle
+            # Where not even the first is the same, the map is of something else.
+            boundary = low if isinstance(last, int) or last is No.RECORD else end
+        if isinstance(last, int):
+            return Place(SourceOffset(last + 1), True, boundary)
+        begin = known.to_source(boundary)
+        return None if begin is None else Place(begin.offset, False, boundary)
+
+    async def _of_last(self, originals: _Originals) -> SourceOffset | No:
+        """The original of the last record that is left, which is read and compared once."""
+        if self._last is None:
+            at = TargetOffset(self._end - 1)
+            self._last = await originals.of(at) if self._end > self._start else No.RECORD
+        return self._last
 
 
 def _same(original: Stored, copy: Stored) -> bool:

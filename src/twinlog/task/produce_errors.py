@@ -1,7 +1,8 @@
 """Decides what happens to an append that the target did not take, from its answer, a few facts and the settings alone.
 
-As in Kafka's producer (classes Sender and TransactionManager), with two additions: where the target lost the producer's
-state, the copier reads the log; and a batch that is too large is split. `PartitionCopy` carries the decision out.
+As in Kafka's producer (classes Sender and TransactionManager), with three additions: where the target lost the
+producer's state, the copier reads the log; a batch that is too large is split; and one that stays corrupt is sent a few
+times only. `PartitionCopy` carries the decision out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
 
 _LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
+
+CORRUPT_RETRIES = 5
+"""How often a batch that the target finds corrupt is sent again: it may have been damaged on its way.
+
+Kafka's producer goes on for `delivery.timeout.ms` (class CorruptRecordException is retriable), which has no end here.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,8 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """
     code = sent.code
-    if code == NO_ANSWER or code in error_codes.RETRIABLE:
+    corrupt_again = code == Code.CORRUPT_MESSAGE and sent.corrupt <= CORRUPT_RETRIES
+    if code == NO_ANSWER or code in error_codes.RETRIABLE or corrupt_again:
         return _again(sent, part, rules, chance)
     if part.transactional and code in error_codes.TRANSACTION_LOST:
         return Resolve(_reason(code))
@@ -166,6 +174,8 @@ def _reason(code: int) -> str:
 def _explained(sent: Sent) -> str:
     """Why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
     text = error_codes.explain(sent.code)
+    if sent.corrupt > CORRUPT_RETRIES:
+        text += f", each of {sent.corrupt} times"
     refusal = sent.refusal
     if refusal is None:
         return text

@@ -18,7 +18,7 @@ from twinlog.read.gaps import find_gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.task.gap_check import GapCheck
-from twinlog.task.lost_records import find_place, is_whole
+from twinlog.task.lost_records import Comparison
 from twinlog.task.producer_ids import fencing
 from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
 from twinlog.task.semaphore import KeyedSemaphore
@@ -344,9 +344,10 @@ class StartPositions:
         """
         await require_current_id(self._target, grant.remote)
         source_start, start = await self._starts(grant)
-        if end == expected and await is_whole(self._source, self._target, grant, known, start, end):
+        comparison = Comparison(self._source, self._target, grant, known, start, end)
+        if end == expected and await comparison.is_whole():
             return None
-        place = await find_place(self._source, self._target, grant, known, start, end)
+        place = await comparison.find_place()
         left = end if place is None else place.end
         position = replace(position, writer=fencing(position.writer))
         what = f"ends at {end}" if left == end else f"has something else from {left} on"

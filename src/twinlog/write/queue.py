@@ -65,7 +65,8 @@ _OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUC
 class Sent:
     """One append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
 
-    `failures` counts how often it held up the others, `unreached` how often of these for want of a connection.
+    `failures` counts how often it held up the others, `unreached` how often of these for want of a connection, and
+    `corrupt` how often because the target found it corrupt.
     `reached`: the last try had a connection, as far as is known. `behind`: an append before it was not acknowledged
     when its answer came. `unverified`: the target may have an earlier writer's append under its sequence numbers.
     `counted`: it was subtracted from the bytes of late appends. `refusal` is the broker's last error.
@@ -78,6 +79,7 @@ class Sent:
     base_offset: TargetOffset = NOWHERE
     failures: int = 0
     unreached: int = 0
+    corrupt: int = 0
     reached: bool = True
     behind: bool = False
     unverified: bool = False
@@ -289,6 +291,7 @@ class AppendQueue:
             self.stopped = True
             first.failures += 1
             first.unreached += not first.reached
+            first.corrupt += first.code == Code.CORRUPT_MESSAGE
             if not self._ended:
                 self._troubled(first)
 

@@ -13,7 +13,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run
 from twinlog.offsets.positions import Position
 from twinlog.task import lost_records
-from twinlog.task.lost_records import Place, Stored, find_place, is_whole
+from twinlog.task.lost_records import Comparison, Place, Stored
 
 SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
 NOW = Position(60, 50)
@@ -59,7 +59,7 @@ def place(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    return loop.run(find_place, source, target, grant, known, start, end)
+    return loop.run(Comparison(source, target, grant, known, start, end).find_place)
 
 
 @pytest.mark.parametrize(("end", "expected"), [(49, 59), (21, 31), (20, 20), (1, 1)])
@@ -101,7 +101,7 @@ def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
     for end in (1, 2):
-        assert loop.run(find_place, source, target, grant, known, 0, end) == Place(0, True, 0)
+        assert loop.run(Comparison(source, target, grant, known, 0, end).find_place) == Place(0, True, 0)
 
 
 @pytest.mark.parametrize("begin", [10, 50])
@@ -119,7 +119,7 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(find_place, source, target, grant, known, 0, begin + 1) == Place(0, True, begin)
+    assert loop.run(Comparison(source, target, grant, known, 0, begin + 1).find_place) == Place(0, True, begin)
 
 
 def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +154,8 @@ def test_a_log_that_did_not_become_shorter_is_compared(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(is_whole, source, target, grant, truth, 0, 50) == whole
-    assert loop.run(is_whole, source, target, grant, None, 0, 50)
+    assert loop.run(Comparison(source, target, grant, truth, 0, 50).is_whole) == whole
+    assert loop.run(Comparison(source, target, grant, None, 0, 50).is_whole)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,26 @@ def test_of_records_that_the_source_lost_those_before_are_compared(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(is_whole, source, target, grant, truth, 0, 50) == whole
+    assert loop.run(Comparison(source, target, grant, truth, 0, 50).is_whole) == whole
     if len(gone) == 60:
-        assert loop.run(find_place, source, target, grant, truth, 0, 50) == Place(60, True, 50)
+        assert loop.run(Comparison(source, target, grant, truth, 0, 50).find_place) == Place(60, True, 50)
+
+
+def test_the_last_record_is_read_once(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    both_logs(monkeypatch, shift=3, shifted_from=40)
+    record, read = lost_records._record, []
+
+    async def counted(client: Any, partition: TopicPartition, offset: int) -> Stored | None:
+        read.append((client, offset))
+        return await record(client, partition, offset)
+
+    monkeypatch.setattr(lost_records, "_record", counted)
+    source: Any = "source"
+    target: Any = "target"
+    comparison = Comparison(source, target, Grant(SOURCE, REMOTE, None, 1000, NOW), with_a_hole(), 0, 50)
+    assert not loop.run(comparison.is_whole)
+    assert loop.run(comparison.find_place) == Place(50, True, 40)
+    assert read.count(("target", 49)) == read.count(("source", 59)) == 1
 
 
 @pytest.mark.parametrize("aborted", [False, True])
@@ -201,8 +218,9 @@ def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPat
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(is_whole, source, target, grant, with_a_hole(), 0, 50) != aborted
-    found = loop.run(find_place, source, target, grant, with_a_hole(), 0, 50)
+    comparison = Comparison(source, target, grant, with_a_hole(), 0, 50)
+    assert loop.run(comparison.is_whole) != aborted
+    found = loop.run(comparison.find_place)
     assert found == (Place(50, True, 40) if aborted else Place(60, True, 50))
 
 

@@ -14,6 +14,7 @@ from twinlog.kafka.protocol.produce_request import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.produce_errors import (
+    CORRUPT_RETRIES,
     Accept,
     Appending,
     Decision,
@@ -52,6 +53,7 @@ RULES = ProduceRules(ProducerSettings(CLIENT), "stop", lacks)
 BOTH = {
     # Nobody appended it, or nobody knows: class InvalidMetadataException and the rest of RetriableException.
     NO_ANSWER: ("", Retry),
+    2: ("CorruptRecordError", Retry),
     3: ("UnknownTopicOrPartitionError", Retry),
     5: ("LeaderNotAvailableError", Retry),
     6: ("NotLeaderForPartitionError", Retry),
@@ -169,6 +171,22 @@ def test_as_many_retries_as_are_set(failures: int, unreached: int, again: bool) 
             "north.shop-0: the target did not take source offsets 7 to 9 of shop-0 within retries = 2 "
             "(target: no answer)"
         )
+
+
+def test_what_the_target_finds_corrupt_is_sent_again_a_few_times() -> None:
+    """However often it was sent before for other reasons."""
+    for corrupt in range(1, CORRUPT_RETRIES + 1):
+        decision = decided(refused(Code.CORRUPT_MESSAGE, failures=100 + corrupt, corrupt=corrupt))
+        assert isinstance(decision, Retry)
+        assert decision.reason == "target: CorruptRecordError"
+    decision = decided(refused(Code.CORRUPT_MESSAGE, failures=CORRUPT_RETRIES + 1, corrupt=CORRUPT_RETRIES + 1))
+    assert isinstance(decision, Fail)
+    assert isinstance(decision.error, CopyError)
+    text = str(decision.error)
+    assert text.startswith("north.shop-0: the target refuses source offsets 7 to 9 of shop-0: ")
+    assert text.endswith(f"(error code 2), each of {CORRUPT_RETRIES + 1} times")
+    few = replace(RULES, producer=ProducerSettings(CLIENT, retries=2))
+    assert "within retries = 2" in str(decided(refused(Code.CORRUPT_MESSAGE, failures=3, corrupt=3), rules=few))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.batch import read_batch
 from twinlog.write.appends import Append, CopyRules
@@ -74,6 +75,16 @@ def test_the_first_append_is_tried_again_alone() -> None:
     assert owner.troubles == [first]
     owner.queue.retry(NOW)
     assert owner.take_all() == [first]
+
+
+def test_what_the_target_finds_corrupt_is_counted_by_itself() -> None:
+    owner = Owner(1)
+    for code in (Code.CORRUPT_MESSAGE, Code.REQUEST_TIMED_OUT, Code.CORRUPT_MESSAGE):
+        (sent,) = owner.take_all()
+        owner.queue.answered(sent, code, -1)
+        owner.queue.retry(0.0)
+    assert [(trouble.failures, trouble.corrupt) for trouble in owner.troubles] == [(3, 2)] * 3
+    assert len({id(trouble) for trouble in owner.troubles}) == 1
 
 
 def test_after_a_long_silence_an_append_flies_alone_again(known: Owner) -> None:

@@ -31,6 +31,7 @@ from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.transport import PlainTransport, TlsTransport
+from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
 from twinlog.kafka.protocol.raw_request import Expected, RawRequest
 from twinlog.kafka.protocol.varint import skip_tags
@@ -146,7 +147,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         except KafkaError as error:
             node = self.cluster.broker_metadata(node_id)
             if node is not None:
-                self.failures[f"{node.host}:{node.port}"] = error
+                note_failure(self.failures, f"{node.host}:{node.port}", error)
             raise
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
@@ -159,12 +160,10 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             self._auth_failures[node.node_id] = error
         address = f"{node.host}:{node.port}"
         if error is not None:
-            # An attempt that ran into the overall time-out has less information than the one before.
-            if address not in self.failures or "timed out" not in str(error):
-                self.failures[address] = error
+            note_failure(self.failures, address, error)
             return
         self.failures.pop(address, None)
-        conn.close_future.add_errback(lambda lost: self.failures.update({address: lost}))
+        conn.close_future.add_errback(lambda lost: note_failure(self.failures, address, lost))
 
     def abort(self) -> None:
         """Close every connection now; what was not sent yet never will be, unlike with `close`."""

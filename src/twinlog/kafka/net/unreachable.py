@@ -29,6 +29,15 @@ def unreachable(
     return f"no broker can be reached: {reasons}"
 
 
+def note_failure(failures: dict[str, BaseException], address: str, error: BaseException) -> None:
+    """Keep why a connection to `host:port` failed; a timeout says less than whatever was the reason before it.
+
+    The last attempt before a caller's own time is over has little of it left, and hides no refused login.
+    """
+    if address not in failures or not _timed_out(error):
+        failures[address] = error
+
+
 def reason(error: BaseException, protocol: str) -> str:
     """Why one connection failed."""
     if isinstance(error, NoTokenError):
@@ -51,13 +60,18 @@ def reason(error: BaseException, protocol: str) -> str:
         return "no route to that host"
     if any(sign in text for sign in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "record layer")):
         return f"the port does not use TLS, and security.protocol is {protocol}"
-    if isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in text:
+    if _timed_out(error):
         return "no answer in time; is the broker alive, and does a firewall drop packets?"
     if isinstance(error, IllegalSaslStateError):
         return f"the port does not want a login, and security.protocol is {protocol}"
     if "socket disconnected" in text or "ECONNRESET" in text:
         return f"it closes the connection; does the port want another security.protocol than {protocol}?"
     return text if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
+
+
+def _timed_out(error: BaseException) -> bool:
+    # As a failed handshake has it in its text.
+    return isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in str(error)
 
 
 def _begins_like_tls(first: bytes) -> bool:
