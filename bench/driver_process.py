@@ -37,7 +37,7 @@ def main() -> None:
             runner._topics.refresh()
             _tell(seconds=time.monotonic() - began)
         else:
-            summary = runner.view.summary()
+            summary = runner.flow_status.summary()
             _tell(state=runner.state.value, reason=runner.reason, partitions=summary.partitions)
     runner.abandon()
 

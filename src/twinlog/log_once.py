@@ -8,7 +8,7 @@ from typing import Any
 from twinlog.clock import SYSTEM, Clock
 
 AGAIN_S = 60.0
-"""A state that lasts is logged again after so long."""
+"""A condition that lasts is logged again after so long."""
 
 MOST = 10_000
 """What is remembered of either kind; processes, topics and rights come and go for months."""
@@ -17,7 +17,7 @@ NEVER = float("inf")
 
 
 @dataclass(slots=True)
-class _State:
+class _Lasting:
     """What goes on now: since when, when it is logged next, and the wait before the time after that, in seconds."""
 
     since: float
@@ -31,7 +31,7 @@ class LogOnce:
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
         self._logged: dict[object, float] = {}
-        self._states: dict[object, _State] = {}
+        self._lasting: dict[object, _Lasting] = {}
 
     def is_new(self, what: object, again_s: float = NEVER) -> bool:
         """Whether something is to be logged now: it was not before, or not for `again_s` seconds."""
@@ -43,36 +43,36 @@ class LogOnce:
         _forget_oldest(self._logged)
         return True
 
-    def lasts(self, state: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
-        """Whether a state is to be logged now; called again and again as long as it lasts, until `over`.
+    def lasts(self, condition: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
+        """Whether a condition is to be logged now; called again and again as long as it lasts, until `over`.
 
         It is logged once it has lasted for `for_s` seconds, and again after `again_s`; that doubles up to `longest_s`.
         """
         now = self._now()
-        known = self._states.get(state)
+        known = self._lasting.get(condition)
         if known is None:
-            known = self._states[state] = _State(now, again_s)
-            _forget_oldest(self._states)
+            known = self._lasting[condition] = _Lasting(now, again_s)
+            _forget_oldest(self._lasting)
         if now - known.since < for_s or now < known.due_at:
             return False
         known.due_at = now + known.wait_s
         known.wait_s = max(again_s, min(2 * known.wait_s, longest_s))
         return True
 
-    def over(self, state: object) -> bool:
-        """A state has ended, and is another one when it comes again; returns whether it was logged."""
-        known = self._states.pop(state, None)
+    def over(self, condition: object) -> bool:
+        """A condition has ended, and is another one when it comes again; returns whether it was logged."""
+        known = self._lasting.pop(condition, None)
         return known is not None and known.due_at > -NEVER
 
-    def anew(self, state: object) -> None:
-        """How long a state lasts is counted from now on; that it was logged still holds."""
-        known = self._states.get(state)
+    def anew(self, condition: object) -> None:
+        """How long a condition lasts is counted from now on; that it was logged still holds."""
+        known = self._lasting.get(condition)
         if known is not None:
             known.since = self._now()
 
     def all_over(self) -> bool:
-        """Every state has ended; returns whether one was logged."""
-        logged = [self.over(state) for state in list(self._states)]
+        """Every condition has ended; returns whether one was logged."""
+        logged = [self.over(condition) for condition in list(self._lasting)]
         return any(logged)
 
 

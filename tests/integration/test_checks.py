@@ -25,7 +25,7 @@ from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings, PolicyName
 
-Pair = tuple[KafkaCluster, KafkaCluster]
+Clusters = tuple[KafkaCluster, KafkaCluster]
 
 
 class Opened:
@@ -94,7 +94,7 @@ def own_aliases(settings: FlowSettings, new_name: Callable[[str], str], policy: 
 # -- internal topics
 
 
-def test_positions_that_would_be_deleted_stop_a_flow(clusters: Pair, new_name: Callable[[str], str]) -> None:
+def test_positions_that_would_be_deleted_stop_a_flow(clusters: Clusters, new_name: Callable[[str], str]) -> None:
     source, target = clusters
     topic = new_name("t")
     create_topic(source, topic)
@@ -118,7 +118,7 @@ def test_positions_that_would_be_deleted_stop_a_flow(clusters: Pair, new_name: C
 
 
 def test_other_internal_topics_are_warned_of(
-    clusters: Pair,
+    clusters: Clusters,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
@@ -145,7 +145,7 @@ def test_other_internal_topics_are_warned_of(
 
 
 @pytest.mark.parametrize("policy", ["default", "identity"])
-def test_one_cluster_under_two_aliases_is_refused(clusters: Pair, policy: PolicyName) -> None:
+def test_one_cluster_under_two_aliases_is_refused(clusters: Clusters, policy: PolicyName) -> None:
     source, _ = clusters
     before = topics(source)
     with FlowWithoutSpark(flow_settings(source, source, policy=policy, emit_heartbeats_interval_s=None)) as flow:
@@ -156,7 +156,7 @@ def test_one_cluster_under_two_aliases_is_refused(clusters: Pair, policy: Policy
 
 
 def test_two_listeners_of_one_cluster_are_warned_of(
-    clusters: Pair, opened: Callable[[FlowSettings], Opened], caplog: pytest.LogCaptureFixture
+    clusters: Clusters, opened: Callable[[FlowSettings], Opened], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, _ = clusters
     login = ClientSettings(
@@ -176,7 +176,7 @@ def test_two_listeners_of_one_cluster_are_warned_of(
 
 
 def test_a_topic_that_would_go_round_in_a_cycle_is_left_out(
-    clusters: Pair,
+    clusters: Clusters,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
@@ -205,7 +205,7 @@ def test_a_topic_that_would_go_round_in_a_cycle_is_left_out(
 
 
 def test_of_two_flows_into_one_topic_one_writes_in_either_order_of_start(
-    clusters: Pair,
+    clusters: Clusters,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
@@ -231,7 +231,7 @@ def test_of_two_flows_into_one_topic_one_writes_in_either_order_of_start(
 
 
 def test_a_conflicting_flow_of_another_file_is_found_by_its_positions(
-    clusters: Pair,
+    clusters: Clusters,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
@@ -255,7 +255,7 @@ def test_a_conflicting_flow_of_another_file_is_found_by_its_positions(
 
 
 def test_heartbeats_do_not_hide_that_no_topic_is_chosen(
-    clusters: Pair,
+    clusters: Clusters,
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
@@ -274,7 +274,7 @@ def test_heartbeats_do_not_hide_that_no_topic_is_chosen(
 
 
 def test_nothing_on_the_target_goes_with_its_source(
-    clusters: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    clusters: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A topic that is deleted, and one that comes back smaller: what was copied stays as it was."""
     source, target = clusters

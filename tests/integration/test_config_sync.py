@@ -27,7 +27,7 @@ from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.configs import ConfigSync, wanted_settings
 from twinlog.model.topics import ConfigEntry as Setting
-from twinlog.plan.changes import Pair, compare
+from twinlog.plan.changes import TopicPair, compare
 from twinlog.settings.flow import FlowSettings
 
 
@@ -42,7 +42,7 @@ class Syncing:
         self.target.connect()
         self.sync = ConfigSync(settings, self.source, self.target)
 
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[TopicPair]:
         return compare(self._topology, self.source.topics(), self.target.topics()).pairs
 
     def __call__(self) -> None:

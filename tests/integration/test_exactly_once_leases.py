@@ -15,7 +15,7 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import State
+from twinlog.driver.flow import FlowState
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Assignment
 
@@ -113,7 +113,7 @@ def test_another_driver_takes_the_flow_over(scene: ExactScene, chance: random.Ra
     first.renew(scene.halves())
     time.sleep(chance.uniform(0.1, 0.5))
     second = scene.take_over()
-    wait_for(lambda: first.runner.state is State.FAILED, 60, "the first driver hears of it")
+    wait_for(lambda: first.runner.state is FlowState.FAILED, 60, "the first driver hears of it")
     assert "another process" in (first.runner.reason or "")
     assert f"{scene.topic}-MirrorSourceConnector-" in (first.runner.reason or "")
     second.renew(scene.halves())

@@ -65,7 +65,7 @@ def flow(source: KafkaCluster, target: KafkaCluster, topic: str, far: KafkaClust
 
 def copied(flow: FlowWithoutSpark) -> bool:
     """Whether everything has been copied."""
-    return any(part.lag == 0 and part.source_offset == 5 for part in flow.runner.view.partitions().values())
+    return any(part.lag == 0 and part.source_offset == 5 for part in flow.runner.flow_status.partitions().values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,9 @@ def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], 
     wait_for(lambda: f"north.{new}" in topics(here.target), 60, "the remote topic is there")
     wait_for(lambda: offsets(here.target, f"north.{new}", 1)[1] == 10, 60, "its records are there")
     # The flow copies heartbeats too, if a test before this one wrote any.
-    view = here.flow.runner.view
+    flow_status = here.flow.runner.flow_status
     wait_for(
-        lambda: [part.partition for part in sorted(view.partitions()) if part.topic == new] == [0, 1],
+        lambda: [part.partition for part in sorted(flow_status.partitions()) if part.topic == new] == [0, 1],
         60,
         "the new topic is in the reports",
     )

@@ -15,7 +15,7 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import State
+from twinlog.driver.flow import FlowState
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import RenamedTopicPolicy
 
@@ -57,7 +57,7 @@ def copied(clusters: Clusters, new_name: Callable[[str], str]) -> str:
 
 def test_it_stops_with_both_names_and_goes_on_as_before(clusters: Clusters, copied: str) -> None:
     with running(clusters, copied, separator="--") as flow:
-        wait_for(lambda: flow.runner.state is State.FAILED, DEADLINE_S, "the flow fails")
+        wait_for(lambda: flow.runner.state is FlowState.FAILED, DEADLINE_S, "the flow fails")
         reason = flow.runner.reason or ""
         assert f"{copied} (to north.{copied} until now, to north--{copied} from now on)" in reason
         assert "north->south.twinlog.renamed.topic.policy = restart" in reason
@@ -73,7 +73,7 @@ def test_the_renamed_topic_policy_is_applied_once(
 ) -> None:
     with running(clusters, copied, policy="identity", renamed_topic_policy=policy) as flow:
         part = TopicPartition(TopicName(copied), 0)
-        wait_for(lambda: part in flow.runner.view.partitions(), DEADLINE_S, "it is copied")
+        wait_for(lambda: part in flow.runner.flow_status.partitions(), DEADLINE_S, "it is copied")
 
         # Told once, whether or not a record follows.
         def named() -> bool:
@@ -84,7 +84,7 @@ def test_the_renamed_topic_policy_is_applied_once(
     produce(clusters[0], copied, made(range(10, 12)))
     with running(clusters, copied, policy="identity") as flow:
         assert arrive(clusters, copied, 12 - first) == [record.value for record in made(range(first, 12))]
-        assert flow.runner.state is State.RUNNING
+        assert flow.runner.state is FlowState.RUNNING
 
 
 def test_going_back_to_the_first_name_warns_of_its_records(
@@ -105,6 +105,6 @@ def test_a_name_that_collides_with_another_is_shown(clusters: Clusters, new_name
     create_topic(clusters[0], topic)
     create_topic(clusters[1], f"north_{topic}")
     with running(clusters, topic) as flow:
-        trouble = wait_for(lambda: flow.runner.view.summary().trouble, DEADLINE_S, "the operator sees it")
+        trouble = wait_for(lambda: flow.runner.flow_status.summary().trouble, DEADLINE_S, "the operator sees it")
         assert f"north.{topic}" in trouble
         assert "collides with existing topic" in trouble

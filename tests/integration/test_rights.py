@@ -35,11 +35,11 @@ from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSetting
 
 USER = "User:mirrormaker"
 LACKS = re.compile(r"cluster (north|south): User:mirrormaker lacks (\w+) on (topic \S+|every topic|the cluster),")
-Pair = tuple[KafkaCluster, KafkaCluster]
+Clusters = tuple[KafkaCluster, KafkaCluster]
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Pair]:
+def guarded() -> Iterator[Clusters]:
     """Source and target with authorizers."""
     source = KafkaCluster("guarded-source", heap="384m", acls=True)
     target = KafkaCluster("guarded-target", heap="384m", acls=True)
@@ -52,7 +52,7 @@ def guarded() -> Iterator[Pair]:
         target.close()
 
 
-def as_mirrormaker(clusters: Pair, user: str = "mirrormaker", **settings: Any) -> FlowSettings:
+def as_mirrormaker(clusters: Clusters, user: str = "mirrormaker", **settings: Any) -> FlowSettings:
     """A flow north->south that logs in, and does no more than copy and keep topics in step."""
     reading, writing = (
         ClientSettings(
@@ -91,7 +91,7 @@ def grant(cluster: KafkaCluster, *wanted: Acl) -> None:
 
 
 @contextmanager
-def synced(clusters: Pair, **settings: Any) -> Iterator[AclSync]:
+def synced(clusters: Clusters, **settings: Any) -> Iterator[AclSync]:
     """The job that carries ACLs over, as a super user."""
     flow = flow_settings(*clusters, **settings)
     source, target = (
@@ -124,7 +124,7 @@ def delete_acls(cluster: KafkaCluster, gone: Acl) -> None:
 
 
 def test_what_is_missing_is_named_until_it_is_there(
-    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = guarded
     topic = new_name("t")
@@ -150,7 +150,7 @@ def test_what_is_missing_is_named_until_it_is_there(
             and topic_config(target, remote).get("flush.ms") == "7000"
             and len(consume(target, remote)) == 10
             and replace(readable, name=remote) in acls(target)
-            and flow.runner.view.summary().partitions == 2
+            and flow.runner.flow_status.summary().partitions == 2
         )
 
     caplog.set_level(logging.INFO, "twinlog")
@@ -199,7 +199,7 @@ def test_what_is_missing_is_named_until_it_is_there(
 
 
 def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
-    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One topic that may not be mirrored yet keeps none of the others."""
     monkeypatch.setattr("twinlog.driver.topic_refresh.RETRY_S", 0.2)
@@ -232,7 +232,7 @@ def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
 
 
 def test_acls_of_topics_are_carried_over_and_never_twice(
-    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = guarded
     topic, other = new_name("t"), new_name("t")
@@ -279,7 +279,7 @@ def test_acls_of_topics_are_carried_over_and_never_twice(
 
 
 def test_where_names_are_kept_no_right_on_all_topics_is_carried_over(
-    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = new_name("t")
     grant(guarded[0], Acl("*", "User:all", "READ"), Acl(topic, "User:ann", "READ"))
@@ -290,7 +290,9 @@ def test_where_names_are_kept_no_right_on_all_topics_is_carried_over(
     assert "for all topics (*) are not carried over: where topics keep their names they would open" in caplog.text
 
 
-def test_without_an_authorizer_there_is_nothing_to_carry_over(clusters: Pair, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_authorizer_there_is_nothing_to_carry_over(
+    clusters: Clusters, caplog: pytest.LogCaptureFixture
+) -> None:
     with synced(clusters) as sync, caplog.at_level(logging.INFO, "twinlog"):
         sync.run()
         sync.run()
@@ -299,7 +301,7 @@ def test_without_an_authorizer_there_is_nothing_to_carry_over(clusters: Pair, ca
 
 
 def test_a_group_that_may_not_be_committed_for_is_named_until_it_may(
-    guarded: Pair, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = guarded
     topic, other = create_topic(source, new_name("t")), create_topic(target, new_name("t"))
@@ -323,18 +325,18 @@ def test_a_group_that_may_not_be_committed_for_is_named_until_it_may(
     missing = f"cluster south: {user} lacks READ on group {group}, needed for committing its offsets"
     there = {(f"north.{topic}", 0): Committed(4)}
     with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: missing in (flow.runner.view.summary().trouble or ""), 60, "the right is named")
+        wait_for(lambda: missing in (flow.runner.flow_status.summary().trouble or ""), 60, "the right is named")
         wait_for(lambda: group_offsets(target, [allowed])[allowed] == there, 60, "the other group's offsets follow")
         assert caplog.text.count(missing) == 1
         assert "north->south.sync.group.offsets.enabled = false" in caplog.text
         grant(target, Acl(group, user, "READ", resource="GROUP"))
         wait_for(lambda: group_offsets(target, [group])[group] == there, 60, "the group's offsets follow")
-        wait_for(lambda: flow.runner.view.summary().trouble is None, 60, "the trouble is over")
+        wait_for(lambda: flow.runner.flow_status.summary().trouble is None, 60, "the trouble is over")
 
 
 @pytest.mark.parametrize("mode", ["preparing", "enabled"])
 def test_the_right_to_a_transactional_id_is_named_before_anything_is_copied(
-    guarded: Pair, new_name: Callable[[str], str], mode: str
+    guarded: Clusters, new_name: Callable[[str], str], mode: str
 ) -> None:
     source, target = guarded
     topic = create_topic(source, new_name("t"))

@@ -171,7 +171,7 @@ def test_heartbeats_are_copied_and_not_counted(
     settings = flow_settings(source_cluster, target_cluster, topics=(new_name("none"),))
     with FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
         end = offsets(source_cluster, "heartbeats", 0)[1]
-        seen = flow.runner.view.partitions
+        seen = flow.runner.flow_status.partitions
         wait_for(lambda: any(one.source_offset >= end for one in seen().values()), 60, "heartbeats are reported")
         assert watcher.look() == ("north->south: idle: no topic of north is mirrored, 0 partitions, 0 records copied")
 
@@ -212,8 +212,8 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
 
     with FlowWithoutSpark(settings) as flow:
         wait_for(lambda: told() == everything, 60, "each partition was reported once")
-        assert flow.runner.view.summary().records == sum(everything.values())
+        assert flow.runner.flow_status.summary().records == sum(everything.values())
         wait_for(idle, 60, "all is quiet")
     # That there is nothing left to copy is known to the end.
-    seen = flow.runner.view.summary()
+    seen = flow.runner.flow_status.summary()
     assert (seen.lag, seen.unknown) == (0, 0)

@@ -20,7 +20,7 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.running import RunTwinlog
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import State
+from twinlog.driver.flow import FlowState
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 
@@ -189,7 +189,7 @@ class Together:
 
     def check(self) -> None:
         for one in self.running:
-            assert one.runner.state in (State.STARTING, State.RUNNING), one.runner.reason
+            assert one.runner.state in (FlowState.STARTING, FlowState.RUNNING), one.runner.reason
 
 
 @pytest.mark.parametrize(("policy", "last"), [("default", "east-1.west-1.{}"), ("identity", "{}")])

@@ -58,7 +58,7 @@ class LogLines:
 
     def _is_news(self, flow: ElectedFlow) -> bool:
         """Whether a line would differ from the last one, or that was long ago."""
-        seen = flow.view.summary()
+        seen = flow.flow_status.summary()
         word, detail = flow.status
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
         # While nothing is copied only the lag grows.
@@ -102,7 +102,7 @@ class LiveTable:
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for flow in self._runner.flows:
-            seen = flow.view.summary()
+            seen = flow.flow_status.summary()
             state, detail = flow.status
             figures = {
                 "partitions": f"{seen.partitions:,}",
@@ -149,7 +149,7 @@ def _line(flow: ElectedFlow) -> str:
     name = flow.settings.name
     if flow.absent:
         return f"{name}: {state}"
-    seen = flow.view.summary()
+    seen = flow.flow_status.summary()
     copied = f"{seen.partitions} partitions, {seen.records} records copied"
     if state == "idle":
         return f"{name}: {state}: {detail}, {copied}"

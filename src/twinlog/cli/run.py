@@ -86,13 +86,13 @@ def _master(named: str | None, settings: dict[str, str]) -> str | None:
     return named if given is None else given
 
 
-def _spark_settings(pairs: list[str]) -> dict[str, str]:
+def _spark_settings(given: list[str]) -> dict[str, str]:
     settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
+    for one in given:
+        key, equals, value = one.partition("=")
         if not equals or not key.strip():
             raise typer.BadParameter(
-                f"{pair!r}: expected KEY=VALUE, as in spark.driver.memory=512m", param_hint="--conf"
+                f"{one!r}: expected KEY=VALUE, as in spark.driver.memory=512m", param_hint="--conf"
             )
         settings[key.strip()] = value.strip()
     return settings

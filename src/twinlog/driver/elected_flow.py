@@ -11,7 +11,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.member import Leadership, Term
 from twinlog.driver.election.roster import Roster
-from twinlog.driver.flow import JOBS_STOP_S, FlowRunner, State
+from twinlog.driver.flow import JOBS_STOP_S, FlowRunner, FlowState
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.put_off import PutOff
@@ -88,7 +88,7 @@ class ElectedFlow:
         self._failure: str | None = None
         self.over = False
         """Whether the flow never runs here again: it failed, or has caught up."""
-        self._view = FlowStatus(clock.monotonic)
+        self._flow_status = FlowStatus(clock.monotonic)
         self._lease_server: LeaseServer | None = None
         self._runs = False
         self._clearing: Callable[[], None] | None = None
@@ -124,11 +124,11 @@ class ElectedFlow:
             return
         if self.flow is None:
             self._run_or_stand_by(lease_server)
-        elif self.flow.state in (State.DONE, State.NOTHING):
+        elif self.flow.state in (FlowState.DONE, FlowState.NOTHING):
             # Other processes may wait to see that all is copied, also while other flows go on here.
             self.over = True
             self._clear(lease_server, self._leave)
-        elif self.flow.state is State.FAILED:
+        elif self.flow.state is FlowState.FAILED:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
             self._clear(lease_server, self._leave)
@@ -199,7 +199,7 @@ class ElectedFlow:
         flow: FlowRunner | None = None
         try:
             flow = self._build(self._election.leads_for_s, self._stored)
-            flow.view.count_on(self._view)
+            flow.flow_status.count_on(self._flow_status)
             flow.start()
         except RuntimeError as error:
             if flow is not None:
@@ -210,7 +210,7 @@ class ElectedFlow:
             return
         self._put_off.over()
         self._term, self._lease_server, self._away_since = term, lease_server, None
-        self.flow, self._view, self._stored = flow, flow.view, None
+        self.flow, self._flow_status, self._stored = flow, flow.flow_status, None
         lease_server.flows[self.settings.name] = flow.leases
         self._runs = True
 
@@ -341,22 +341,22 @@ class ElectedFlow:
     def can_hand_over(self) -> bool:
         """Whether the flow runs here without trouble, and its group is reachable."""
         flow = self.running
-        if flow is None or self._clearing is not None or flow.state is not State.RUNNING:
+        if flow is None or self._clearing is not None or flow.state is not FlowState.RUNNING:
             return False
         return self._election.leads_for_s() > VALID_S / 2
 
     # What a table or a log line shows.
 
     @property
-    def view(self) -> FlowStatus:
+    def flow_status(self) -> FlowStatus:
         """What this process copied, also before another one took over."""
-        return self._view
+        return self._flow_status
 
     @property
-    def state(self) -> State:
+    def state(self) -> FlowState:
         if self._failure is not None:
-            return State.FAILED
-        return State.STARTING if self.flow is None or self._emptying else self.flow.state
+            return FlowState.FAILED
+        return FlowState.STARTING if self.flow is None or self._emptying else self.flow.state
 
     @property
     def status(self) -> tuple[str, str | None]:
@@ -364,14 +364,14 @@ class ElectedFlow:
         if self.flow is None and self._failure is None:
             return (self._election.text, None) if self._put_off.why is None else ("starting", self._put_off.why)
         if self._failure is not None:
-            return State.FAILED.value, self._failure
+            return FlowState.FAILED.value, self._failure
         if self.flow is None or self._emptying:
-            return State.STARTING.value, None
+            return FlowState.STARTING.value, None
         return self.flow.status
 
     @property
     def ended(self) -> bool:
-        return self.state not in (State.STARTING, State.RUNNING)
+        return self.state not in (FlowState.STARTING, FlowState.RUNNING)
 
     @property
     def stands_by(self) -> bool:

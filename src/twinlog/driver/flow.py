@@ -47,7 +47,7 @@ JOBS_STOP_S = 1.0
 THREAD_STOP_S = 3.0
 
 
-class State(Enum):
+class FlowState(Enum):
     STARTING = "starting"
     RUNNING = "running"
     DONE = "caught up"
@@ -82,8 +82,8 @@ class FlowRunner:
     ) -> None:
         self._clock = clock
         self.settings = settings
-        self.view = FlowStatus(clock.monotonic)
-        self.state = State.STARTING
+        self.flow_status = FlowStatus(clock.monotonic)
+        self.state = FlowState.STARTING
         self.reason: str | None = None
         self.ready = threading.Event()
         """Set when the first plan stands, so that the query may start."""
@@ -103,17 +103,17 @@ class FlowRunner:
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
         self._nothing = False
-        self._jobs = PeriodicJobs(settings.name, self.view.note, lambda: self._waiting.outage is not None, clock)
+        self._jobs = PeriodicJobs(settings.name, self.flow_status.note, lambda: self._waiting.outage is not None, clock)
         self._waiting = Waiting(
             settings,
-            self.view,
+            self.flow_status,
             source=self._source.reach,
             target=self._target.reach,
             leads=lambda: leads_for_s() > 0,
             over=self._jobs.hurry,
             clock=clock,
         )
-        self._retry = Retrying(settings.name, self.view, self._waiting, self._stopping, clock)
+        self._retry = Retrying(settings.name, self.flow_status, self._waiting, self._stopping, clock)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
@@ -125,11 +125,11 @@ class FlowRunner:
             ids=self._ids if settings.exactly_once == "enabled" else None,
             leads_for_s=leads_for_s,
             reported=self._reported,
-            gone=self.view.gone,
-            mismatch=lambda text: self.view.note("use every task", text),
+            gone=self.flow_status.gone,
+            mismatch=lambda text: self.flow_status.note("use every task", text),
             clock=clock,
         )
-        self._tasks = Tasks(settings, self.view, self.leases, slots=slots, tasks=tasks, clock=clock)
+        self._tasks = Tasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
         self._topics = TopicRefresh(
             settings, flows or (settings,), self._source, self._target, self._positions, connect
         )
@@ -159,11 +159,11 @@ class FlowRunner:
 
     def fail(self, reason: str) -> None:
         """The flow ends with a reason; others go on."""
-        if self.state in (State.STARTING, State.RUNNING):
+        if self.state in (FlowState.STARTING, FlowState.RUNNING):
             log.error("%s: FAILED: %s", self.settings.name, reason)
-            self._end(State.FAILED, reason)
+            self._end(FlowState.FAILED, reason)
 
-    def _end(self, state: State, reason: str | None = None) -> None:
+    def _end(self, state: FlowState, reason: str | None = None) -> None:
         self.state, self.reason = state, reason
         self._stopping.set()
         self.ready.set()
@@ -177,12 +177,13 @@ class FlowRunner:
         outage = self._waiting.outage
         if outage is not None:
             return "waiting", str(outage)
-        trouble = self.view.summary().trouble
-        if self.state is State.STARTING or (self.view.planned() and not any(one.held for one in self.view.holders())):
-            return State.STARTING.value, trouble
-        if not self.view.planned():
+        seen = self.flow_status
+        trouble = seen.summary().trouble
+        if self.state is FlowState.STARTING or (seen.planned() and not any(one.held for one in seen.holders())):
+            return FlowState.STARTING.value, trouble
+        if not seen.planned():
             return "idle", trouble or f"no topic of {self.settings.source} is mirrored"
-        return State.RUNNING.value, trouble
+        return FlowState.RUNNING.value, trouble
 
     @property
     def source_away(self) -> bool:
@@ -192,7 +193,7 @@ class FlowRunner:
 
     @property
     def ended(self) -> bool:
-        return self.state not in (State.STARTING, State.RUNNING)
+        return self.state not in (FlowState.STARTING, FlowState.RUNNING)
 
     def stop(self, timeout_s: float) -> bool:
         """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
@@ -200,7 +201,7 @@ class FlowRunner:
         False when not every copier let go.
         """
         if not self.ended:
-            self.state = State.STOPPED
+            self.state = FlowState.STOPPED
         self._stopping.set()
         self.ready.set()
         let_go = self.leases.stop(timeout_s)
@@ -212,7 +213,7 @@ class FlowRunner:
     def abandon(self) -> None:
         """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
         if not self.ended:
-            self.state = State.STOPPED
+            self.state = FlowState.STOPPED
         self._stopping.set()
         self.ready.set()
         self.leases.abandon()
@@ -249,7 +250,7 @@ class FlowRunner:
                 return
             if self._until and not self._retry(self._note_ends, "read the ends"):
                 return
-            self.state = State.RUNNING
+            self.state = FlowState.RUNNING
             self.ready.set()
             ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
             # Without a thread for it they are read when they are needed.
@@ -290,7 +291,7 @@ class FlowRunner:
         interval = self.settings.refresh_topics_interval_s
         refresh_at = self._clock.monotonic() + interval if interval else float("inf")
         while not self._clock.wait(self._stopping, TICK_S):
-            if self._catching_up and self.view.reached:
+            if self._catching_up and self.flow_status.reached:
                 self._end_caught_up()
                 return
             if self._clock.monotonic() >= refresh_at:
@@ -304,10 +305,10 @@ class FlowRunner:
         nothing = self._topics.nothing if self._nothing else None
         if nothing is None:
             log.info("%s: caught up", self.settings.name)
-            self._end(State.DONE)
+            self._end(FlowState.DONE)
         else:
             log.error("%s: nothing to copy: %s", self.settings.name, nothing)
-            self._end(State.NOTHING, nothing)
+            self._end(FlowState.NOTHING, nothing)
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)
@@ -316,11 +317,11 @@ class FlowRunner:
     def _refresh(self) -> None:
         """Bring the remote topics up to date and plan anew when there is something else to copy."""
         self._topics.refresh()
-        self.view.note("create or grow remote topics", self._topics.refused)
+        self.flow_status.note("create or grow remote topics", self._topics.refused)
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
-            self.view.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
+            self.flow_status.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
             self._tasks.plan(remote.keys())
 
     def _note_ends(self) -> None:
@@ -328,7 +329,7 @@ class FlowRunner:
         self._nothing = self._topics.nothing is not None
         committed = self.settings.consumer.isolation_level == "read_committed"
         ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
-        self.view.wait_for({partition: SourceOffset(end) for partition, end in ends.items()})
+        self.flow_status.wait_for({partition: SourceOffset(end) for partition, end in ends.items()})
         self._catching_up = True
 
     # Called by leases, on their threads.
@@ -366,5 +367,5 @@ class FlowRunner:
             self._keeps_settings.hurry()
 
     def _reported(self, report: Report) -> None:
-        self.view.take(report)
+        self.flow_status.take(report)
         self._tasks.take(report)

@@ -161,7 +161,7 @@ class FlowStatus:
                 self._enter(key, part, holder)
 
     def count_on(self, before: FlowStatus) -> None:
-        """Go on with the counters of a view of the same flow, so that they never go back."""
+        """Go on with the counters of an earlier status of the same flow, so that they never go back."""
         seen = before.summary()
         with self._lock:
             self._records += seen.records

@@ -32,7 +32,7 @@ class Tasks:
     def __init__(
         self,
         settings: FlowSettings,
-        view: FlowStatus,
+        status: FlowStatus,
         leases: Leases,
         *,
         slots: int,
@@ -42,7 +42,7 @@ class Tasks:
         self.slots = max(1, min(slots, settings.tasks_max))
         self._clock = clock
         self._settings = settings
-        self._view = view
+        self._flow_status = status
         self._leases = leases
         self._grows = tasks is not None
         self.count = self.slots if tasks is None else max(1, min(tasks, self.slots))
@@ -100,7 +100,7 @@ class Tasks:
 
     def _look(self, now: float) -> None:
         """Take one more task when the copiers have been at their limit for long."""
-        if not self._view.overloaded():
+        if not self._flow_status.overloaded():
             self._hungry, self._calm_since = False, now
             return
         if now - self._calm_since <= GROW_AFTER_S:

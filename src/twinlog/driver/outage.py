@@ -61,9 +61,9 @@ def clock_time(at: float, now: float | None = None) -> str:
 class OutageWatch:
     """Looks periodically; the beginning of an outage stays as it was first reported."""
 
-    def __init__(self, view: FlowStatus, clock: Clock = SYSTEM) -> None:
+    def __init__(self, status: FlowStatus, clock: Clock = SYSTEM) -> None:
         self._clock = clock
-        self._view = view
+        self._flow_status = status
         self._last: Outage | None = None
         self._looked_at = self._clock.monotonic()
         self._awake_at = float("-inf")
@@ -88,7 +88,7 @@ class OutageWatch:
         return found
 
     def _find(self, now: float, wall: float, source: Reach, target: Reach) -> Outage | None:
-        holders = self._view.holders()
+        holders = self._flow_status.holders()
         alive = [one for one in holders if one.gone_at is None]
         alive = [one for one in alive if one.held] or alive
         for side, reach in (("target", target), ("source", source)):
@@ -97,13 +97,13 @@ class OutageWatch:
             if out is not None and (now - self._awake_at > SUSPENDED_S or out[0] <= now - self._awake_at):
                 out_s, why = out
                 return Outage(f"{side} cluster unreachable", wall - out_s, why, side)
-        if not self._view.planned() or not holders:
+        if not self._flow_status.planned() or not holders:
             return None
         if not alive:
             went = max(one.gone_at or now for one in holders)
             return Outage("no task of Spark runs", wall - (now - went))
-        stuck, trouble = self._view.stuck()
-        if stuck and stuck >= self._view.planned():
+        stuck, trouble = self._flow_status.stuck()
+        if stuck and stuck >= self._flow_status.planned():
             return Outage("every partition is held up", wall, trouble)
         return None
 
@@ -132,7 +132,7 @@ class Waiting:
     def __init__(
         self,
         settings: FlowSettings,
-        view: FlowStatus,
+        status: FlowStatus,
         *,
         source: Callable[[], Reach],
         target: Callable[[], Reach],
@@ -144,7 +144,7 @@ class Waiting:
         self.outage: Outage | None = None
         """Why nothing is copied at the moment."""
         self._settings = settings
-        self._outages = OutageWatch(view, clock)
+        self._outages = OutageWatch(status, clock)
         self._source = source
         self._target = target
         self._leads = leads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
-from twinlog.driver.flow import State
+from twinlog.driver.flow import FlowState
 
 
 class Outcome(Enum):
@@ -17,10 +17,10 @@ class Outcome(Enum):
     FAILED = "failed"
 
 
-def outcome_of(states: Collection[State]) -> Outcome:
+def outcome_of(states: Collection[FlowState]) -> Outcome:
     """The outcome of flows in these states. The one that an operator has to look at counts most."""
-    if State.FAILED in states:
+    if FlowState.FAILED in states:
         return Outcome.FAILED
-    if not all(state in (State.DONE, State.NOTHING) for state in states):
+    if not all(state in (FlowState.DONE, FlowState.NOTHING) for state in states):
         return Outcome.STOPPED
-    return Outcome.NOTHING if State.NOTHING in states else Outcome.DONE
+    return Outcome.NOTHING if FlowState.NOTHING in states else Outcome.DONE

@@ -17,7 +17,7 @@ from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -34,7 +34,7 @@ class RenamedTopics:
         self._looked_at: set[tuple[TopicName, TopicName]] = set()
         self._earlier: dict[TopicPartition, TopicName] = {}
 
-    def look(self, pairs: Sequence[Pair], target: Mapping[TopicName, Topic]) -> None:
+    def look(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
 
         Topics that are not among `pairs` any more are forgotten. Raises RefusedError with both names when the policy is

@@ -21,15 +21,15 @@ LOG_AFTER_S = 2.0
 class Retrying:
     """Of the flow `name`, until `stopping` is set.
 
-    The view shows the failing step; the log does, too, unless an outage explains it.
+    The flow status shows the failing step; the log does, too, unless an outage explains it.
     """
 
     def __init__(
-        self, name: str, view: FlowStatus, waiting: Waiting, stopping: threading.Event, clock: Clock = SYSTEM
+        self, name: str, status: FlowStatus, waiting: Waiting, stopping: threading.Event, clock: Clock = SYSTEM
     ) -> None:
         self._clock = clock
         self._name = name
-        self._view = view
+        self._flow_status = status
         self._waiting = waiting
         self._stopping = stopping
 
@@ -46,9 +46,9 @@ class Retrying:
                 lasts = self._clock.monotonic() - began > LOG_AFTER_S
                 if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
-                self._view.note(what, str(error))
+                self._flow_status.note(what, str(error))
                 self._clock.wait(self._stopping, RETRY_S)
             else:
-                self._view.note(what, None)
+                self._flow_status.note(what, None)
                 return True
         return False

@@ -19,7 +19,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class TopicConflicts:
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
 
-    def from_target(self, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+    def from_target(self, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
         """Source topics that came from the target by another flow's naming, each with the reason.
 
         Called at each refresh: topics that were not looked up since the last call are forgotten.
@@ -95,7 +95,7 @@ class TopicConflicts:
         by = None if back is None else back.brought_by
         return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
 
-    def refusals(self, pairs: Sequence[Pair], remotes: Container[TopicName]) -> dict[TopicName, str]:
+    def refusals(self, pairs: Sequence[TopicPair], remotes: Container[TopicName]) -> dict[TopicName, str]:
         """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
 
         Raises ClusterError.
@@ -139,7 +139,7 @@ class TopicConflicts:
         self._returns[topic] = found
         return found
 
-    def _lost_to(self, conflict: _Conflict, pairs: Sequence[Pair]) -> dict[TopicName, str]:
+    def _lost_to(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
         theirs = conflict.sources_of({pair.remote for pair in pairs})
         contested = [pair for pair in pairs if pair.remote in theirs]
         if not contested:

@@ -22,7 +22,7 @@ from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
-from twinlog.plan.changes import Changes, Pair, compare, copyable
+from twinlog.plan.changes import Changes, TopicPair, compare, copyable
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class TopicRefresh:
         connect: Connect = ClusterAdmin,
     ) -> None:
         self.partitions: dict[TopicPartition, TopicPartition] = {}
-        self.pairs: tuple[Pair, ...] = ()
+        self.pairs: tuple[TopicPair, ...] = ()
         """Mirrored topics whose remote topic exists."""
         self.nothing: str | None = None
         """Why no topic is mirrored, heartbeats aside; None when one is."""
@@ -178,12 +178,12 @@ class TopicRefresh:
             found[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
         return found
 
-    def _due(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _due(self, pairs: Sequence[TopicPair]) -> list[TopicPair]:
         """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
         now = self._target.clock.monotonic()
         return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
 
-    def _note(self, tried: Sequence[Pair], refused: Mapping[TopicName, Refusal]) -> None:
+    def _note(self, tried: Sequence[TopicPair], refused: Mapping[TopicName, Refusal]) -> None:
         for pair in tried:
             refusal = refused.get(pair.remote)
             if refusal is None:

@@ -19,7 +19,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
 from twinlog.model.types import TopicName
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
@@ -85,7 +85,7 @@ class ConfigSync:
         self._troubles: list[ClusterError] = []
         self._replaces = False
 
-    def run(self, pairs: Sequence[Pair]) -> dict[TopicName, list[ConfigChange]]:
+    def run(self, pairs: Sequence[TopicPair]) -> dict[TopicName, list[ConfigChange]]:
         """Bring the settings of remote topics up to date; returns what was changed. What vanished is left out.
 
         Raises RefusedError when a permission is missing on some, and ClusterError when some could not be changed now or

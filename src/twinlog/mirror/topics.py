@@ -19,7 +19,7 @@ from twinlog.model.internal_topics import progress_topic
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
 from twinlog.offsets.segments import segments_topic
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class TopicMirror:
                 raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
         create_syncs_topic(settings, self._source, self._target)
 
-    def create(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
+    def create(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
         """Create the remote topics of `pairs`; returns those that were refused.
 
         A source topic that vanished meanwhile gets none.
@@ -107,7 +107,7 @@ class TopicMirror:
                 )
         return refused | hidden
 
-    def grow(self, pairs: Sequence[Pair]) -> dict[TopicName, Refusal]:
+    def grow(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
         """Add partitions to the remote topics of `pairs`; returns those that were refused."""
         refused = self._target.create_partitions({pair.remote: pair.source.partitions for pair in pairs})
         for pair in pairs:

@@ -11,7 +11,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TopicPair:
     """A source topic and its remote topic."""
 
     source: Topic
@@ -22,9 +22,9 @@ class Pair:
 class Changes:
     """What the target lacks: `create` whole topics, `grow` topics to the partition count of their source."""
 
-    pairs: tuple[Pair, ...]
-    create: tuple[Pair, ...]
-    grow: tuple[Pair, ...]
+    pairs: tuple[TopicPair, ...]
+    create: tuple[TopicPair, ...]
+    grow: tuple[TopicPair, ...]
 
     def without(self, topics: Collection[TopicName]) -> Changes:
         """The same but for some source topics."""
@@ -38,7 +38,7 @@ class Changes:
 def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
     """Look at every mirrored topic. A remote topic with more partitions than its source is left alone."""
     pairs = tuple(
-        Pair(topic, topology.remote_name(name)) for name, topic in sorted(source.items()) if topology.mirrors(name)
+        TopicPair(topic, topology.remote_name(name)) for name, topic in sorted(source.items()) if topology.mirrors(name)
     )
     create = tuple(pair for pair in pairs if pair.remote not in target)
     grow = tuple(

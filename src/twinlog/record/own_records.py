@@ -19,9 +19,9 @@ def _sized(value: bytes | None) -> bytes:
 
 def record_body(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> bytes:
     """Key, value and headers as `encode_batch` takes them."""
-    pairs = list(headers)
-    parts = [_sized(key), _sized(value), encode_varint(len(pairs))]
-    for name, content in pairs:
+    fields = list(headers)
+    parts = [_sized(key), _sized(value), encode_varint(len(fields))]
+    for name, content in fields:
         parts += (_sized(name.encode()), _sized(content))
     return b"".join(parts)
 

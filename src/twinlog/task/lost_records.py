@@ -79,13 +79,13 @@ class _Originals:
         """
         before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):
-            pair = self.known.last_before(before)
-            if pair is None:
+            last = self.known.last_before(before)
+            if last is None:
                 if before > min(at, self.begin):
                     return No.NAME
                 # Only markers are where the first records were, as of a transaction that had just been committed.
                 break
-            offset, before = pair
+            offset, before = last
             if before < self.start:
                 break
             copy = await _copy(self.target, self.grant.remote, before)

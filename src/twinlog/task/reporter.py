@@ -39,7 +39,8 @@ LAST_S = 1.0
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
 
-State = tuple[SourceOffset, SourceOffset, str | None]
+Shown = tuple[SourceOffset, SourceOffset, str | None]
+"""What a report shows of a partition beside counts: its position, the end of its source if known, its trouble."""
 
 
 class Reporter:
@@ -77,7 +78,7 @@ class Reporter:
         self._piece_bytes = PIECE_BYTES
         self._events: list[tuple[str, str]] = []
         self._known: dict[TopicPartition, PartitionCopy] = {}
-        self._states: dict[TopicPartition, State] = {}
+        self._last_shown: dict[TopicPartition, Shown] = {}
         self._line: dict[TopicPartition, PartitionProgress] = {}
         self._rest: dict[TopicPartition, PartitionProgress] = {}
         self._publishing = copier.loop.lock()
@@ -145,7 +146,7 @@ class Reporter:
             if now >= self._full_at:
                 for part in self._known.values():
                     if part.source not in self._rest:
-                        self._rest[part.source] = _progress(part, self._state(part, now), CopyCounts())
+                        self._rest[part.source] = _progress(part, self._shown(part, now), CopyCounts())
             if not self._rest and not self._events and now < self._quiet_at:
                 return
             parts, self._rest = self._rest, {}
@@ -210,22 +211,22 @@ class Reporter:
         self._known = dict(copied)
         self._age_s = 0.0
         for part in (*left, *copied.values()):
-            state = self._state(part, now)
-            if state == self._states.get(part.source) and not part.copied.counts.records:
+            shown = self._shown(part, now)
+            if shown == self._last_shown.get(part.source) and not part.copied.counts.records:
                 continue
-            self._states[part.source] = state
+            self._last_shown[part.source] = shown
             counts = part.take_counts()
             self.records += counts.records
             self.bytes += counts.bytes
-            progress = _progress(part, state, counts)
+            progress = _progress(part, shown, counts)
             for waiting in (self._line, self._rest):
                 before = waiting.get(part.source)
                 waiting[part.source] = progress if before is None else before.followed_by(progress)
         for part in left:
             if part.source not in copied:
-                self._states.pop(part.source, None)
+                self._last_shown.pop(part.source, None)
 
-    def _state(self, part: PartitionCopy, now: float) -> State:
+    def _shown(self, part: PartitionCopy, now: float) -> Shown:
         """A partition's position, its source's end if known, and its trouble."""
         answered_at = self._copier.source_answered_at(part)
         end = SourceOffset(-1)
@@ -249,17 +250,17 @@ class Reporter:
         )
 
 
-def _progress(part: PartitionCopy, state: State, counts: CopyCounts) -> PartitionProgress:
+def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> PartitionProgress:
     return PartitionProgress(
         topic=part.source.topic,
         partition=part.source.partition,
-        source_offset=state[0],
+        source_offset=shown[0],
         target_offset=part.durable.next_target or TargetOffset(0),
-        end=state[1],
+        end=shown[1],
         records=counts.records,
         bytes=counts.bytes,
         latency_ms=counts.latency_ms,
-        trouble=state[2],
+        trouble=shown[2],
     )
 
 

@@ -26,9 +26,9 @@ from twinlog.task.stored_maps import StoredMaps
 from twinlog.task.unverified_tail import find_unverified
 from twinlog.write.appends import CopyRules
 
-AT_ONCE, OF_ONE_PAIR = 8, 3
-"""How many remote logs a copier reads at a time, in all and of one pair of leaders; each may take two answers of
-`CHUNK_BYTES` in memory."""
+AT_ONCE, OF_TWO_LEADERS = 8, 3
+"""How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
+answers of `CHUNK_BYTES` in memory."""
 
 LATE_APPENDS_S = 0.25
 LATE_APPENDS_AT_MOST_S = 5.0
@@ -64,7 +64,7 @@ class StartPositions:
         self._rules = rules
         self._event = event
         self._gap_check = GapCheck(source, settings, event)
-        self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_ONE_PAIR)
+        self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._moving: dict[TopicPartition, float] = {}
         """Since when a log grows that should be at rest; `_unmarked`: since when a marker is missing."""
@@ -160,7 +160,7 @@ class StartPositions:
                     resolved.errors[grant.source] = error
 
         loop = self._target.loop
-        await loop.gather([loop.spawn(work) for _ in range(min(OF_ONE_PAIR, len(behind)))])
+        await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(behind)))])
         return resolved
 
     async def _find_unverified(

@@ -74,7 +74,7 @@ class Transactions:
         self._holder: ProducerEpoch
         self._stored: dict[TopicPartition, Position] = {}
         self._sequences: dict[TopicPartition, int] = {}
-        self._members = TransactionPartitions(client, appender, self._wake.set)
+        self._in_transaction = TransactionPartitions(client, appender, self._wake.set)
         self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
         self._commit_wanted = False
         self._suspects: set[PartitionCopy] = set()
@@ -109,7 +109,7 @@ class Transactions:
 
     def offer(self, queue: AppendQueue) -> None:
         """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
-        self._members.offer(queue)
+        self._in_transaction.offer(queue)
 
     def moved(self) -> None:
         """Something was acknowledged or passed over."""
@@ -139,7 +139,7 @@ class Transactions:
 
         Records that the target lost are copied again by the next copier.
         """
-        if part.remote in self._members:
+        if part.remote in self._in_transaction:
             return False
         return part.misplaced is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
 
@@ -148,7 +148,7 @@ class Transactions:
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
         self._suspects.discard(part)
-        self._members.forget(part.queue)
+        self._in_transaction.forget(part.queue)
 
     async def _run(self) -> None:
         while not self.ended:
@@ -164,7 +164,7 @@ class Transactions:
     def _due(self) -> bool:
         if self._broken is not None:
             return True
-        if self._members.waiting:
+        if self._in_transaction.waiting:
             return True
         idle_s = self._now() - self._ended_at
         if self._commit_wanted or idle_s >= self._settings.position_interval_ms / 1000:
@@ -174,7 +174,7 @@ class Transactions:
         return idle_s > KEEP_ALIVE_S
 
     def _until_due(self) -> float:
-        excluded_s = self._members.excluded_until - self._now()
+        excluded_s = self._in_transaction.excluded_until - self._now()
         return max(0.01, min(self._settings.position_interval_ms / 1000, excluded_s))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
@@ -184,7 +184,7 @@ class Transactions:
             for part in self._partitions.values()
             if part.queue.all_acknowledged
             and part.misplaced is None
-            and (part.remote in self._members or self._stored.get(part.source) != part.acknowledged)
+            and (part.remote in self._in_transaction or self._stored.get(part.source) != part.acknowledged)
         }
 
     async def _transaction(self) -> None:
@@ -193,12 +193,12 @@ class Transactions:
         self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
             self._start_over(await self.retry(lambda: self._coordinator.init(self._holder)))
-        if self._members.waiting:
+        if self._in_transaction.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
         until = self._now() + self._interval_s
         while not self._full(until):
-            if self._members.waiting:
+            if self._in_transaction.waiting:
                 await self._admit()
                 continue
             await self._wake.wait(max(0.0, until - self._now()))
@@ -208,18 +208,19 @@ class Transactions:
         changed = self._changed()
         before = {part.source: part.committed for part in changed.values()}
         positions = {
-            part.source: part.copied.transaction_end(marked=part.remote in self._members) for part in changed.values()
+            part.source: part.copied.transaction_end(marked=part.remote in self._in_transaction)
+            for part in changed.values()
         }
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
             positions |= await self.retry(lambda: self._mark(positions))
             await self._positions.store(positions, self)
-        if self._members or self._positions:
+        if self._in_transaction or self._positions:
             # From here on only the coordinator knows how it ends.
             committed = await self.retry(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
                 raise AbortedError("the coordinator no longer knows the transaction")
-        self._members.disband()
+        self._in_transaction.disband()
         self._positions.disband()
         for source, position in positions.items():
             self._stored[source] = position
@@ -233,20 +234,20 @@ class Transactions:
         now = self._now()
         if now >= until or self._commit_wanted:
             return True
-        if self._settings.transaction_boundary == "interval" or self._members.waiting:
+        if self._settings.transaction_boundary == "interval" or self._in_transaction.waiting:
             return False
-        return self._members.idle
+        return self._in_transaction.idle
 
     async def _admit(self) -> None:
         """Let the partitions that wait take part."""
-        fresh = self._members.enter()
+        fresh = self._in_transaction.enter()
         if not fresh:
             return
         refused = await self.add(fresh)
         if refused:
-            self.trouble = self._members.left_outside(refused)
+            self.trouble = self._in_transaction.left_outside(refused)
         else:
-            self._members.entered()
+            self._in_transaction.entered()
 
     async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Have partitions take part in the open transaction; returns the error codes of those that may not."""
@@ -254,13 +255,13 @@ class Transactions:
 
     async def _await_acknowledgements(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
-        self._members.close()
+        self._in_transaction.close()
         deadline = self._now() + PATIENCE_S
-        while late := self._members.late:
+        while late := self._in_transaction.late:
             # A queue stays stopped only when its partition has failed.
             if self._now() > deadline or any(queue.stopped for queue in late):
                 for queue in late:
-                    self._members.exclude(queue)
+                    self._in_transaction.exclude(queue)
                 names = ", ".join(str(queue.partition) for queue in late[:3])
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
@@ -314,7 +315,7 @@ class Transactions:
         await self._silence()
         await self._look_at_losses()
         holder = self._holder
-        if self._members or self._positions:
+        if self._in_transaction or self._positions:
             await self.retry(lambda: self._coordinator.end(holder, commit=False))
         self._start_over(await self.retry(lambda: self._coordinator.init(holder)))
         self._event(
@@ -326,7 +327,7 @@ class Transactions:
 
         A transaction whose marker was lost is open again there, and ends with the open one.
         """
-        self._suspects.update(part for part in self._partitions.values() if part.remote in self._members)
+        self._suspects.update(part for part in self._partitions.values() if part.remote in self._in_transaction)
         suspects = list(self._suspects)
         if suspects:
             await self.retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
@@ -335,7 +336,7 @@ class Transactions:
         """Another producer took the transactional id; or the coordinator ended a transaction that was open too long."""
         await self._silence()
         open_s = self._now() - self._opened_at
-        if not (self._members or self._positions) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
+        if not (self._in_transaction or self._positions) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
             self.ended = True
             text = (
                 f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
@@ -371,7 +372,7 @@ class Transactions:
         """Every partition goes on from its committed position, under a new epoch with sequence numbers from 0 on."""
         self._holder = holder
         self._broken = None
-        self._members.clear()
+        self._in_transaction.clear()
         self._suspects.clear()
         self._sequences.clear()
         self._positions.clear(self.identity)

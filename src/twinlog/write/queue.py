@@ -48,7 +48,7 @@ class Gate(Enum):
     SHUT = 3
 
 
-class State(Enum):
+class SendState(Enum):
     """`AGAIN` is an append that failed and may be sent again, in its turn."""
 
     IN_FLIGHT = 1
@@ -74,7 +74,7 @@ class Sent:
 
     append: Append
     sequence: int
-    state: State = State.IN_FLIGHT
+    state: SendState = SendState.IN_FLIGHT
     code: int = 0
     base_offset: TargetOffset = NOWHERE
     failures: int = 0
@@ -180,7 +180,7 @@ class AppendQueue:
     def late_bytes_left(self) -> int | None:
         """How many bytes late appends may still have, if the target answered all that was sent; otherwise None."""
         if not self._window or any(
-            sent.state is State.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
+            sent.state is SendState.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
         ):
             return None
         return max(0, self._late_bytes)
@@ -236,7 +236,7 @@ class AppendQueue:
             return again.append.bytes if self._known or again is self._window[0] else 0
         if not self.pending or self.gate is not Gate.OPEN:
             return 0
-        if any(sent.state is State.FAILED for sent in self._window):
+        if any(sent.state is SendState.FAILED for sent in self._window):
             return 0
         if not self._window:
             self._known = self._known and now - self._looked_at < KNOWN_S
@@ -247,7 +247,7 @@ class AppendQueue:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
         again = self._next_again()
         if again is not None:
-            again.state = State.IN_FLIGHT
+            again.state = SendState.IN_FLIGHT
             again.reached = True
             self._in_flight += 1
             return again
@@ -272,16 +272,16 @@ class AppendQueue:
             code = UNVERIFIED
         sent.code = code
         sent.base_offset = base_offset
-        sent.state = State.FAILED if code else State.DONE
+        sent.state = SendState.FAILED if code else SendState.DONE
         window = self._window
         sent.behind = sent is not window[0]
-        while window and window[0].state is State.DONE:
+        while window and window[0].state is SendState.DONE:
             done = window.popleft()
             self._known = True
             self.waits_since = self._now()
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
-        if not self._in_flight and window and window[0].state is State.FAILED:
+        if not self._in_flight and window and window[0].state is SendState.FAILED:
             # What is left failed, or was appended behind one that failed; the first one decides what to do.
             first = window[0]
             if first.behind and first.code in _OUT_OF_STEP:
@@ -377,14 +377,14 @@ class AppendQueue:
     def _again(self) -> None:
         """Send failed appends again, in order."""
         for sent in self._window:
-            if sent.state is State.FAILED:
-                sent.state = State.AGAIN
+            if sent.state is SendState.FAILED:
+                sent.state = SendState.AGAIN
 
     def _next_again(self) -> Sent | None:
         """The next append of the window to send again; none behind a failure, as the target would refuse it, too."""
         for sent in self._window:
-            if sent.state is State.AGAIN:
+            if sent.state is SendState.AGAIN:
                 return sent
-            if sent.state is State.FAILED:
+            if sent.state is SendState.FAILED:
                 return None
         return None

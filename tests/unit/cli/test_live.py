@@ -22,7 +22,7 @@ WAITING = ("waiting", "target cluster unreachable since 14:03:10, nothing is cop
 class Flow:
     """As much of a flow as the table looks at."""
 
-    view: FlowStatus = field(default_factory=FlowStatus)
+    flow_status: FlowStatus = field(default_factory=FlowStatus)
     settings: Any = field(default_factory=lambda: SimpleNamespace(name="east->west"))
     status: tuple[str, str | None] = ("running", None)
     ended: bool = False
@@ -30,7 +30,7 @@ class Flow:
 
     def take(self, end: int) -> None:
         part = PartitionProgress("t", 0, 5, 5, end, records=5, bytes=50)
-        self.view.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
+        self.flow_status.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
 
 
 def line(flow: Flow) -> str:
@@ -65,7 +65,7 @@ def test_a_lag_that_is_not_known_of_all_partitions_ends_at_no_time() -> None:
     flow = Flow()
     flow.take(5)
     other = PartitionProgress("t", 1, 5, 5, -1)
-    flow.view.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
+    flow.flow_status.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
     assert line(flow).endswith("lag 0 (0 s ago, 1 partition unknown), ETA ?")
 
 

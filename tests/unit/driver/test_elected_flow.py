@@ -21,7 +21,7 @@ from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.election import Standing
 from twinlog.driver.election.member import Leadership, Member, Term
 from twinlog.driver.election.roster import Roster
-from twinlog.driver.flow import FlowRunner, State
+from twinlog.driver.flow import FlowRunner, FlowState
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.model.types import Alias
@@ -88,12 +88,12 @@ class Flow:
     reason = None
     ended = False
     source_away = False
-    state = State.RUNNING
+    state = FlowState.RUNNING
 
     def __init__(self, done: list[str], *, lets_go: bool) -> None:
         self._done = done
         self._lets_go = lets_go
-        self.view = FlowStatus()
+        self.flow_status = FlowStatus()
 
     def start(self) -> None:
         self._done.append("start")
@@ -145,7 +145,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     assert elected.can_hand_over
     elected.hand_over("b")
     assert not elected.can_hand_over
-    assert elected.state is State.STARTING
+    assert elected.state is FlowState.STARTING
     wait_for(lambda: "close" in done, 60, "nothing runs here")
     assert done == ["start", *between, "leave to b", "end the query", "close"]
     wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")
@@ -181,7 +181,7 @@ def is_cleared(elected: ElectedFlow, lease_server: Any) -> bool:
 
 
 def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    for state in (State.FAILED, State.DONE):
+    for state in (FlowState.FAILED, FlowState.DONE):
         done: list[str] = []
         elected, lease_server = elected_flow_of(done, until=True)
         elected.attend(lease_server)
@@ -197,7 +197,7 @@ def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pyte
         )
         assert done == ["start", "stop", "leave", "end the query", "close"]
         assert (elected.state, elected.occupied, elected.running) == (state, False, None)
-        monkeypatch.setattr(Flow, "state", State.RUNNING)
+        monkeypatch.setattr(Flow, "state", FlowState.RUNNING)
 
 
 @pytest.mark.parametrize("until", [True, False])
@@ -327,7 +327,7 @@ def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session
     elected.hand_over("b")
     wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it is cleared")  # type: ignore[func-returns-value]
     assert done == ["start", "fall silent", "end the query", "close"]
-    assert (elected.over, elected.state, elected.occupied) == (True, State.FAILED, False)
+    assert (elected.over, elected.state, elected.occupied) == (True, FlowState.FAILED, False)
     assert "broken" in caplog.text
 
 

@@ -37,99 +37,99 @@ def report(*partitions: TopicPartition | PartitionProgress, copier: str = "copie
 
 
 def test_reports_add_up() -> None:
-    view = FlowStatus()
-    view.take(report(ORDERS))
-    view.take(report(ORDERS, OLD))
-    summary = view.summary()
+    status = FlowStatus()
+    status.take(report(ORDERS))
+    status.take(report(ORDERS, OLD))
+    summary = status.summary()
     assert (summary.partitions, summary.records, summary.bytes, summary.lag) == (2, 15, 150, 4)
 
 
 def test_a_late_report_does_not_bring_back_what_is_no_longer_copied() -> None:
-    view = FlowStatus()
-    view.take(report(ORDERS, OLD))
-    view.plan({ORDERS})
-    view.take(report(ORDERS, OLD))
-    assert set(view.partitions()) == {ORDERS}
-    assert view.summary().records == 15
+    status = FlowStatus()
+    status.take(report(ORDERS, OLD))
+    status.plan({ORDERS})
+    status.take(report(ORDERS, OLD))
+    assert set(status.partitions()) == {ORDERS}
+    assert status.summary().records == 15
 
 
 def test_what_is_waited_for_is_reached_once_the_last_partition_is() -> None:
-    view = FlowStatus()
-    view.take(report(progress(ORDERS, 4)))
-    view.wait_for({ORDERS: 5, OLD: 3})
-    view.take(report(progress(OLD, 3)))
-    assert not view.reached
-    view.take(report(progress(ORDERS, 5)))
-    assert view.reached
+    status = FlowStatus()
+    status.take(report(progress(ORDERS, 4)))
+    status.wait_for({ORDERS: 5, OLD: 3})
+    status.take(report(progress(OLD, 3)))
+    assert not status.reached
+    status.take(report(progress(ORDERS, 5)))
+    assert status.reached
 
 
 def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
     clock = Clock()
-    view = FlowStatus(clock)
-    view.plan({ORDERS, OLD})
-    assert (view.summary().lag, view.summary().unknown) == (-1, 2)
-    view.take(report(ORDERS, copier="one", age_s=1.0))
-    view.take(report(OLD, copier="two"))
+    status = FlowStatus(clock)
+    status.plan({ORDERS, OLD})
+    assert (status.summary().lag, status.summary().unknown) == (-1, 2)
+    status.take(report(ORDERS, copier="one", age_s=1.0))
+    status.take(report(OLD, copier="two"))
     clock.now += 3
-    seen = view.summary()
+    seen = status.summary()
     assert (seen.lag, seen.lag_age_s, seen.unknown) == (4, 4.0, 0)
     clock.now += OLD_S - 5
-    view.take(report(copier="two"))
+    status.take(report(copier="two"))
     clock.now += 2
-    seen = view.summary()
+    seen = status.summary()
     assert (seen.lag, seen.lag_age_s, seen.unknown) == (2, 2.0, 1)
     clock.now += OLD_S
-    assert view.summary().lag == -1
+    assert status.summary().lag == -1
 
 
 def test_who_takes_a_partition_over_answers_for_it() -> None:
     clock = Clock()
-    view = FlowStatus(clock)
-    view.take(report(ORDERS, copier="one"))
+    status = FlowStatus(clock)
+    status.take(report(ORDERS, copier="one"))
     clock.now += OLD_S + 1
-    view.gone("one")
-    assert view.summary().lag == -1
-    view.take(report(progress(ORDERS, 7), copier="two"))
-    assert (view.summary().lag, view.summary().copiers) == (0, 1)
-    view.gone("three")
-    assert len(view.holders()) == 1
+    status.gone("one")
+    assert status.summary().lag == -1
+    status.take(report(progress(ORDERS, 7), copier="two"))
+    assert (status.summary().lag, status.summary().copiers) == (0, 1)
+    status.gone("three")
+    assert len(status.holders()) == 1
 
 
 def test_heartbeats_are_no_records_of_the_user() -> None:
     beats = TopicPartition(TopicName("heartbeats"), 0)
-    view = FlowStatus()
-    view.plan({ORDERS, beats}, {beats})
-    view.take(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
-    seen = view.summary()
+    status = FlowStatus()
+    status.plan({ORDERS, beats}, {beats})
+    status.take(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
+    seen = status.summary()
     assert (seen.partitions, seen.records, seen.bytes, seen.lag, seen.unknown, seen.trouble) == (1, 5, 50, 2, 0, None)
-    assert view.planned() == 1
-    assert set(view.partitions()) == {ORDERS, beats}
+    assert status.planned() == 1
+    assert set(status.partitions()) == {ORDERS, beats}
 
 
 def test_counters_go_on_where_an_earlier_term_ended() -> None:
-    before, view = FlowStatus(), FlowStatus()
+    before, status = FlowStatus(), FlowStatus()
     before.take(report(ORDERS, OLD))
-    view.count_on(before)
-    view.take(report(ORDERS))
-    assert (view.summary().records, view.summary().bytes) == (15, 150)
+    status.count_on(before)
+    status.take(report(ORDERS))
+    assert (status.summary().records, status.summary().bytes) == (15, 150)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     clock = Clock()
-    view = FlowStatus(clock)
-    view.take(report(progress(ORDERS, records=1000, bytes=5000)))
+    status = FlowStatus(clock)
+    status.take(report(progress(ORDERS, records=1000, bytes=5000)))
     clock.now += 2
-    assert (view.summary().record_rate, view.summary().byte_rate) == (500, 2500)
+    assert (status.summary().record_rate, status.summary().byte_rate) == (500, 2500)
     clock.now += WINDOW_S
-    assert view.summary().record_rate == 0
+    assert status.summary().record_rate == 0
 
 
 def test_all_of_what_is_held_up_is_named_by_one_and_counted() -> None:
-    view = FlowStatus()
-    view.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
-    assert view.stuck() == (2, "orders-0: target: no (and 1 more partition)")
-    view.take(report(ORDERS, OLD))
-    assert view.stuck() == (0, None)
+    status = FlowStatus()
+    status.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
+    assert status.stuck() == (2, "orders-0: target: no (and 1 more partition)")
+    status.take(report(ORDERS, OLD))
+    assert status.stuck() == (0, None)
 
 
 partitions = st.builds(
@@ -155,24 +155,24 @@ steps = st.lists(
 @given(steps)
 def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
     clock = Clock()
-    view = FlowStatus(clock)
+    status = FlowStatus(clock)
     planned = {TopicPartition(TopicName("t"), number) for number in range(5)}
     own: set[TopicPartition] = set()
     records = 0
     last: dict[TopicPartition, PartitionProgress] = {}
-    view.plan(planned)
+    status.plan(planned)
     for step in taken:
         clock.now += 0.1
         if isinstance(step, str):
-            view.gone(step)
+            status.gone(step)
         elif isinstance(step, set):
             planned = {TopicPartition(TopicName("t"), number) for number in step}
             own = {part for part in planned if part.partition == 4}
             last = {key: part for key, part in last.items() if key in planned}
-            view.plan(planned, own)
+            status.plan(planned, own)
         else:
             copier, parts = step
-            view.take(report(*parts, copier=copier))
+            status.take(report(*parts, copier=copier))
             for part in parts:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if key in planned:
@@ -180,16 +180,16 @@ def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
                     records += 0 if key in own else part.records
     counted = {key: part for key, part in last.items() if key not in own}
     known = [part.lag for part in counted.values() if part.lag >= 0]
-    seen = view.summary()
+    seen = status.summary()
     assert seen.records == records
     assert seen.partitions == len(counted)
     assert seen.lag == (sum(known) if known else -1)
     assert seen.unknown == len(planned - own) - len(known)
-    assert view.stuck()[0] == sum(part.trouble is not None for part in counted.values())
-    assert view.partitions() == last
+    assert status.stuck()[0] == sum(part.trouble is not None for part in counted.values())
+    assert status.partitions() == last
 
 
-def operations(view: FlowStatus, taken: Report) -> int:
+def operations(status: FlowStatus, taken: Report) -> int:
     """How many lines of Python one report costs."""
     count = 0
 
@@ -201,7 +201,7 @@ def operations(view: FlowStatus, taken: Report) -> int:
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
-        view.take(taken)
+        status.take(taken)
     finally:
         sys.settrace(before)
     return count
@@ -210,11 +210,11 @@ def operations(view: FlowStatus, taken: Report) -> int:
 @pytest.mark.parametrize("known", [10, 10_000])
 def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -> None:
     clock = Clock()
-    view = FlowStatus(clock)
+    status = FlowStatus(clock)
     all_ = [TopicPartition(TopicName("t"), number) for number in range(known)]
-    view.plan(set(all_))
-    view.take(report(*all_))
+    status.plan(set(all_))
+    status.take(report(*all_))
     clock.now += 1
-    view.take(report(*all_[:3]))
+    status.take(report(*all_[:3]))
     clock.now += 1
-    assert 0 < operations(view, report(*all_[:3])) < 200
+    assert 0 < operations(status, report(*all_[:3])) < 200

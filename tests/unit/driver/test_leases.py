@@ -122,14 +122,14 @@ class World:
         self.lookup = threading.Event()
         self.lookup.set()
         self.copiers: list[Copier] = []
-        self.view = FlowStatus()
+        self.flow_status = FlowStatus()
         self.leases = Leases(
             "a->b",
             self._grants,
             lambda kind, text: self.failures.append((kind, text)),
             lambda kind, text: self.events.append((kind, text)),
-            reported=self.view.take,
-            gone=self.view.gone,
+            reported=self.flow_status.take,
+            gone=self.flow_status.gone,
         )
 
     def _grants(self, parts: Sequence[TopicPartition]) -> list[Grant]:
@@ -180,12 +180,12 @@ def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World)
     part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
     report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=Reach(out_s=3.0, why="refused"))
     one.send(ReportMessage(report))
-    require(lambda: world.view.summary().records == 5, "the report is there")
-    (holder,) = world.view.holders()
+    require(lambda: world.flow_status.summary().records == 5, "the report is there")
+    (holder,) = world.flow_status.holders()
     assert (holder.gone_at, holder.target) == (None, report.target)
     one.die()
     require(lambda: holder.gone_at is not None, "it is known that nobody copies")
-    assert world.view.summary().lag == 2
+    assert world.flow_status.summary().lag == 2
 
 
 def test_who_comes_too_late_gets_nothing(world: World) -> None:

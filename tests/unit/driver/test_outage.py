@@ -23,32 +23,32 @@ OUT = Reach(heard_s=6.0, out_s=5.0, why="refused")
 
 
 @pytest.fixture
-def view() -> FlowStatus:
-    view = FlowStatus()
-    view.plan({PART})
-    return view
+def status() -> FlowStatus:
+    status = FlowStatus()
+    status.plan({PART})
+    return status
 
 
 def take(
-    view: FlowStatus, copier: str, *, source: Reach = FINE, target: Reach = FINE, trouble: str | None = None
+    status: FlowStatus, copier: str, *, source: Reach = FINE, target: Reach = FINE, trouble: str | None = None
 ) -> None:
     part = PartitionProgress("t", 0, 1, 1, 1, trouble=trouble)
-    view.take(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
+    status.take(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
 
 
 def what(outage: Outage | None) -> str | None:
     return None if outage is None else outage.what
 
 
-def test_nothing_is_wrong(view: FlowStatus) -> None:
-    take(view, "one")
-    assert OutageWatch(view).look(FINE, FINE) is None
+def test_nothing_is_wrong(status: FlowStatus) -> None:
+    take(status, "one")
+    assert OutageWatch(status).look(FINE, FINE) is None
 
 
-def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(view: FlowStatus) -> None:
-    take(view, "one", target=OUT)
+def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(status: FlowStatus) -> None:
+    take(status, "one", target=OUT)
     before = time.time()
-    outage = OutageWatch(view).look(FINE, FINE)
+    outage = OutageWatch(status).look(FINE, FINE)
     assert outage is not None
     assert outage.what == "target cluster unreachable"
     # The report lay there for a moment, too.
@@ -57,57 +57,57 @@ def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_r
     assert str(outage) == f"target cluster unreachable since {clock_time(outage.since)}, nothing is copied (refused)"
 
 
-def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(view: FlowStatus) -> None:
-    take(view, "one")
-    assert OutageWatch(view).look(FINE, OUT) is None
+def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(status: FlowStatus) -> None:
+    take(status, "one")
+    assert OutageWatch(status).look(FINE, OUT) is None
 
 
-def test_an_idle_copier_does_not_know_what_the_driver_knows(view: FlowStatus) -> None:
-    take(view, "one", target=Reach(heard_s=60.0))
-    assert what(OutageWatch(view).look(FINE, OUT)) == "target cluster unreachable"
+def test_an_idle_copier_does_not_know_what_the_driver_knows(status: FlowStatus) -> None:
+    take(status, "one", target=Reach(heard_s=60.0))
+    assert what(OutageWatch(status).look(FINE, OUT)) == "target cluster unreachable"
 
 
-def test_one_of_two_copiers_is_enough_to_copy(view: FlowStatus) -> None:
+def test_one_of_two_copiers_is_enough_to_copy(status: FlowStatus) -> None:
     other = TopicPartition(TopicName("t"), 1)
-    view.plan({PART, other})
-    take(view, "one", source=OUT)
-    view.take(Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE))
-    assert OutageWatch(view).look(FINE, FINE) is None
-    take(view, "two", source=OUT)
-    assert what(OutageWatch(view).look(FINE, FINE)) == "source cluster unreachable"
+    status.plan({PART, other})
+    take(status, "one", source=OUT)
+    status.take(Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE))
+    assert OutageWatch(status).look(FINE, FINE) is None
+    take(status, "two", source=OUT)
+    assert what(OutageWatch(status).look(FINE, FINE)) == "source cluster unreachable"
 
 
-def test_before_any_copier_the_driver_decides(view: FlowStatus) -> None:
-    assert what(OutageWatch(view).look(OUT, FINE)) == "source cluster unreachable"
+def test_before_any_copier_the_driver_decides(status: FlowStatus) -> None:
+    assert what(OutageWatch(status).look(OUT, FINE)) == "source cluster unreachable"
 
 
-def test_without_copiers_nothing_is_copied(view: FlowStatus) -> None:
-    watch = OutageWatch(view)
+def test_without_copiers_nothing_is_copied(status: FlowStatus) -> None:
+    watch = OutageWatch(status)
     assert watch.look(FINE, FINE) is None
-    take(view, "one")
-    view.gone("one")
+    take(status, "one")
+    status.gone("one")
     assert what(watch.look(FINE, FINE)) == "no task of Spark runs"
-    take(view, "two")
+    take(status, "two")
     assert watch.look(FINE, FINE) is None
 
 
-def test_all_partitions_held_up_is_reported_with_the_reason(view: FlowStatus) -> None:
-    take(view, "one", trouble="target: NotEnoughReplicasError")
-    outage = OutageWatch(view).look(FINE, FINE)
+def test_all_partitions_held_up_is_reported_with_the_reason(status: FlowStatus) -> None:
+    take(status, "one", trouble="target: NotEnoughReplicasError")
+    outage = OutageWatch(status).look(FINE, FINE)
     assert what(outage) == "every partition is held up"
     assert "t-0: target: NotEnoughReplicasError" in str(outage)
 
 
-def test_a_missing_leadership_lease_holds_everything_up(view: FlowStatus) -> None:
-    take(view, "one")
-    assert "has not confirmed" in str(OutageWatch(view).look(FINE, FINE, leads=False))
+def test_a_missing_leadership_lease_holds_everything_up(status: FlowStatus) -> None:
+    take(status, "one")
+    assert "has not confirmed" in str(OutageWatch(status).look(FINE, FINE, leads=False))
 
 
-def test_the_beginning_of_an_outage_does_not_move(view: FlowStatus) -> None:
-    watch = OutageWatch(view)
-    take(view, "one", target=OUT)
+def test_the_beginning_of_an_outage_does_not_move(status: FlowStatus) -> None:
+    watch = OutageWatch(status)
+    take(status, "one", target=OUT)
     first = watch.look(FINE, FINE)
-    take(view, "one", target=Reach(heard_s=6.0, out_s=4.0))
+    take(status, "one", target=Reach(heard_s=6.0, out_s=4.0))
     second = watch.look(FINE, FINE)
     assert first is not None
     assert second is not None
@@ -121,15 +121,15 @@ def test_a_moment_of_another_day_has_its_date() -> None:
 
 
 def test_a_lasting_outage_and_its_end_are_logged_once(
-    view: FlowStatus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    status: FlowStatus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
     settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
     waiting = Waiting(
-        settings, view, source=lambda: FINE, target=lambda: FINE, leads=lambda: True, over=lambda: ended.append(True)
+        settings, status, source=lambda: FINE, target=lambda: FINE, leads=lambda: True, over=lambda: ended.append(True)
     )
     with caplog.at_level(logging.INFO):
-        take(view, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
+        take(status, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
         waiting.look()
         assert "target cluster unreachable" in str(waiting.outage)
         assert caplog.records == []
@@ -137,7 +137,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
         waiting.look()
         waiting.look()
         assert ended == []
-        take(view, "one")
+        take(status, "one")
         waiting.look()
         waiting.look()
     assert waiting.outage is None
@@ -148,9 +148,9 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
     ]
 
 
-def test_a_suspended_process_reports_no_outage_of_others(view: FlowStatus) -> None:
+def test_a_suspended_process_reports_no_outage_of_others(status: FlowStatus) -> None:
     clock = VirtualClock()
-    watch = OutageWatch(view, clock)
+    watch = OutageWatch(status, clock)
     asked = Reach(heard_s=21.0, out_s=20.0)
     clock.now += 20.0
     assert (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.driver.flow import State
+from twinlog.driver.flow import FlowState
 from twinlog.driver.outcome import Outcome, outcome_of
 
 
@@ -12,13 +12,13 @@ from twinlog.driver.outcome import Outcome, outcome_of
     ("states", "outcome"),
     [
         ((), Outcome.DONE),
-        ((State.DONE, State.DONE), Outcome.DONE),
-        ((State.DONE, State.NOTHING), Outcome.NOTHING),
-        ((State.DONE, State.STOPPED), Outcome.STOPPED),
+        ((FlowState.DONE, FlowState.DONE), Outcome.DONE),
+        ((FlowState.DONE, FlowState.NOTHING), Outcome.NOTHING),
+        ((FlowState.DONE, FlowState.STOPPED), Outcome.STOPPED),
         # Nothing was there for one, and nobody knows of the other.
-        ((State.NOTHING, State.STARTING), Outcome.STOPPED),
-        ((State.FAILED, State.NOTHING, State.STOPPED), Outcome.FAILED),
+        ((FlowState.NOTHING, FlowState.STARTING), Outcome.STOPPED),
+        ((FlowState.FAILED, FlowState.NOTHING, FlowState.STOPPED), Outcome.FAILED),
     ],
 )
-def test_the_worst_counts(states: tuple[State, ...], outcome: Outcome) -> None:
+def test_the_worst_counts(states: tuple[FlowState, ...], outcome: Outcome) -> None:
     assert outcome_of(states) is outcome

@@ -14,7 +14,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings, RenamedTopicPolicy
 
 T, OLD, NEW = TopicName("t"), TopicName("a.t"), TopicName("a_t")
@@ -48,7 +48,7 @@ def looked(
     settings: FlowSettings, stored: Position, remote: TopicName = NEW, *there: Topic, records: int = 0
 ) -> RenamedTopics:
     found = RenamedTopics(settings, Positions(stored), Target(**{remote: records}))  # type: ignore[arg-type]
-    found.look([Pair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
+    found.look([TopicPair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
     return found
 
 
@@ -112,7 +112,7 @@ def test_only_partitions_that_move_are_asked_for_records(caplog: pytest.LogCaptu
             return {part: 9 if latest and part.partition == 1 else 5 for part in partitions}
 
     found = RenamedTopics(settings, Half(STORED), Filled())  # type: ignore[arg-type]
-    found.look([Pair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
+    found.look([TopicPair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
     assert "t (to a.t until now, to a_t from now on)" in caplog.text
     assert "had records already" not in caplog.text
 
@@ -124,7 +124,7 @@ def test_no_plan_waits_for_a_hint(caplog: pytest.LogCaptureFixture) -> None:
 
     settings = replace(STOP, renamed_topic_policy="continue")
     found = RenamedTopics(settings, Positions(STORED), Silent())  # type: ignore[arg-type]
-    found.look([Pair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
+    found.look([TopicPair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
     assert "only what follows is copied" in caplog.text
     assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
 
@@ -133,10 +133,10 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     settings = replace(STOP, renamed_topic_policy="continue")
     found = looked(settings, STORED)
     for number in range(100):
-        found.look([Pair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
+        found.look([TopicPair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
     assert (len(found._looked_at), len(found._earlier)) == (1, 0)
     # What comes back is looked at again.
-    found.look([Pair(Topic(T, 1), NEW)], {})
+    found.look([TopicPair(Topic(T, 1), NEW)], {})
     assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
 
 
@@ -144,7 +144,7 @@ def test_each_topic_is_looked_at_once() -> None:
     positions = Positions(replace(STORED, remote_topic=NEW))
     found = RenamedTopics(STOP, positions, Target())  # type: ignore[arg-type]
     for _ in range(3):
-        found.look([Pair(Topic(T, 1), NEW)], {})
+        found.look([TopicPair(Topic(T, 1), NEW)], {})
     assert positions.asked == 1
 
 
@@ -158,5 +158,5 @@ def test_heartbeats_of_the_past_are_not_missed() -> None:
     stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
     for policy in ("stop", "restart"):
         found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored), Target())  # type: ignore[arg-type]
-        found.look([Pair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
+        found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)

@@ -9,7 +9,7 @@ import pytest
 from twinlog.driver.topic_conflicts import TopicConflicts, first_to_write, may_meet
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName
-from twinlog.plan.changes import Pair
+from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 CLIENT = ClientSettings(("nowhere:9092",))
@@ -60,8 +60,8 @@ def conflicts(flow: FlowSettings, *flows: FlowSettings) -> TopicConflicts:
     return TopicConflicts(flow, flows, Target(), None)  # type: ignore[arg-type]
 
 
-def pairs(*names: str) -> list[Pair]:
-    return [Pair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}")) for name in names]
+def pairs(*names: str) -> list[TopicPair]:
+    return [TopicPair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}")) for name in names]
 
 
 def test_two_separators_of_one_file() -> None:

@@ -99,7 +99,7 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
     transactions.ended = False
     transactions._loop, transactions._wake = loop, loop.signal()
     transactions._now = loop.clock.monotonic
-    transactions._members, transactions._stored, transactions._sequences = (
+    transactions._in_transaction, transactions._stored, transactions._sequences = (
         TransactionPartitions(one.target, one._appender, transactions._wake.set),
         {},
         {},

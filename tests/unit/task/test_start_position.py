@@ -18,7 +18,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import start_position
-from twinlog.task.start_position import OF_ONE_PAIR, StartPosition, StartPositions
+from twinlog.task.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.write.appends import CopyRules
 
 PARTITIONS = 10
@@ -132,7 +132,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     begun = sorted(source.partition for resolved in groups for source in resolved.positions)
     assert all(list(resolved.runs) == list(resolved.positions) for resolved in groups)
     assert begun == [n for n in range(PARTITIONS) if n != BROKEN]
-    assert max(most) == 2 * OF_ONE_PAIR
+    assert max(most) == 2 * OF_TWO_LEADERS
 
 
 def test_grants_are_grouped_by_the_brokers_that_they_need(loop: Loop) -> None:

@@ -79,7 +79,7 @@ class GroupAdmin:
         """
         found: dict[GroupId, GroupOffsets] = {}
         by_node, wrong = await self._by_coordinator(groups)
-        asked = [(node, chunk) for node, members in by_node.items() for chunk in chunked(members, self._chunk)]
+        asked = [(node, chunk) for node, theirs in by_node.items() for chunk in chunked(theirs, self._chunk)]
         answers = await self._ask_all([(node, self._offsets_request(chunk)) for node, chunk in asked])
         before, self._answers = self._answers, {}
         for (_, chunk), answer in zip(asked, answers, strict=True):
@@ -102,7 +102,7 @@ class GroupAdmin:
         for each partition. A process that may not be the flow's leader any more commits nothing (ClusterError).
         """
         by_node, wrong = await self._by_coordinator(offsets)
-        asked = [(node, group) for node, members in by_node.items() for group in members]
+        asked = [(node, group) for node, theirs in by_node.items() for group in theirs]
         requests = [(node, _commit_request(group, offsets[group])) for node, group in asked]
         answers = await self._send_all(self._client.change, requests)
         refused: dict[GroupId, dict[TopicPartition, int]] = {
@@ -123,7 +123,7 @@ class GroupAdmin:
     async def coordinators(self, groups: Iterable[GroupId]) -> tuple[dict[GroupId, int], dict[GroupId, int]]:
         """The broker that coordinates each group, and the error codes of groups that have none now."""
         by_node, wrong = await self._by_coordinator(groups)
-        return {group: node for node, members in by_node.items() for group in members}, wrong
+        return {group: node for node, theirs in by_node.items() for group in theirs}, wrong
 
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
