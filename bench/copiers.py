@@ -36,7 +36,7 @@ NEXT_LEASE_S = 0.5
 
 
 class Pretender:
-    """One copier: claims a share of each lease, holds what it is granted, lets go what it is asked for."""
+    """One copier: claims a share of each lease, holds what it is granted, releases what it is asked for."""
 
     def __init__(self, address: DriverAddress, flow: str, name: str) -> None:
         self.name = name

@@ -7,7 +7,7 @@
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   ├── GroupTakenError  members of another kind use a group     retriable
-    │   └── NotAppendedError     a broker did not append, and said why   retriable
+    │   └── NotAppendedError     a broker did not append, and gave why   retriable
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
     │   └── RecordTooLargeError  one record alone exceeds the target's limit
@@ -136,7 +136,7 @@ class GapError(TwinlogError):
 
 
 class DriverLostError(TwinlogError):
-    """The driver that granted a lease no longer answers; a task must stop writing."""
+    """The driver that gave a lease no longer answers; a task must stop writing."""
 
     retriable = True
 

@@ -17,7 +17,7 @@ COPY_S = 240.0
 
 
 def end_of(cluster: KafkaCluster, remote: str, partition: int) -> int:
-    """The next offset of a remote partition; 0 while it is not there, or does not tell."""
+    """The next offset of a remote partition; 0 while it is not there, or does not report it."""
     try:
         return offsets(cluster, remote, partition)[1]
     except KafkaException:

@@ -157,12 +157,12 @@ class RunningCopier:
 
         self._loop.run(abort)
 
-    def let_go(self, partition: TopicPartition) -> Position:
-        """Let one partition go in order and go on with the others; returns where it stands."""
+    def release_one(self, partition: TopicPartition) -> Position:
+        """Release one partition in order and go on with the others; returns its position."""
         return self._loop.run(self.copier.release, [partition])[partition]
 
     def release(self) -> dict[TopicPartition, Position]:
-        """Let all partitions go in order, with their positions stored, and end."""
+        """Release all partitions in order, with their positions stored, and end."""
         released = self._loop.run(self.copier.release, list(self.copier.partitions))
         self.crash()
         return released
@@ -248,7 +248,7 @@ class CopyFlow:
         return running
 
     def grant(self, partition: TopicPartition) -> Grant:
-        """What a copier needs to go on with a partition that another let go in order."""
+        """What a copier needs to go on with a partition that another released in order."""
         position = self.stored(*partition)
         self.maps.read()
         tip = self.maps.tips([partition]).get(partition)
@@ -297,7 +297,7 @@ class CopyFlow:
                 running.wait_for_position(name, offsets(self.source, name, number)[1], number)
 
     def copy(self, *names: str, **settings: Any) -> RunningCopier:
-        """Copy what topics hold now, let go in order, and return the copier for what it heard."""
+        """copy what topics hold now, release in order, and return the copier for what it heard."""
         running = self.start(*names, **settings)
         self.wait_until_caught_up(running, *names)
         running.release()

@@ -144,12 +144,12 @@ def test_partitions_move_between_copiers_under_load(copy_flow: CopyFlow, topic_n
         other = flow.open(**EXACTLY, worker_group_id="another")
         for _ in range(4):
             for partition in (first, second):
-                position = running.let_go(partition)
+                position = running.release_one(partition)
                 assert flow.stored(*partition) == position
                 other.grant([flow.grant(partition)])
             time.sleep(0.15)
             for partition in (first, second):
-                position = other.let_go(partition)
+                position = other.release_one(partition)
                 assert flow.stored(*partition) == position
                 running.grant([flow.grant(partition)])
             time.sleep(0.15)

@@ -101,7 +101,7 @@ def test_a_lease_ends_without_a_pause(scene: Callable[[int], Scene]) -> None:
             here.flow.renew()
         wait_for(lambda: arrivals.count > RATE, 60, "records arrive all the time")
     log.warning("longest pause %.3f s", arrivals.longest_pause_s)
-    # The copier never let go, nor did it begin anew.
+    # The copier released nothing, nor did it begin anew.
     assert worker.hosts == 1
     assert before.keys() >= set(here.parts)
     assert all(copied[part] is copy and not copy.left for part, copy in before.items())

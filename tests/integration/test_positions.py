@@ -22,7 +22,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, encode_position
 
 NEVER = {"position_interval_ms": 3_600_000}
-"""Positions are stored when a partition is taken and when it is let go, not in between."""
+"""Positions are stored when a partition is taken and when it is released, not in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def test_a_partition_that_comes_back_to_a_copier(copy_flow: CopyFlow, topic_name
     grant = running.copier.partitions[part].grant_again()
 
     for start in (10, 20, 30):
-        released = running.let_go(part)
+        released = running.release_one(part)
         produce(copy_flow.source, topic_name, numbered(10, start=start))
         running.grant([replace(grant, position=released)])
         copy_flow.wait_until_caught_up(running, topic_name)

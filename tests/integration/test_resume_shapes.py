@@ -12,7 +12,7 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
 
 NEVER = {"position_interval_ms": 3_600_000}
-"""Positions are stored when a partition is taken and when it is let go, not in between."""
+"""Positions are stored when a partition is taken and when it is released, not in between."""
 
 
 def values(flow: CopyFlow, topic: str) -> list[int]:

@@ -145,13 +145,13 @@ def test_partitions_change_hands_under_load(copy_flow: CopyFlow, topic_name: str
             time.sleep(0.15)
             giver, taker = running[turn // 3 % 2], running[1 - turn // 3 % 2]
             moved = part(topic_name, turn % PARTITIONS)
-            giver.let_go(moved)
+            giver.release_one(moved)
             taker.grant([copy_flow.grant(moved)])
     copy_flow.wait_until_caught_up(running[0], topic_name)
     for one in running:
         one.release()
         assert one.heard.failures == []
-    # Let go in order, so every copy was noted.
+    # Released in order, so every copy was noted.
     assert [check_all(copy_flow, topic_name, number) for number in range(PARTITIONS)] == [0] * PARTITIONS
 
 
@@ -196,7 +196,7 @@ def test_mirror_maker_2_translates_by_our_offset_syncs(
     def last() -> list[int]:
         return [sync.upstream for sync in syncs_of(copy_flow.source, topic, [other])][-1:]
 
-    # Nobody lets go: an idle partition has a sync for its last record all the same.
+    # Nobody releases it: an idle partition has a sync for its last record all the same.
     wait_for(lambda: last() == [2], 60, "the idle partition's last record is synced")
     log.warning("idle after %.1f s", time.monotonic() - begun)
     running.release()

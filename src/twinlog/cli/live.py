@@ -35,7 +35,7 @@ class LogLines:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._ended = threading.Event()
-        self._said: dict[str, tuple[object, float]] = {}
+        self._logged: dict[str, tuple[object, float]] = {}
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
@@ -47,11 +47,11 @@ class LogLines:
             log.info("%s", _line(flow))
 
     def _run(self) -> None:
-        said_url = False
+        logged_url = False
         while not SYSTEM.wait(self._ended, LINE_EVERY_S):
-            if self._runner.web_url and not said_url:
+            if self._runner.web_url and not logged_url:
                 log.info("Spark's pages: %s", self._runner.web_url)
-                said_url = True
+                logged_url = True
             for flow in self._runner.flows:
                 if flow.status[0] != "stopped" and self._is_news(flow):
                     log.info("%s", _line(flow))
@@ -63,11 +63,11 @@ class LogLines:
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
         # While nothing is copied only the lag grows.
         state = word if word == "waiting" else (word, detail, *figures)
-        before, at = self._said.get(flow.settings.name, (None, 0.0))
+        before, at = self._logged.get(flow.settings.name, (None, 0.0))
         now = SYSTEM.monotonic()
         if state == before and now - at < SAME_EVERY_S:
             return False
-        self._said[flow.settings.name] = state, now
+        self._logged[flow.settings.name] = state, now
         return True
 
 

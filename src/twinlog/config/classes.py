@@ -36,15 +36,15 @@ def try_classes(flow: FlowSettings, problems: Problems) -> None:
     """Loads the user's classes and asks each once, so that one of the wrong form is found before anything starts."""
 
     def policy() -> None:
-        chosen = policy_of(flow)
-        remote = chosen.remote_name(flow.source, _SAMPLE)
-        chosen.source_alias(remote)
-        chosen.upstream_name(remote)
+        naming = policy_of(flow)
+        remote = naming.remote_name(flow.source, _SAMPLE)
+        naming.source_alias(remote)
+        naming.upstream_name(remote)
 
     def settings() -> None:
-        chosen = config_filter_of(flow)
-        chosen.accepts("retention.ms")
-        chosen.accepts_default("retention.ms")
+        filter_ = config_filter_of(flow)
+        filter_.accepts("retention.ms")
+        filter_.accepts_default("retention.ms")
 
     trials = (
         policy,

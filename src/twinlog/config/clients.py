@@ -82,11 +82,11 @@ class Clients:
 
     def _client(self, reading: Reading, alias: Alias, role: str | None) -> ClientSettings:
         """`role` is the fixed part of the client id (MirrorConnectorConfig.addClientId); None for the producer."""
-        chosen = reading.text("client.id")
+        given = reading.text("client.id")
         if role is None:
-            client_id = chosen or f"connector-producer-{SOURCE_CONNECTOR}"
+            client_id = given or f"connector-producer-{SOURCE_CONNECTOR}"
         else:
-            client_id = f"{chosen}|{role}" if chosen else role
+            client_id = f"{given}|{role}" if given else role
         security = read_security(reading, alias, self._file, self._warnings)
         return ClientSettings(
             **plain_fields(ClientSettings, reading),

@@ -49,7 +49,7 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
             raise KeytoolError("no private key in it", "a key store with the client's key")
         made = work / "key.p12"
         own = secrets.token_urlsafe(24)
-        said = _run(
+        output = _run(
             *(
                 f"-importkeystore -noprompt -srckeystore {store} -srcstoretype JKS "
                 f"-destkeystore {made} -deststoretype PKCS12 -srcalias"
@@ -57,29 +57,29 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
             entry[1],
             passwords={"-srcstorepass": password, "-srckeypass": key_password or password, "-deststorepass": own},
         )
-        if "Cannot recover key" in said or "UnrecoverableKeyException" in said:
+        if "Cannot recover key" in output or "UnrecoverableKeyException" in output:
             if key_password is None:
                 raise KeytoolError(
                     "missing", "the password of the private key, which is not that of the file", key=True
                 )
             raise KeytoolError("does not open the private key", "the password of that key", key=True)
         if not made.exists():
-            raise KeytoolError(f"keytool cannot read the file: {_last_line(said)}", "a key store in JKS or PKCS12")
+            raise KeytoolError(f"keytool cannot read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
         return made.read_bytes(), own
 
 
 def _listed(store: Path, password: str | None) -> str:
     passwords = {} if password is None else {"-storepass": password}
-    said = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", passwords=passwords)
-    if "password was incorrect" in said:
+    output = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", passwords=passwords)
+    if "password was incorrect" in output:
         raise KeytoolError(
             "does not open the file, or the file is damaged",
             "the password that the file was written with",
             password=True,
         )
-    if "keytool error" in said:
-        raise KeytoolError(f"keytool cannot read the file: {_last_line(said)}", "a key store in JKS or PKCS12")
-    return said
+    if "keytool error" in output:
+        raise KeytoolError(f"keytool cannot read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
+    return output
 
 
 def _written(content: bytes, work: Path) -> Path:
@@ -148,6 +148,6 @@ def _keytool() -> str:
     return found
 
 
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it printed nothing"]
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["it printed nothing"]
     return next((line for line in lines if "keytool error" in line), lines[-1])

@@ -173,7 +173,7 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
     except ValueRefusedError as refused:
         found.problems.append(refused_value(entry, refused))
     else:
-        found.warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in pattern_warnings(key, value))
+        found.warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
 
 
 def _settle_unknown_keys(

@@ -223,11 +223,11 @@ class _Versions:
         else:
             self.highest = "TLSv1.2"
 
-    def narrowed_to(self, chosen: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def narrowed_to(self, allowed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Where suites of one version alone are allowed, no other version is used."""
-        ciphers, suites = chosen
+        ciphers, suites = allowed
         if not ciphers and not suites:
-            return chosen
+            return allowed
         entry = self._reading.layer["ssl.cipher.suites"]
         if not suites:
             if self.lowest == "TLSv1.3":
@@ -239,7 +239,7 @@ class _Versions:
                 self._reading.problems.refuse(entry, "suites of TLS 1.3 alone", "one of TLS 1.2, or TLSv1.3 enabled")
             else:
                 self.lowest = "TLSv1.3"
-        return chosen
+        return allowed
 
 
 def _ciphers(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:

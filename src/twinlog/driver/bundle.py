@@ -26,7 +26,7 @@ class Bundle:
             self.add(leases)
 
     def add(self, leases: Leases) -> None:
-        """From the next micro-batch on, tasks host the copiers of this flow, too."""
+        """From the next micro-batch on, tasks run the copiers of this flow, too."""
         self._flows = {**self._flows, leases.flow: leases}
         leases.unclaimed_again = self._changed.set
         self._changed.set()

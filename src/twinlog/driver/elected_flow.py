@@ -25,7 +25,7 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 COPIERS_STOP_S = 2.5
-"""How long a clean stop waits for copiers to let go."""
+"""How long a clean stop waits for copiers to release their partitions."""
 
 AWAY_S = 60.0
 """After so long without the source a flow is left to another process, on the right side of a firewall perhaps."""
@@ -303,17 +303,17 @@ class ElectedFlow:
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
-        let_go = True
+        released = True
         if self._clearer is not None:
             self._clearer.join(COPIERS_STOP_S + JOBS_STOP_S)
-            let_go = not self._clearer.is_alive()
+            released = not self._clearer.is_alive()
         elif self._clearing is not None:
             self._clearing()
         flow = self.running
         if flow is not None:
-            let_go = flow.stop(COPIERS_STOP_S)
+            released = flow.stop(COPIERS_STOP_S)
         # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
-        self._election.stop(LEAVE_S, leave=let_go)
+        self._election.stop(LEAVE_S, leave=released)
 
     def close(self) -> None:
         """Close the connections to both clusters."""
@@ -385,5 +385,5 @@ class ElectedFlow:
 
     @property
     def absent(self) -> bool:
-        """Whether nothing runs here yet; `status` says why."""
+        """Whether nothing runs here yet; `status` has the reason."""
         return self.flow is None and self._failure is None

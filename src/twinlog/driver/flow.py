@@ -198,17 +198,17 @@ class FlowRunner:
     def stop(self, timeout_s: float) -> bool:
         """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
 
-        False when not every copier let go.
+        False when a copier did not release its partitions in time.
         """
         if not self.ended:
             self.state = FlowState.STOPPED
         self._stopping.set()
         self.ready.set()
-        let_go = self.leases.stop(timeout_s)
-        if not let_go:
-            log.warning("%s: not every copier let go within %.1f s", self.settings.name, timeout_s)
+        released = self.leases.stop(timeout_s)
+        if not released:
+            log.warning("%s: not every copier released its partitions within %.1f s", self.settings.name, timeout_s)
         self._jobs.stop(JOBS_STOP_S)
-        return let_go
+        return released
 
     def abandon(self) -> None:
         """End at once, for another process may run the flow: copiers are cut off and store nothing more."""

@@ -74,7 +74,7 @@ class Load:
         self._at = now
         with self._lock:
             copied, self._bytes = self._bytes, {}
-            self._busy = {name: told for name, told in self._busy.items() if now - told[0] < FRESH_S}
+            self._busy = {name: known for name, known in self._busy.items() if now - known[0] < FRESH_S}
             busiest = max((busy for _, busy in self._busy.values()), default=1.0)
         rates = {part: FADE * rate for part, rate in self._rates.items() if rate > 1.0}
         for part, size in copied.items():

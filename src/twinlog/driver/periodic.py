@@ -123,17 +123,17 @@ class PeriodicJob:
         self._logged.anew(_FAULT)
         if trouble is not None:
             self._refused(trouble, logging.WARNING)
-            self._told(trouble)
+            self._show(trouble)
         elif self.trouble is not None:
             if self._logged.all_over():
                 log.info("%s: can %s again", self._flow, self.what)
-            self._told(None)
+            self._show(None)
         return self._interval_s
 
     def _failed(self, text: str, *, refused: bool) -> float:
         if self._stopping:
             return 0.0
-        self._told(text)
+        self._show(text)
         if refused:
             self._refused(text, logging.ERROR)
             return max(REFUSED_S, self._interval_s)
@@ -152,7 +152,7 @@ class PeriodicJob:
         if not self._excused() and self._logged.lasts(_FAULT, LOG_AFTER_S, *LOG_AGAIN_S):
             log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
 
-    def _told(self, trouble: str | None) -> None:
+    def _show(self, trouble: str | None) -> None:
         self.trouble = trouble
         self._note(self.what, trouble)
 

@@ -131,7 +131,7 @@ class SupervisedQuery:
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
 
     def end(self) -> None:
-        """Stop the query, if there is one; its copiers are asked to let go before."""
+        """Stop the query, if there is one; its copiers release their partitions before."""
         query, self._query = self._query, None
         if query is not None:
             for flow in self.flows:

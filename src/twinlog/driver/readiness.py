@@ -31,7 +31,7 @@ class Readiness:
     def look(self, engine: object, *, works: bool, has_read: Callable[[], bool]) -> bool:
         """Whether the process is ready with the engine that it has now, None for none.
 
-        `works` says that the engine copies, or needs no warm-up, `has_read()` that all flows are read.
+        `works`: the engine copies, or needs no warm-up, `has_read()` that all flows are read.
         """
         now = self._now()
         if engine is not self._engine:

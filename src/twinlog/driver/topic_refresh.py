@@ -248,7 +248,7 @@ class TopicRefresh:
                 settings.target,
             )
         policy = self._topology.policy
-        # Heartbeats are mirrored whatever `topics` says.
+        # Heartbeats are mirrored whatever `topics` is.
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
         self.nothing = None
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):

@@ -1,4 +1,4 @@
-"""Says which filter is to blame where a flow mirrors no topic at all."""
+"""Names the filter that is to blame where a flow mirrors no topic at all."""
 
 from __future__ import annotations
 

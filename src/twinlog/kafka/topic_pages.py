@@ -219,15 +219,15 @@ class TopicPages:
         self,
         what: str,
         wanted: Sequence[TopicPartition],
-        told: Container[TopicPartition],
+        known: Container[TopicPartition],
         errors: Mapping[TopicPartition, int],
     ) -> None:
-        """Raise ClusterError for partitions that did not tell something, with the first of them and why."""
-        missing = [part for part in wanted if part not in told]
+        """Raise ClusterError for partitions that did not report something, with the first of them and why."""
+        missing = [part for part in wanted if part not in known]
         if missing:
             more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
             why = error_codes.explain(errors.get(missing[0], Code.LEADER_NOT_AVAILABLE))
-            raise ClusterError(f"cluster {self._client.alias}: {missing[0]} does not tell {what}{more}: {why}")
+            raise ClusterError(f"cluster {self._client.alias}: {missing[0]} does not report {what}{more}: {why}")
 
     def _lacks_read(self) -> RefusedError:
         return self._client.lacks("READ", f"topic {self._topic}", "reading it")

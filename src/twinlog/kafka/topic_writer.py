@@ -74,8 +74,8 @@ class TopicWriter:
         """Append records in order, with `at_once` in one batch; returns once all in-sync replicas have them.
 
         They get one timestamp (None: now). A broker that does not answer keeps no records from the other partitions.
-        Raises ClusterError when not all could be appended now, NotAppendedError when a broker says why, RefusedError
-        without WRITE on the topic.
+        Raises ClusterError when not all could be appended now, NotAppendedError when a broker gives the reason,
+        RefusedError without WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
         topic = await self._look_up()

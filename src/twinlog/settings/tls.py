@@ -49,10 +49,10 @@ class TlsContext(ssl.SSLContext):
 
     def refused_suite(self, connection: ssl.SSLSocket) -> str | None:
         """The suite that the other side chose, if it is one of TLS 1.3 that is not allowed."""
-        chosen = connection.cipher()
-        if not self.suites or chosen is None or connection.version() != "TLSv1.3" or chosen[0] in self.suites:
+        agreed = connection.cipher()
+        if not self.suites or agreed is None or connection.version() != "TLSv1.3" or agreed[0] in self.suites:
             return None
-        return chosen[0]
+        return agreed[0]
 
 
 @lru_cache(maxsize=32)

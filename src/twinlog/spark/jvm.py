@@ -59,10 +59,10 @@ class Jvm:
     """One JVM; started once at most. `end` and `interrupt` may be called by any thread, at any time."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """`given` says of the user's own settings how they were given."""
+        """`given` is how the user's own settings were given."""
         self._given = given or {}
         self._blame = Blame({}, self._given)
-        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._output: deque[str] = deque(maxlen=_KEPT_LINES)
         self._listening: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
@@ -110,7 +110,7 @@ class Jvm:
             # It ends when its standard input does.
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
             self._process = process
-        self._said.clear()
+        self._output.clear()
         self._listening = threading.Thread(
             target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True
         )
@@ -119,10 +119,10 @@ class Jvm:
         logged = LogOnce()
         while not address_file.is_file():
             if process.poll() is not None:
-                # What it said last may still be on its way.
+                # What it printed last may still be on its way.
                 self._listening.join(NOTICE_S)
                 ended = self._has_ended(starting=True)
-                if ended.retriable or self._blame.key(reason_of(list(self._said)) or "") is not None:
+                if ended.retriable or self._blame.key(reason_of(list(self._output)) or "") is not None:
                     raise ended
                 assert process.stdin is not None
                 process.stdin.close()
@@ -210,7 +210,7 @@ class Jvm:
             return not self.alive
 
     def _has_ended(self, *, starting: bool = False) -> EngineError:
-        """The error that says how it ended."""
+        """The error with how it ended."""
         code = None if self._process is None else self._process.poll()
         if code is None or self._ending.is_set():
             return EngineLostError("Spark's JVM was stopped")
@@ -221,7 +221,7 @@ class Jvm:
         if code == _OUT_OF_MEMORY_CODE:
             return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
         if starting:
-            reason = reason_of(list(self._said))
+            reason = reason_of(list(self._output))
             why = "is it Java 17 or later?" if reason is None else self._blame.sentence(reason)
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
@@ -281,7 +281,7 @@ class Jvm:
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
             level = complaints.level(line)
-            self._said.append(line)
+            self._output.append(line)
             if level is not None:
                 log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
         stream.close()

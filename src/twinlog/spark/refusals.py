@@ -1,4 +1,4 @@
-"""One sentence of what Spark, or the Java below it, says against a setting: which one, where it was made, and why."""
+"""One sentence of what Spark, or the Java below it, has against a setting: which one, where it was made, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 class Blame:
     """Finds the setting that a reason is about; a setting in `spark-defaults.conf` may be the one.
 
-    `settings` are all that Spark was started with, `given` says of those of the user's how they were given (`--conf`).
+    `settings` are all that Spark was started with, `given` is how those of the user were given (`--conf`).
     """
 
     def __init__(self, settings: Mapping[str, str], given: Mapping[str, str]) -> None:
@@ -40,9 +40,9 @@ class Blame:
         named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
         # Values and words of what was always so may stand anywhere: the application's name is in many a path.
         written = list(dict.fromkeys((*self._given, *self._file)))
-        by_value = [key for key in written if _speaks_of(values.get(key, ""), reason)]
-        said = set(re.findall(r"[a-z]+", reason.lower()))
-        by_words = [key for key in written if said.issuperset(_words(key))]
+        by_value = [key for key in written if _names(values.get(key, ""), reason)]
+        words = set(re.findall(r"[a-z]+", reason.lower()))
+        by_words = [key for key in written if words.issuperset(_words(key))]
         by_words.sort(key=lambda key: -len(_words(key)))
         return next(iter((*named, *by_value, *by_words)), None)
 
@@ -60,26 +60,26 @@ class Blame:
 
 
 def reason_of(lines: Iterable[str]) -> str | None:
-    """What a JVM that ended, or an error of Java's, says of itself; None when that is nothing.
+    """What a JVM that ended, or an error of Java's, reports of itself; None when that is nothing.
 
     The message of its exception, without class and stack trace; else the first line that is not noise.
     """
-    said = [line.rstrip() for line in lines if line.strip() and not line.startswith(_NOISE)]
-    at = next((at for at, line in enumerate(said) if _CLASS.match(line)), None)
+    printed = [line.rstrip() for line in lines if line.strip() and not line.startswith(_NOISE)]
+    at = next((at for at, line in enumerate(printed) if _CLASS.match(line)), None)
     if at is None:
-        plain = [line for line in said if not _FRAME.match(line)]
+        plain = [line for line in printed if not _FRAME.match(line)]
         return plain[0].removeprefix("Error: ").strip() if plain else None
-    text = _CLASS.sub("", said[at])
-    # Of a single word only the exception says what is wrong with it.
-    message = [text if " " in text else _CLASS.sub(r"\g<simple>: ", said[at])]
-    for line in said[at + 1 :]:
+    text = _CLASS.sub("", printed[at])
+    # Of a single word only the exception names what is wrong with it.
+    message = [text if " " in text else _CLASS.sub(r"\g<simple>: ", printed[at])]
+    for line in printed[at + 1 :]:
         if _FRAME.match(line):
             break
         message.append(line.strip())
     return " ".join(message)
 
 
-def _speaks_of(value: str, reason: str) -> bool:
+def _names(value: str, reason: str) -> bool:
     word = value.strip()
     if word.lower() in _PLAIN or len(word) < 2:
         return False

@@ -18,7 +18,7 @@ ROW_EVERY_S = 10.0
 PAUSE_S = 1.0
 """Pause before a copier that failed beside others is started again."""
 
-_hosts: dict[tuple[str, int], CopierThread] = {}
+_copiers: dict[tuple[str, int], CopierThread] = {}
 """Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
 
 
@@ -30,48 +30,48 @@ def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]
     a task that has only one, so that Spark runs it again in another worker; with others beside it that would end them.
     """
     over = threading.Event()
-    hosts = [_host(ticket, over) for ticket in tickets]
-    pairs = list(zip(tickets, hosts, strict=True))
+    copiers = [_copier(ticket, over) for ticket in tickets]
+    joined = list(zip(tickets, copiers, strict=True))
     lasts = True
     while lasts:
         over.wait(ROW_EVERY_S)
-        lasts = all(host.works_under(ticket.lease) for ticket, host in pairs)
-        for ticket, host in pairs:
-            reporter = host.reporter
+        lasts = all(copier.works_under(ticket.lease) for ticket, copier in joined)
+        for ticket, copier in joined:
+            reporter = copier.reporter
             yield (
                 ticket.settings.name,
                 ticket.lease,
                 ticket.share,
-                host.name,
+                copier.name,
                 reporter.partitions,
                 *reporter.more(),
             )
-    _part(tickets, hosts)
+    _leave(tickets, copiers)
 
 
-def _part(tickets: Sequence[LeaseTicket], hosts: Sequence[CopierThread]) -> None:
+def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> None:
     """The task is over for all of its copiers."""
-    broken = [host.error for host in hosts if host.ended.is_set() and host.error is not None]
-    if broken and len(hosts) == 1:
+    broken = [copier.error for copier in copiers if copier.ended.is_set() and copier.error is not None]
+    if broken and len(copiers) == 1:
         raise broken[0]
     for error in broken:
         log.warning("a copier ended, the others of its task go on: %s", error)
     if broken:
         time.sleep(PAUSE_S)
-    for ticket, host in zip(tickets, hosts, strict=True):
-        host.leave(ticket.lease)
+    for ticket, copier in zip(tickets, copiers, strict=True):
+        copier.leave(ticket.lease)
 
 
-def _host(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
+def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
     """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
-    for gone in [key for key, host in _hosts.items() if host.ended.is_set()]:
-        del _hosts[gone]
+    for gone in [key for key, copier in _copiers.items() if copier.ended.is_set()]:
+        del _copiers[gone]
     key = (ticket.settings.name, ticket.address.port)
-    host = _hosts.get(key)
-    while host is None or not host.join(ticket, over):
+    copier = _copiers.get(key)
+    while copier is None or not copier.join(ticket, over):
         # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        host = _hosts[key] = CopierThread(ticket)
+        copier = _copiers[key] = CopierThread(ticket)
         gc.collect()
         gc.freeze()
-    return host
+    return copier

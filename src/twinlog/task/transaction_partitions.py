@@ -135,7 +135,7 @@ class TransactionPartitions:
         self._wanted.clear()
 
     def forget(self, queue: AppendQueue) -> None:
-        """The copier has let its partition go."""
+        """The copier has released its partition."""
         self._wanted.pop(queue, None)
         self._excluded.pop(queue, None)
         self._inside.pop(queue.partition, None)

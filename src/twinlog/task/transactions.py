@@ -144,7 +144,7 @@ class Transactions:
         return part.misplaced is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
 
     def forget(self, part: PartitionCopy) -> None:
-        """The copier has let a partition go."""
+        """The copier has released a partition."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
         self._suspects.discard(part)

@@ -3,7 +3,7 @@
 A log that lost acknowledged records is shorter than its position, until other appends take their place: those of a
 copier that did not notice, or the marker with which the target ends a transaction. Two signs show such a log: the
 sequence numbers of the position's producer grew by more than the log, or no commit marker stands before the position.
-Neither is a proof.
+Neither proves it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query's planner is told: when tasks are due, and whose copiers each hosts."""
+"""What a query's planner is answered: when tasks are due, and whose copiers each runs."""
 
 from __future__ import annotations
 

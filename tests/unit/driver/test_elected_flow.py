@@ -82,7 +82,7 @@ def all_stored(monkeypatch: pytest.MonkeyPatch) -> list[Stored]:
 
 
 class Flow:
-    """Runs at once; its copiers let go in time, or not."""
+    """Runs at once; its copiers release in time, or not."""
 
     leases = None
     reason = None
@@ -90,9 +90,9 @@ class Flow:
     source_away = False
     state = FlowState.RUNNING
 
-    def __init__(self, done: list[str], *, lets_go: bool) -> None:
+    def __init__(self, done: list[str], *, releases: bool) -> None:
         self._done = done
-        self._lets_go = lets_go
+        self._releases = releases
         self.flow_status = FlowStatus()
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class Flow:
 
     def stop(self, timeout_s: float) -> bool:
         self._done.append("stop")
-        return self._lets_go
+        return self._releases
 
     def abandon(self) -> None:
         self._done.append("cut off")
@@ -110,14 +110,14 @@ class Flow:
 
 
 def elected_flow_of(
-    done: list[str], *, lets_go: bool = True, until: bool = False, clock: Clock = SYSTEM
+    done: list[str], *, releases: bool = True, until: bool = False, clock: Clock = SYSTEM
 ) -> tuple[ElectedFlow, Any]:
     """A flow that this process is about to run, and its lease server."""
 
     def build(leads_for_s: Any, stored: Any) -> Any:
         if stored is not None:
             done.append(f"go on with {stored}")
-        return Flow(done, lets_go=lets_go)
+        return Flow(done, releases=releases)
 
     def take_out(flow: Any) -> Any:
         return lambda: done.append("end the query")
@@ -128,19 +128,19 @@ def elected_flow_of(
 
 
 @pytest.mark.parametrize(
-    ("lets_go", "between"),
+    ("releases", "between"),
     [
         pytest.param(True, ["stop"], id="in order"),
         pytest.param(False, ["stop", "cut off", "wait 5"], id="a copier that hangs"),
     ],
 )
 def test_a_flow_is_handed_over_when_its_copiers_are_gone(
-    monkeypatch: pytest.MonkeyPatch, lets_go: bool, between: list[str]
+    monkeypatch: pytest.MonkeyPatch, releases: bool, between: list[str]
 ) -> None:
     done: list[str] = []
     clock = VirtualClock()
     monkeypatch.setattr(clock, "sleep", lambda seconds: done.append(f"wait {seconds:g}"))
-    elected, lease_server = elected_flow_of(done, lets_go=lets_go, clock=clock)
+    elected, lease_server = elected_flow_of(done, releases=releases, clock=clock)
     elected.attend(lease_server)
     assert elected.can_hand_over
     elected.hand_over("b")
@@ -152,10 +152,10 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     assert (elected.flow, elected.stands_by, lease_server.flows) == (None, True, {})
 
 
-@pytest.mark.parametrize(("lets_go", "end"), [(True, "leave"), (False, "fall silent")])
-def test_at_the_end_a_hanging_copier_delays_the_next_process(*, lets_go: bool, end: str) -> None:
+@pytest.mark.parametrize(("releases", "end"), [(True, "leave"), (False, "fall silent")])
+def test_at_the_end_a_hanging_copier_delays_the_next_process(*, releases: bool, end: str) -> None:
     done: list[str] = []
-    elected, lease_server = elected_flow_of(done, lets_go=lets_go)
+    elected, lease_server = elected_flow_of(done, releases=releases)
     elected.attend(lease_server)
     elected.stop()
     assert done == ["start", "stop", end]

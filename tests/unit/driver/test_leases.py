@@ -240,7 +240,7 @@ def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
     one.claim(world.leases.renew(assignment([0, 1])))
     require(lambda: len(one.holds) == 2, "one copies")
     world.leases.renew(assignment([1]))
-    require(lambda: one.holds == {PARTS[1]}, "one lets go")
+    require(lambda: one.holds == {PARTS[1]}, "one releases the other")
 
 
 def test_partitions_move_within_a_lease(world: World) -> None:
@@ -255,7 +255,7 @@ def test_partitions_move_within_a_lease(world: World) -> None:
     assert one.holds == set(PARTS[:2])
     assert world.leases.plan(assignment([0, 1, 5], [3, 4])) == lease
     require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
-    require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is let go")
+    require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is released")
     assert one.said(End) == two.said(End) == []
     assert [len(message.partitions) for message in one.said(Release) + two.said(Release)] == [1, 1]
     assert world.leases.plan(assignment([0], [1], [3])) == lease + 1
@@ -277,7 +277,7 @@ def test_an_unaffected_copier_gets_no_message(world: World) -> None:
 
 
 def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
-    """A partition is to move, and is to stay again before anybody let go of it."""
+    """A partition is to move, and is to stay again before anybody released it."""
     one, two = world.copier("one", lets_go=False), world.copier("two")
     lease = world.leases.plan(assignment([0, 1], [2]))
     one.claim(lease)
@@ -285,7 +285,7 @@ def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
     world.leases.plan(assignment([0], [1, 2]))
-    require(lambda: len(one.said(Release)) == 1, "one is asked to let go")
+    require(lambda: len(one.said(Release)) == 1, "one is asked to release")
     world.leases.plan(assignment([0, 1], [2, 3]))
     one.release([PARTS[1]])
     require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
@@ -357,7 +357,7 @@ def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> No
     require(lambda: len(world.looked_up) == 1, "positions are looked up")
     lease = world.leases.renew()
     two.claim(lease)
-    require(lambda: len(world.looked_up) == 2, "one has let go what it never had")
+    require(lambda: len(world.looked_up) == 2, "one has released what it never had")
     world.lookup.set()
     require(lambda: two.holds == set(PARTS[:2]), "two has them")
     require(lambda: len(one.said(Grants)) == 1, "the first lookup ends")
@@ -386,7 +386,7 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     lease = world.leases.renew()
     two.claim(lease)
-    require(lambda: len(one.said(Release)) == 1, "one is asked to let go")
+    require(lambda: len(one.said(Release)) == 1, "one is asked to release")
     lease = world.leases.renew()
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is one's again")

@@ -69,11 +69,13 @@ def test_only_a_topic_that_is_gone_does_not_exist() -> None:
 
 def test_partitions_without_a_leader_are_named() -> None:
     said = refusal(Cluster(leaderless={1: NO_LISTENER, 2: 5}))
-    assert re.fullmatch(r"cluster south: positions-1 does not tell where it ends \(nor do 1 more\): .+ code 72\)", said)
+    assert re.fullmatch(
+        r"cluster south: positions-1 does not report where it ends \(nor do 1 more\): .+ code 72\)", said
+    )
 
 
 @pytest.mark.parametrize(("at", "what"), [(LATEST, "ends"), (EARLIEST, "begins")])
 def test_a_leader_without_an_offset_is_named(at: int, what: str) -> None:
     cluster = Cluster()
     cluster.refuses[at] = {2: NOT_LEADER}
-    assert re.fullmatch(rf"cluster south: positions-2 does not tell where it {what}: .+ code 6\)", refusal(cluster))
+    assert re.fullmatch(rf"cluster south: positions-2 does not report where it {what}: .+ code 6\)", refusal(cluster))

@@ -15,10 +15,10 @@ from twinlog.spark import task as module
 from twinlog.spark.task import copy_under_lease
 
 
-class Host:
-    """In place of a CopierHost."""
+class Copier:
+    """In place of a CopierThread."""
 
-    made: ClassVar[list[Host]] = []
+    made: ClassVar[list[Copier]] = []
     joined = 0
 
     def __init__(self, ticket: Any) -> None:
@@ -34,7 +34,7 @@ class Host:
         if self.ended.is_set():
             return False
         self.lease, self.over = ticket.lease, over
-        Host.joined += 1
+        Copier.joined += 1
         return True
 
     def works_under(self, lease: int) -> bool:
@@ -50,20 +50,20 @@ class Host:
         self.over.set()
 
 
-def end(host: Host) -> None:
+def end(copier: Copier) -> None:
     """Its lease is over."""
-    host.lease = None
-    host.over.set()
+    copier.lease = None
+    copier.over.set()
 
 
 @pytest.fixture(autouse=True)
-def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Host]]:
-    monkeypatch.setattr(module, "CopierThread", Host)
+def copiers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Copier]]:
+    monkeypatch.setattr(module, "CopierThread", Copier)
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
     monkeypatch.setattr(module.gc, "freeze", lambda: None)
-    Host.made.clear()
-    yield Host.made
-    module._hosts.clear()
+    Copier.made.clear()
+    yield Copier.made
+    module._copiers.clear()
 
 
 def tickets(*leases: tuple[str, int]) -> Any:
@@ -76,10 +76,10 @@ def tickets(*leases: tuple[str, int]) -> Any:
 
 def run(shared: Any, step: Callable[[], None]) -> list[tuple[Any, ...]]:
     """Run a task to its end; a step is taken once its copiers have joined."""
-    joined = Host.joined + len(shared)
+    joined = Copier.joined + len(shared)
 
     def take() -> None:
-        wait_for(lambda: Host.joined == joined, 60, "all have joined", every_s=0.005)
+        wait_for(lambda: Copier.joined == joined, 60, "all have joined", every_s=0.005)
         step()
 
     taking = threading.Thread(target=take)
@@ -89,35 +89,35 @@ def run(shared: Any, step: Callable[[], None]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def test_a_task_ends_with_its_lease_and_keeps_its_copier(hosts: list[Host]) -> None:
-    rows = run(tickets(("a->b", 1)), lambda: end(hosts[0]))
+def test_a_task_ends_with_its_lease_and_keeps_its_copier(copiers: list[Copier]) -> None:
+    rows = run(tickets(("a->b", 1)), lambda: end(copiers[0]))
     assert rows == [("a->b", 1, 0, "a->b-0", 3, 5, 500)]
-    assert hosts[0].left == []
-    run(tickets(("a->b", 2)), lambda: end(hosts[0]))
-    assert len(hosts) == 1
+    assert copiers[0].left == []
+    run(tickets(("a->b", 2)), lambda: end(copiers[0]))
+    assert len(copiers) == 1
 
 
-def test_when_one_lease_ends_the_copiers_of_others_leave_theirs(hosts: list[Host]) -> None:
+def test_when_one_lease_ends_the_copiers_of_others_leave_theirs(copiers: list[Copier]) -> None:
     both = tickets(("a->b", 1), ("b->a", 7))
-    rows = run(both, lambda: end(hosts[1]))
+    rows = run(both, lambda: end(copiers[1]))
     assert [row[:2] for row in rows] == [("a->b", 1), ("b->a", 7)]
-    assert [host.left for host in hosts] == [[1], []]
-    run(tickets(("a->b", 1), ("b->a", 8)), lambda: end(hosts[0]))
-    assert len(hosts) == 2
-    assert hosts[1].left == [8]
+    assert [copier.left for copier in copiers] == [[1], []]
+    run(tickets(("a->b", 1), ("b->a", 8)), lambda: end(copiers[0]))
+    assert len(copiers) == 2
+    assert copiers[1].left == [8]
 
 
-def test_what_stops_the_only_copier_of_a_task_fails_it(hosts: list[Host]) -> None:
+def test_what_stops_the_only_copier_of_a_task_fails_it(copiers: list[Copier]) -> None:
     with pytest.raises(TwinlogError, match="broken"):
-        run(tickets(("a->b", 1)), lambda: hosts[0].break_down(TwinlogError("broken")))
+        run(tickets(("a->b", 1)), lambda: copiers[0].break_down(TwinlogError("broken")))
 
 
 def test_what_stops_one_copier_leaves_the_others_of_its_task_alone(
-    hosts: list[Host], caplog: pytest.LogCaptureFixture
+    copiers: list[Copier], caplog: pytest.LogCaptureFixture
 ) -> None:
-    run(tickets(("a->b", 1), ("b->a", 7)), lambda: hosts[0].break_down(TwinlogError("broken")))
+    run(tickets(("a->b", 1), ("b->a", 7)), lambda: copiers[0].break_down(TwinlogError("broken")))
     assert "broken" in caplog.text
-    assert hosts[1].left == [7]
-    run(tickets(("a->b", 1), ("b->a", 7)), lambda: end(hosts[2]))
-    assert [host.name for host in hosts] == ["a->b-0", "b->a-1", "a->b-2"]
-    assert [*map(id, module._hosts.values())] == [id(hosts[1]), id(hosts[2])], "what has ended is forgotten"
+    assert copiers[1].left == [7]
+    run(tickets(("a->b", 1), ("b->a", 7)), lambda: end(copiers[2]))
+    assert [copier.name for copier in copiers] == ["a->b-0", "b->a-1", "a->b-2"]
+    assert [*map(id, module._copiers.values())] == [id(copiers[1]), id(copiers[2])], "what has ended is forgotten"

@@ -283,7 +283,7 @@ def test_what_is_dropped_stores_and_appends_nothing_more(scene: Scene) -> None:
     assert before[0].next_source < 24
 
 
-def test_what_is_asked_back_is_let_go_and_nothing_else(scene: Scene) -> None:
+def test_what_is_asked_back_is_released_and_nothing_else(scene: Scene) -> None:
     async def script() -> None:
         scene.join()
         await scene.copied(*VALUES)

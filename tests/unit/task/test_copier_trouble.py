@@ -135,7 +135,7 @@ def test_without_a_proof_from_its_driver_nothing_is_appended() -> None:
         here.until(lambda: here.copied() == VALUES)
 
 
-def test_what_is_let_go_has_its_position_stored_behind_its_last_append() -> None:
+def test_what_is_released_has_its_position_stored_behind_its_last_append() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)

@@ -252,7 +252,7 @@ def misplaced_part(*, transactional: bool = False) -> PartitionCopy:
 
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
-def test_what_the_target_lost_is_copied_again_also_when_it_is_let_go(loop: Loop, anew: bool, leaves: bool) -> None:
+def test_what_the_target_lost_is_copied_again_also_when_it_is_released(loop: Loop, anew: bool, leaves: bool) -> None:
     part = misplaced_part()
     part.take_runs()
     assert (part.acknowledged.next_source, part.arrived, part.paused) == (5, False, True)

@@ -1,4 +1,4 @@
-"""What a copier lets go, and whether something of it may still arrive: neither of its clusters answers here."""
+"""What a copier releases, and whether something of it may still arrive: neither of its clusters answers here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_still_in_doubt_is_not_drained(drained: bool, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("began", [True, False])
-def test_nothing_is_kept_of_what_is_let_go(began: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_kept_of_what_is_released(began: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken again, a log that moves is waited for anew."""
     loop = Loop()
     one = copier(loop)

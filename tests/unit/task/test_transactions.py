@@ -138,7 +138,7 @@ class Copying:
         self.loop.run(play)
 
     def release(self, timeout_s: float) -> bool:
-        """Let all partitions go; whether what they appended was committed in time."""
+        """Release all partitions; whether what they appended was committed in time."""
 
         async def play() -> bool:
             for part in self.partitions.values():

@@ -93,7 +93,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             except RuntimeError as error:
                 # Otherwise every login would wait for ever for a thread that does not fetch.
                 failure = None if self._good() else NoTokenError(f"no token can be fetched: {error}")
-                self._tell(failure, besides=done)
+                self._end_waiting(failure, besides=done)
                 if failure is not None:
                     raise failure from error
                 return
@@ -104,7 +104,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             timeout_at = min(timeout_at, now + OLD_TOKEN_S)
 
         def give_up() -> None:
-            _telling(done, None if self._good() else self._late())()
+            _ending(done, None if self._good() else self._late())()
 
         timer = net.call_at(timeout_at, give_up)
         try:
@@ -129,9 +129,9 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             self.renew()
         except Exception as error:
             failure = error
-        self._tell(failure)
+        self._end_waiting(failure)
 
-    def _tell(self, failure: Exception | None, besides: Future | None = None) -> None:
+    def _end_waiting(self, failure: Exception | None, besides: Future | None = None) -> None:
         """Let all waiting logins go on, or end them with this failure."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
@@ -141,7 +141,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
                 continue
             # The loop may have ended meanwhile, and the login with it.
             with contextlib.suppress(RuntimeError):
-                net.call_soon_threadsafe(_telling(done, failure))
+                net.call_soon_threadsafe(_ending(done, failure))
 
     def _note(self, error: NoTokenError) -> None:
         self._trouble = error.sentence
@@ -156,7 +156,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         return self._token is not None and time.time() < self._token.renew_at
 
 
-def _telling(done: Future, failure: Exception | None) -> Callable[[], None]:
+def _ending(done: Future, failure: Exception | None) -> Callable[[], None]:
     """Resolves a waiting login once. A loop of kafka-python takes a plain function only."""
 
     def resolve() -> None:

@@ -63,8 +63,8 @@ class Coordinators:
         wrong: dict[str, int] = {}
         answers = await ask_at_once(self._client, self._client.ask, requests, self._timeout_s)
         for chunk, answer in zip(chunks, answers, strict=True):
-            told = [(chunk[0], answer)] if len(chunk) == 1 else [(one.key, one) for one in answer.coordinators]
-            for name, one in told:
+            named = [(chunk[0], answer)] if len(chunk) == 1 else [(one.key, one) for one in answer.coordinators]
+            for name, one in named:
                 if one.error_code:
                     wrong[name] = int(one.error_code)
                 else:

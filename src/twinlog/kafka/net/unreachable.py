@@ -30,7 +30,7 @@ def unreachable(
 
 
 def note_failure(failures: dict[str, BaseException], address: str, error: BaseException) -> None:
-    """Keep why a connection to `host:port` failed; a timeout says less than whatever was the reason before it.
+    """Keep why a connection to `host:port` failed; a timeout explains less than the reason before it.
 
     The last attempt before a caller's own time is over has little of it left, and hides no refused login.
     """
