@@ -50,13 +50,15 @@ _DELAY_S = 0.0005
 class Fault:
     """What becomes of a request: an error `code` instead of an answer, an answer that is late, or none.
 
-    `lost` breaks the connection; with `done` only after the request was carried out.
+    `lost` breaks the connection; with `done` only after the request was carried out. With `throttle_s` it is answered
+    as usual, and nothing more may be sent for so long (KIP-219).
     """
 
     code: int = 0
     delay_s: float = 0.0
     lost: bool = False
     done: bool = False
+    throttle_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -468,9 +470,10 @@ class _Connection:
             response = cluster.fetch(self._node, request, fault.code, last=True)
         else:
             response = getattr(cluster, _HANDLERS[key])(self._node, request, fault.code)
-        if fault.lost:
+        if fault.lost or response is None:
             self.break_off()
             return
+        response.throttle_time_ms = int(fault.throttle_s * 1000)
         self._later(fault.delay_s, lambda: self._answer(key, response, correlation, version))
 
     def _fetch(self, request: Any, correlation: int, version: int, fault: Fault) -> None:
@@ -488,6 +491,7 @@ class _Connection:
             if fault.lost:
                 self.break_off()
                 return
+            response.throttle_time_ms = int(fault.throttle_s * 1000)
             self._later(fault.delay_s, lambda: self._answer(FETCH, response, correlation, version))
 
         self._later(_DELAY_S, look)

@@ -25,7 +25,7 @@ from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.contact import Contact
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.unreachable import note_failure, reason, unreachable
+from twinlog.kafka.net.unreachable import note_failure, reason, throttles, unreachable
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
@@ -173,9 +173,16 @@ class ClusterClient:
         """Whether no connection for data could be made to a broker when that was last tried."""
         return self._data.unreachable(node)
 
+    def throttled_s(self, node: int) -> float:
+        """For how many seconds a broker takes no request on the data connection, by a quota; 0 when it does (KIP-219).
+
+        Whoever sends one meanwhile gets a ClusterError at once.
+        """
+        return self._data.throttled_s(node)
+
     async def unthrottled(self, node: int) -> None:
         """Wait until a broker that throttled us takes requests again on the data connection."""
-        while (wait_s := self._data.throttled_s(node)) > 0:
+        while (wait_s := self.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
     async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
@@ -205,11 +212,14 @@ class ClusterClient:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
             fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
+            throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
             if isinstance(fault, RefusedError):
                 self.contact.answered(asked)
-            else:
+            elif not throttled:
                 self.contact.failed(asked)
-            if isinstance(error, NodeNotReadyError):
+            if throttled:
+                fault = ClusterError(f"cluster {self.alias}: {throttles(node)}")
+            elif isinstance(error, NodeNotReadyError):
                 # The library's error has only the broker's number.
                 which = "no broker can" if node is None else f"broker {node} cannot"
                 fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")

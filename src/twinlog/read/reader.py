@@ -29,6 +29,9 @@ HELD_SHARE = 4
 NO_ROOM_S = 0.02
 """Pause before memory is reserved again."""
 
+THROTTLED_LOOK_S = 1.0
+"""Longest pause of a broker's reader while that throttles: it may have to end meanwhile."""
+
 LEAST_WAIT_MS = 25
 """A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
 
@@ -136,6 +139,11 @@ class SourceReader:
         node = self._nearest.node(partition)
         return None if node is None else self._client.contact.data_at(node)
 
+    def throttled_by(self, partition: TopicPartition) -> int | None:
+        """The broker that a partition is read from, while it throttles this client; else None."""
+        node = self._nearest.node(partition)
+        return None if node is None or not self._client.throttled_s(node) else node
+
     def refresh(self) -> None:
         """Refresh the leaders soon."""
         self._stale.set()
@@ -180,6 +188,9 @@ class SourceReader:
             wait_ms = poll.patience_ms(self._now(), most_ms)
             if not poll.wanted:
                 await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
+                continue
+            if throttled_s := self._client.throttled_s(node):
+                await self._loop.sleep(min(throttled_s, THROTTLED_LOOK_S))
                 continue
             most_bytes = self._memory.reserve(node, self._most_bytes(poll))
             if not most_bytes:

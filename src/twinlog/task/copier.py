@@ -17,6 +17,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.unreachable import throttles
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
@@ -45,8 +46,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
-SILENT_SOURCE_S = 5.0
-"""A source broker that does not answer for so long is reported as the trouble of its partitions."""
+SILENT_S = 5.0
+"""A source broker that does not answer for so long is reported as the trouble of its partitions, and so is a target
+broker that throttles while appends wait for so long."""
 
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
@@ -365,17 +367,26 @@ class Copier:
     def trouble(self, part: PartitionCopy) -> str | None:
         """What holds a partition up, None when nothing does."""
         transaction = None if self.transactions is None else self.transactions.trouble
-        return part.trouble or transaction or self._silent_source(part)
+        return part.trouble or transaction or self._throttled_target(part) or self._silent_source(part)
+
+    def _throttled_target(self, part: PartitionCopy) -> str | None:
+        leader = self.target.leader(part.remote)
+        if leader is None or not part.queue.overdue(self.loop.clock.monotonic(), SILENT_S):
+            return None
+        return f"target: {throttles(leader.node)}" if self.target.throttled_s(leader.node) else None
 
     def _silent_source(self, part: PartitionCopy) -> str | None:
         if part.paused or part.held_back:
             return None
         answered_at = self.source_answered_at(part)
-        if answered_at is not None and self.loop.clock.monotonic() - answered_at < SILENT_SOURCE_S:
+        if answered_at is not None and self.loop.clock.monotonic() - answered_at < SILENT_S:
             return None
         leader = self.source.leader(part.source)
         if leader is None:
             return "source: no leader is known"
+        throttled_by = self._reader.throttled_by(part.source)
+        if throttled_by is not None:
+            return f"source: {throttles(throttled_by)}"
         return None if answered_at is None else f"source: no answer from broker {leader.node}"
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:

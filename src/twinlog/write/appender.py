@@ -151,6 +151,9 @@ class _BrokerAppender:
             return [], None
         if not owner._allowed():
             return [], 1.0
+        # What was not taken is not in flight: a release does not wait for it.
+        if throttled_s := owner._client.throttled_s(self._node):
+            return [], throttled_s
         entries: list[tuple[AppendQueue, Sent]] = []
         size = 0
         later: float | None = None

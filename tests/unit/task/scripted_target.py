@@ -94,6 +94,9 @@ class ScriptedTarget:
     def topic(self, name: TopicName) -> TopicMetadata:
         return TopicMetadata(name, None, {0: Leader(1, 0)}, partitions=1)
 
+    def throttled_s(self, _node: int) -> float:
+        return 0.0
+
     async def refresh(self, names: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
         await self.loop.sleep(0.001)
         return {name: self.topic(name) for name in names}

@@ -225,6 +225,7 @@ FAULTS = [
     Fault(delay_s=35.0),
     Fault(code=Code.NOT_LEADER_OR_FOLLOWER),
     Fault(code=-1),
+    Fault(throttle_s=12.0),
 ]
 PASSING = [replace(fault, code=Code.NOT_LEADER_OR_FOLLOWER) if fault.code else fault for fault in FAULTS]
 
@@ -282,12 +283,75 @@ def test_a_seed_repeats_the_whole_course_of_events() -> None:
     assert campaign(5) == campaign(5)
 
 
+def test_a_source_that_throttles_is_waited_for_and_named() -> None:
+    with world() as here:
+        here.source.fault(FETCH, Fault(throttle_s=60.0))
+        copier = here.begin()
+        feed(here, VALUES[:3])
+        here.until(lambda: here.copied() == VALUES[:3])
+        feed(here, VALUES[3:])
+        asked = here.source.asked[FETCH]
+        here.pass_by(module.SILENT_S + 30)
+        trouble = "source: broker 1 throttles this client, as it is over a quota"
+        assert copier.trouble(copier.partitions[part()]) == trouble
+        # It is there, and nobody asks it in vain.
+        assert copier.source.contact.reach().out_s < 0
+        assert here.source.asked[FETCH] == asked
+        assert here.copied() == VALUES[:3]
+        here.until(lambda: here.copied() == VALUES)
+        here.pass_by(1)
+        assert copier.trouble(copier.partitions[part()]) is None
+
+
+def test_a_target_that_throttles_is_waited_for_and_named() -> None:
+    with world() as here:
+        copier = here.begin()
+        here.target.fault(PRODUCE, Fault(throttle_s=60.0), topic=REMOTE)
+        feed(here, VALUES[:3])
+        here.until(lambda: here.copied() == VALUES[:3])
+        here.pass_by(1)
+        feed(here, VALUES[3:])
+        here.pass_by(module.SILENT_S + 30)
+        trouble = "target: broker 1 throttles this client, as it is over a quota"
+        assert copier.trouble(copier.partitions[part()]) == trouble
+        assert copier.target.contact.reach().out_s < 0
+        here.until(lambda: here.copied() == VALUES)
+        assert copier.trouble(copier.partitions[part()]) is None
+        assert here.failures == []
+
+
+def test_what_waits_for_a_target_that_throttles_is_not_in_flight() -> None:
+    """The next copier begins behind what was appended, at once."""
+    with world() as here:
+        copier = here.begin()
+        here.target.fault(PRODUCE, Fault(throttle_s=60.0), topic=REMOTE)
+        feed(here, VALUES[:3])
+        here.until(lambda: here.copied() == VALUES[:3])
+        feed(here, VALUES[3:])
+        here.pass_by(1)
+        here.run(copier.release, [part()])
+        assert copier.undrained == set()
+
+
+def test_a_request_to_a_broker_that_throttles_is_no_sign_of_an_outage() -> None:
+    with world() as here:
+        copier = here.begin()
+        here.until(lambda: here.source.asked[FETCH] > 0)
+        here.source.fault(METADATA, Fault(throttle_s=60.0))
+        here.run(copier.source.refresh, [TOPIC])
+        request = copier.source._control.cluster.metadata_request()
+        with pytest.raises(ClusterError, match="cluster north: broker 1 throttles this client, as it is over a quota"):
+            here.run(copier.source.ask, request, 1)
+        here.pass_by(10)
+        assert copier.source.contact.reach().out_s < 0
+
+
 def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as here:
         copier = here.begin()
         here.pass_by(2)
         here.source.stop(1)
-        here.pass_by(module.SILENT_SOURCE_S + 40)
+        here.pass_by(module.SILENT_S + 40)
         trouble = copier.trouble(copier.partitions[part()])
         assert trouble is not None
         assert "source" in trouble

@@ -69,6 +69,11 @@ def reason(error: BaseException, protocol: str) -> str:
     return text if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
 
 
+def throttles(node: int | None) -> str:
+    """A broker answers, and takes no request for a while, which is no fault of it."""
+    return f"broker {node} throttles this client, as it is over a quota"
+
+
 def _timed_out(error: BaseException) -> bool:
     # As a failed handshake has it in its text.
     return isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in str(error)
