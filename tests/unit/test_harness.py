@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -46,14 +47,29 @@ def test_wait_returns_what_became_true() -> None:
     assert wait_for(lambda: next(answers), 60, "an answer", every_s=0.001) == "there"
 
 
-@pytest.mark.parametrize(("running", "patience"), [(0.5, r"0\.01"), (3.0, r"0\.03")], ids=["at rest", "busy"])
+@pytest.mark.parametrize(
+    ("running", "patience_s"),
+    [([0.5], 10), ([3.0], 30), ([1.0] * 5 + [4.0], 25)],
+    ids=["at rest", "busy", "busy later"],
+)
 def test_wait_names_what_did_not_happen_and_is_patient_with_a_busy_machine(
-    monkeypatch: pytest.MonkeyPatch, running: float, patience: str
+    monkeypatch: pytest.MonkeyPatch, running: list[float], patience_s: int
 ) -> None:
+    """`running`: processes that want to run on each core, from second to second; the last goes on."""
+    now = 0.0
+
+    def load() -> tuple[float, float, float]:
+        return 2 * running[min(int(now), len(running)) - 1], 0.0, 0.0
+
+    def sleep(_: float) -> None:
+        nonlocal now
+        now += 1.0
+
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(os, "getloadavg", lambda: (2 * running, 0.0, 0.0))
-    with pytest.raises(TimeoutError, match=rf"the moon is blue: not so within {patience} s; last seen: 0"):
-        wait_for(lambda: 0, 0.01, "the moon is blue", every_s=0.001)
+    monkeypatch.setattr(os, "getloadavg", load)
+    monkeypatch.setattr("harness.wait.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    with pytest.raises(TimeoutError, match=rf"the moon is blue: not so within {patience_s} s; last seen: 0"):
+        wait_for(lambda: 0, 10.0, "the moon is blue")
 
 
 def test_ports_are_ours_until_released() -> None:
