@@ -13,7 +13,7 @@ from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
-from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment
+from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment, first_generation
 
 PART = TopicPartition(TopicName("orders"), 3)
 SEGMENT_POINTS = 2
@@ -107,11 +107,13 @@ def test_what_went_back_is_forgotten(begin: tuple[int, int], events: list[tuple[
 class Flow:
     """A flow of one partition with its stored segments and position, whose copier comes and goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, begun_s: float = 0.0) -> None:
+        self.begun_s = begun_s
         self.truth = Truth(2, 3)
         self.topic: list[StoredRecord] = []
         self.position: Position | None = None
         self.late: list[StoredRecord] = []
+        self.late_joins: list[list[StoredRecord]] = []
         self.strays = False
         """Whether segments arrived that were forgotten before: they stand where nobody asks, but copies may seem to
         follow them in step."""
@@ -126,8 +128,15 @@ class Flow:
 
     def _take_over(self, maps: ExactMaps, *, complete: bool = False) -> SegmentWriter:
         end = Position(self.truth.source_end, self.truth.target_end)
+        tip = maps.tip(PART)
         return SegmentWriter.take_over(
-            PART, end, self.position, maps.tip(PART), complete=complete, segment_points=SEGMENT_POINTS
+            PART,
+            end,
+            self.position,
+            tip,
+            complete=complete,
+            generation=first_generation(self.begun_s) if tip is None else 0,
+            segment_points=SEGMENT_POINTS,
         )
 
     def append(self, runs: list[tuple[int, int]], foreign: int) -> None:
@@ -197,13 +206,30 @@ class Flow:
         self.writer = self._take_over(maps)
         self.store()
 
-    def join(self, source_start: int) -> None:
+    def join(self, source_start: int, *, max_points: int = MAX_POINTS, late: str = "") -> None:
+        """Join old segments; nobody knows yet when a `late` join arrives.
+
+        It is of this driver, or of one that ended: then another one goes on.
+        """
         self.source_start = max(self.source_start, min(source_start, self.truth.source_end))
         records = self.followed.join_segments(
-            PART, source_start=self.source_start, max_points=MAX_POINTS, segment_points=SEGMENT_POINTS
+            PART, source_start=self.source_start, max_points=max_points, segment_points=SEGMENT_POINTS
         )
         self.all_known &= not records
-        self.topic += records
+        if late:
+            self.late_joins.append(records)
+        else:
+            self.topic += records
+        if late == "ended":
+            self.followed = self.loaded()
+        self.follow()
+
+    def join_arrives(self, which: int) -> None:
+        """One of the joins arrives, whole: it is one batch."""
+        if self.late_joins:
+            records = self.late_joins.pop(which % len(self.late_joins))
+            self.strays |= bool(records and self.source_start)
+            self.topic += records
         self.follow()
 
     def follow(self) -> None:
@@ -241,6 +267,8 @@ steps = st.one_of(
     st.tuples(st.just("store"), st.just(0), st.just(0)),
     st.tuples(st.just("restart"), st.sampled_from(["clean", "crash", "half", "other"]), st.just(0)),
     st.tuples(st.just("join"), st.integers(0, 60), st.just(0)),
+    st.tuples(st.just("late join"), st.integers(0, 60), st.sampled_from(["failed", "ended"])),
+    st.tuples(st.just("join arrives"), st.integers(0, 2), st.just(0)),
 )
 
 
@@ -260,10 +288,66 @@ steps = st.one_of(
     ]
 )
 def test_no_record_is_skipped_whatever_happens(events: list[tuple[str, Any, int]]) -> None:
-    flow = Flow()
+    play(events)
+
+
+copied = st.tuples(
+    st.just("copy"),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2)), min_size=4, max_size=12),
+    st.sampled_from([0, 1]),
+)
+joins = st.one_of(
+    st.tuples(st.just("late join"), st.integers(0, 30), st.sampled_from(["failed", "ended"])),
+    st.tuples(st.just("late join"), st.integers(0, 30), st.sampled_from(["failed", "ended"])),
+    st.tuples(st.just("join"), st.integers(0, 30), st.just(0)),
+    st.tuples(st.just("restart"), st.just("crash"), st.just(0)),
+    st.tuples(st.just("back"), st.integers(0, 12), st.integers(0, 12)),
+)
+arrivals = st.tuples(st.just("join arrives"), st.integers(0, 2), st.just(0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(copied, copied, joins), min_size=2, max_size=5), joins, st.tuples(arrivals, arrivals, copied))
+# An old driver's join arrives behind the next one's and deletes what was joined there.
+@example(
+    [
+        (("copy", [(2, 1)] * 11, 0), ("copy", [(1, 2)] * 2, 0), ("late join", 11, "failed")),
+        (("copy", [(1, 1)] * 9, 1), ("copy", [(2, 2)] * 8, 0), ("late join", 15, "failed")),
+    ],
+    ("join", 17, 0),
+    (("join arrives", 1, 0), ("join arrives", 2, 0), ("copy", [(1, 1)], 0)),
+)
+def test_no_record_is_skipped_where_joined_segments_arrive_late(
+    rounds: list[tuple[Any, ...]], last: tuple[str, Any, int], arrive: tuple[Any, ...]
+) -> None:
+    play([event for events in rounds for event in events] + [last, *arrive])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.1, 300_000.0), st.lists(st.one_of(copied, joins), max_size=4), st.integers(0, 3))
+def test_no_record_is_skipped_where_the_first_segment_arrives_behind_that_of_the_next_copier(
+    gone_s: float, events: list[tuple[str, Any, int]], at: int
+) -> None:
+    """Nothing else was stored by the first one: before that it appends nothing."""
+    lost = Flow().topic
+    flow = Flow(begun_s=gone_s)
+    for event in events[:at]:
+        play([event], flow)
+    flow.all_known = False
+    flow.topic += lost
+    flow.follow()
+    play(events[at:], flow)
+
+
+def play(events: list[tuple[str, Any, int]], flow: Flow | None = None) -> None:
+    flow = flow or Flow()
     for kind, what, other in events:
         if kind == "append":
             flow.append(what, other)
+        elif kind == "copy":
+            for run in what:
+                flow.append([run], other)
+                flow.store()
         elif kind == "lost":
             flow.lost_track(what, other)
         elif kind == "fail":
@@ -278,6 +362,10 @@ def test_no_record_is_skipped_whatever_happens(events: list[tuple[str, Any, int]
             flow.restart(what)
         elif kind == "join":
             flow.join(what)
+        elif kind == "late join":
+            flow.join(what, late=other)
+        elif kind == "join arrives":
+            flow.join_arrives(what)
         else:
             flow.store()
             check(flow)

@@ -29,6 +29,10 @@ MAX_SEGMENTS = 16
 
 OLDEST = SourceOffset(0)
 
+_OFFSET = (1 << 64) - 1
+_NOT_JOINED = _OFFSET
+"""In a rank, behind each offset up to which a segment may be joined."""
+
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
 
@@ -38,14 +42,25 @@ class _Known:
     """A partition's map, which segments are stored, and the newest of them."""
 
     map: ExactMap
-    generation: int
-    newest: SourceOffset
+    last: int
+    """The rank of the newest."""
     stored: set[int] = field(default_factory=set)
+    """Ranks."""
 
     @property
-    def last(self) -> int:
-        """The rank of the newest."""
-        return _rank(self.newest, self.generation)
+    def generation(self) -> int:
+        return self.last >> 128
+
+    @property
+    def newest(self) -> SourceOffset:
+        """Where the newest begins."""
+        return SourceOffset(self.last & _OFFSET)
+
+    @property
+    def joined(self) -> bool:
+        """Whether everything before the newest was joined already."""
+        up_to = _rank(SourceOffset(0), self.generation, self.newest) >> 64
+        return any(rank >> 64 == up_to for rank in self.stored)
 
 
 class _End(NamedTuple):
@@ -73,13 +88,14 @@ class _Unread:
         return sum(map(most_points, self.segments.values()))
 
 
-def _rank(start: SourceOffset, generation: int) -> int:
-    """A segment's rank among those of its partition; a number, since there may be a million."""
-    return generation << 64 | start
+def _rank(start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None) -> int:
+    """A segment's rank among those of its partition, from older to newer; a number, since there may be a million."""
+    return generation << 128 | (_NOT_JOINED if joined_up_to is None else joined_up_to) << 64 | start
 
 
 def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
-    return SegmentKey(partition, SourceOffset(rank & (1 << 64) - 1), rank >> 64)
+    start, up_to = SourceOffset(rank & _OFFSET), SourceOffset(rank >> 64 & _OFFSET)
+    return SegmentKey(partition, start, rank >> 128, None if up_to == _NOT_JOINED else up_to)
 
 
 class ExactMaps:
@@ -148,11 +164,11 @@ class ExactMaps:
                 self._add(segment)
 
     def _add(self, segment: Segment) -> None:
-        rank = _rank(segment.start, segment.generation)
+        rank = _rank(segment.start, segment.generation, segment.joined_up_to)
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
-            self._known[segment.partition] = _Known(new, segment.generation, segment.start, {rank})
+            self._known[segment.partition] = _Known(new, rank, {rank})
             return
         known.stored.add(rank)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
@@ -161,7 +177,7 @@ class ExactMaps:
             known.map.replace_from(
                 first, rest, new_generation=segment.generation != known.generation, complete=segment.complete
             )
-            known.generation, known.newest = segment.generation, segment.start
+            known.last = rank
 
     def reach(
         self, partition: TopicPartition, next_source: SourceOffset, next_target: TargetOffset, *, generation: int
@@ -223,10 +239,11 @@ class ExactMaps:
 
         Returns the records that do the same in the topic, empty when there is nothing to do; they must be written as
         one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
-        that writes it.
+        that writes it. What is joined up to there is not joined anew: what deletes it could arrive behind another join
+        under the same keys.
         """
         known = self._decoded(partition)
-        if known is None:
+        if known is None or known.joined:
             return []
         changed = known.map.trim(min(source_start, known.newest))
         if changed or len(known.map) > max_points or len(known.stored) > MAX_SEGMENTS:
@@ -236,10 +253,15 @@ class ExactMaps:
             return []
         old = [point for point in known.map.points() if point.source < known.newest]
         segments = [
-            Segment(partition, known.generation, known.map.complete and not at, tuple(old[at : at + segment_points]))
+            Segment(
+                partition,
+                known.generation,
+                known.map.complete and not at,
+                tuple(old[at : at + segment_points]),
+                known.newest,
+            )
             for at in range(0, len(old), segment_points)
         ]
-        keep = {_rank(segment.start, segment.generation) for segment in segments}
-        gone = sorted(rank for rank in known.stored - keep if rank < known.last)
+        gone = sorted(rank for rank in known.stored if rank < known.last)
         records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
         return records + [(segment_key(*_segment_key(partition, rank)), None) for rank in gone]

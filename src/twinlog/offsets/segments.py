@@ -26,13 +26,28 @@ MAX_RUNS = 512
 COPIER_GENERATIONS = 256
 """So many generations a copier has for itself. What it wrote last may be on its way yet when the next copier begins."""
 
+FIRST_GENERATIONS = 1 << 20
+"""Where none is known, a copier draws its first generation from so many by the clock: one more every tenth of a second,
+from the first one again after 29 hours."""
+
 _NAME_SIZE = INT16.size + INT32.size
 """Of the first part of a key, without the topic's name."""
 
 _PLACE = Struct(">qi")
+_JOINED = Struct(">qiq")
 _COMPLETE = 1
 _ONE_BYTE = 64
 """Smaller numbers are one byte as a varint, and most steps are."""
+
+
+def first_generation(wall_s: float) -> int:
+    """The generation of a copier that knows of none before it, by the time of day.
+
+    A copier that was lost before anything of it was stored may have written a segment that is on its way. Its
+    generation is another one, and smaller unless the clocks of two workers differ: then it ends the map where it begins
+    itself, which leads groups too far back, and none too far ahead.
+    """
+    return int(wall_s * 10) % FIRST_GENERATIONS * COPIER_GENERATIONS
 
 
 def segments_topic(source: Alias) -> TopicName:
@@ -40,10 +55,14 @@ def segments_topic(source: Alias) -> TopicName:
     return TopicName(f"mm2-twinlog-offsets.{source}.internal")
 
 
-def segment_key(source: TopicPartition, start: SourceOffset, generation: int) -> bytes:
+def segment_key(
+    source: TopicPartition, start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None
+) -> bytes:
     """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32
-    generation."""
-    return partition_name(source) + INT64.pack(start) + INT32.pack(generation)
+    generation; of a joined segment also INT64 source offset up to which it was joined."""
+    if joined_up_to is None:
+        return partition_name(source) + _PLACE.pack(start, generation)
+    return partition_name(source) + _JOINED.pack(start, generation, joined_up_to)
 
 
 def partition_name(source: TopicPartition) -> bytes:
@@ -57,6 +76,7 @@ class SegmentKey(NamedTuple):
     partition: TopicPartition
     start: SourceOffset
     generation: int
+    joined_up_to: SourceOffset | None = None
 
 
 def decode_segment_key(key: bytes | None) -> SegmentKey | None:
@@ -73,8 +93,8 @@ def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
     if key is None or len(key) < _NAME_SIZE or key[0] >= 0x80:
         return None
     end = _NAME_SIZE + (key[0] << 8 | key[1])
-    place = key[end : end + _PLACE.size]
-    return (key[:end], place) if len(place) == _PLACE.size else None
+    place = key[end:]
+    return (key[:end], place) if len(place) in (_PLACE.size, _JOINED.size) else None
 
 
 def decode_partition(name: bytes) -> TopicPartition:
@@ -83,10 +103,14 @@ def decode_partition(name: bytes) -> TopicPartition:
     return TopicPartition(TopicName(fields.string()), fields.int32())
 
 
-def decode_place(place: bytes) -> tuple[SourceOffset, int]:
-    """The source offset of a segment's first point and its generation, the second part of its key."""
+def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
+    """The second part of a segment's key: the source offset of its first point, its generation, and up to which source
+    offset it was joined."""
+    if len(place) == _JOINED.size:
+        start, generation, up_to = _JOINED.unpack(place)
+        return start, generation, up_to
     start, generation = _PLACE.unpack(place)
-    return start, generation
+    return start, generation, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +122,18 @@ class Segment:
     arrives late changes nothing. A segment replaces those of earlier generations from its first source offset and its
     first target offset on. Within a generation, segments follow each other by source offset. With `complete` copying
     began with this segment (see `ExactMap`).
+
+    The driver joins old segments of a partition into others, up to the newest one, which begins at the source offset
+    `joined_up_to`. These come before all that a copier wrote in their generation, and replace those that were joined up
+    to less. So a join that arrives late, or that the next driver did not see, changes nothing either: its keys are no
+    other's, and it deletes nothing that was joined further.
     """
 
     partition: TopicPartition
     generation: int
     complete: bool
     points: tuple[Point, ...]
+    joined_up_to: SourceOffset | None = None
 
     @property
     def start(self) -> SourceOffset:
@@ -112,7 +142,7 @@ class Segment:
 
     @property
     def key(self) -> bytes:
-        return segment_key(self.partition, self.start, self.generation)
+        return segment_key(self.partition, self.start, self.generation, self.joined_up_to)
 
     @property
     def value(self) -> bytes:
@@ -159,7 +189,7 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
             points.append(point_of(source, target, uncertainty))
     except (FieldError, IndexError):
         return None
-    return Segment(where.partition, where.generation, bool(flags & _COMPLETE), tuple(points))
+    return Segment(where.partition, where.generation, bool(flags & _COMPLETE), tuple(points), where.joined_up_to)
 
 
 def most_points(value: bytes) -> int:

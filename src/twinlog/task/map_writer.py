@@ -13,7 +13,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import SegmentWriter, segments_topic
+from twinlog.offsets.segments import SegmentWriter, first_generation, segments_topic
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
@@ -25,6 +25,7 @@ class MapWriter:
 
     def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
         self._settings = settings
+        self._clock = loop.clock
         self._writing = loop.lock()
         self._topic = TopicWriter(
             target,
@@ -41,6 +42,7 @@ class MapWriter:
         fresh = grant.position is None and (
             self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
         )
+        least = first_generation(self._clock.wall()) if grant.tip is None else 0
         # What an attempt before this one wrote is of another generation.
         before = self._writers.get(grant.source)
         self._writers[grant.source] = SegmentWriter.take_over(
@@ -50,7 +52,7 @@ class MapWriter:
             grant.tip,
             found=found,
             complete=fresh,
-            generation=0 if before is None else before.generation + 1,
+            generation=least if before is None else max(least, before.generation + 1),
         )
 
     def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.offsets import maps as maps_module
 from twinlog.offsets import segments as segments_module
 from twinlog.offsets.exact import Point, Run, Translated
@@ -57,7 +58,10 @@ def test_bytes_of_a_segment() -> None:
     assert segment.key.hex(" ") == "00 06 6f 72 64 65 72 73 00 00 00 03 00 00 00 00 00 00 00 64 00 00 00 02"
     assert segment.value.hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 5a 00 80 01 02 06"
     assert decode_segment(segment.key, segment.value) == segment
-    assert decode_segment_key(segment.key) == (PART, 100, 2)
+    assert decode_segment_key(segment.key) == (PART, 100, 2, None)
+    joined = replace(segment, joined_up_to=SourceOffset(170))
+    assert joined.key == segment.key + bytes.fromhex("00 00 00 00 00 00 00 aa")
+    assert decode_segment(joined.key, joined.value) == joined
 
 
 def test_what_is_no_segment_is_passed_over() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import WALL_BEGIN, VirtualClock
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
@@ -14,11 +15,13 @@ from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.maps import ExactMaps
 from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import first_generation
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.task.map_writer import NO_GENERATION, MapWriter
 
 PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)
+FIRST = first_generation(WALL_BEGIN)
 CLIENT = ClientSettings(("west:1",))
 SETTINGS = FlowSettings(
     Alias("east"), Alias("west"), ConsumerSettings(CLIENT), ProducerSettings(CLIENT), AdminSettings(CLIENT),
@@ -63,7 +66,7 @@ class Copied:
 
 @pytest.fixture
 def copied() -> Iterator[Copied]:
-    loop = Loop()
+    loop = Loop(VirtualClock())
     yield Copied(loop)
     loop.close()
 
@@ -74,7 +77,7 @@ def grant(partition: TopicPartition, position: Position | None = None) -> Grant:
 
 def test_only_changed_segments_are_written(copied: Copied) -> None:
     copied.maps.begin(grant(PART), Position(0, 0))
-    assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0)}
+    assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0, generation=FIRST)}
     copied.maps.copied(PART, [Run(0, 0, 100)])
     copied.store(part=Position(100, 100))
     assert len(copied.topic.records) == 1
@@ -92,7 +95,7 @@ def test_unstored_segments_and_positions_come_again_in_the_next_generation(copie
         copied.store(part=Position(14, 10))
     copied.topic.works = True
     marked = copied.store(part=Position(14, 10))
-    assert marked == {PART: Position(14, 10, generation=1)}
+    assert marked == {PART: Position(14, 10, generation=FIRST + 1)}
     maps = copied.read()
     maps.reach(PART, 14, 10, generation=marked[PART].generation)
     known = maps.map(PART)
