@@ -82,6 +82,8 @@ class _Transaction:
     producer_id: int
     epoch: int
     parts: list[tuple[str, int]] = field(default_factory=list)
+    unmarked: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """Partitions that had no leader when it ended, and whether it was committed: they lack its marker."""
 
 
 class VirtualCluster:
@@ -129,6 +131,10 @@ class VirtualCluster:
         part = self.parts[topic, partition]
         part.leader = leader
         part.log.epoch += 1
+        for known in self.transactions.values() if leader is not None else ():
+            commit = known.unmarked.pop((topic, partition), None)
+            if commit is not None:
+                part.log.mark(known.producer_id, known.epoch, commit=commit)
 
     def fault(self, key: int, fault: Fault, *, times: int = 1, topic: str | None = None) -> None:
         """So many next requests with this API key, of those that name the topic if there is one, go wrong."""
@@ -327,6 +333,8 @@ class VirtualCluster:
             known.epoch,
         ):
             return kind(throttle_time_ms=0, error_code=Code.PRODUCER_FENCED, producer_id=-1, producer_epoch=-1)
+        elif known.unmarked:
+            return kind(throttle_time_ms=0, error_code=Code.CONCURRENT_TRANSACTIONS, producer_id=-1, producer_epoch=-1)
         else:
             known.epoch += 1
             self._end(known, commit=False)
@@ -336,6 +344,8 @@ class VirtualCluster:
         known = self.transactions.get(name)
         if known is None or known.producer_id != producer_id:
             return Code.INVALID_PRODUCER_ID_MAPPING
+        if known.unmarked:
+            return Code.CONCURRENT_TRANSACTIONS
         return Code.NONE if known.epoch == epoch else Code.PRODUCER_FENCED
 
     def add_partitions(self, _node: int, request: Any, code: int) -> Any:
@@ -378,6 +388,9 @@ class VirtualCluster:
     def _end(self, known: _Transaction, *, commit: bool) -> None:
         parts, known.parts = known.parts, []
         for place in dict.fromkeys(parts):
+            if self.parts[place].leader is None:
+                known.unmarked[place] = commit
+                continue
             self.parts[place].log.mark(known.producer_id, known.epoch, commit=commit)
         self.news()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
@@ -47,6 +47,11 @@ class TransactionPartitions:
         if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
             self._wanted[queue] = None
             self._wake()
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """Those that take part."""
+        return self._inside.keys()
 
     @property
     def waiting(self) -> bool:

@@ -65,6 +65,11 @@ class TransactionPositions:
         return bool(self._inside)
 
     @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """Those that take part."""
+        return self._inside
+
+    @property
     def topic(self) -> TopicName:
         return self._log.topic
 

@@ -16,9 +16,11 @@ from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoo
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.messages import LentId
+from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
+from twinlog.task.leaderless import LeaderlessPartitions
 from twinlog.task.losses import look_at_losses
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.transaction_partitions import TransactionPartitions
@@ -27,6 +29,10 @@ from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 T = TypeVar("T")
+
+LATE_S = 2.0
+"""A partition whose appends are not acknowledged so long after the transaction closed is reported: the others wait for
+it."""
 
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
@@ -76,6 +82,7 @@ class Transactions:
         self._sequences: dict[TopicPartition, int] = {}
         self._in_transaction = TransactionPartitions(client, appender, self._wake.set)
         self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
+        self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)
         self._commit_wanted = False
         self._suspects: set[PartitionCopy] = set()
         """Partitions of which the target may have lost committed records."""
@@ -220,6 +227,7 @@ class Transactions:
             committed = await self.retry(lambda: self._coordinator.end(self._holder, commit=True))
             if not committed:
                 raise AbortedError("the coordinator no longer knows the transaction")
+        self._leaderless.ended()
         self._in_transaction.disband()
         self._positions.disband()
         for source, position in positions.items():
@@ -256,13 +264,17 @@ class Transactions:
     async def _await_acknowledgements(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
         self._in_transaction.close()
-        deadline = self._now() + PATIENCE_S
+        closed_at = self._now()
         while late := self._in_transaction.late:
+            waited_s = self._now() - closed_at
             # A queue stays stopped only when its partition has failed.
-            if self._now() > deadline or any(queue.stopped for queue in late):
+            failed = waited_s > PATIENCE_S or any(queue.stopped for queue in late)
+            if failed or waited_s > LATE_S:
+                names = listed(str(queue.partition) for queue in late) + self._leaderless.named()
+                self.trouble = f"target: the open transaction waits for {names}"
+            if failed:
                 for queue in late:
                     self._in_transaction.exclude(queue)
-                names = ", ".join(str(queue.partition) for queue in late[:3])
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
             self.check()
@@ -291,7 +303,9 @@ class Transactions:
             except ClusterError as error:
                 if self.ended:
                     raise
-                self.trouble = str(error)
+                # Nothing may be on its way to a partition whose marker is missing, and so nobody asks who leads it.
+                self._appender.refresh()
+                self.trouble = f"{error}{self._leaderless.named()}"
                 await self._loop.sleep(backoff.failed())
             else:
                 return result
@@ -375,6 +389,7 @@ class Transactions:
         self._in_transaction.clear()
         self._suspects.clear()
         self._sequences.clear()
+        self._leaderless.forget()
         self._positions.clear(self.identity)
         for part in self._partitions.values():
             part.abort(self.identity)

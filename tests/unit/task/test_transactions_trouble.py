@@ -5,6 +5,7 @@ Real copiers, between two clusters of this process that answer with real bytes, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -118,14 +119,44 @@ def test_what_cannot_be_committed_in_time_is_left_undrained(here: World) -> None
 
 def test_a_leader_that_is_lost_in_a_transaction_costs_no_record(here: World) -> None:
     """Until there is another one the transaction neither commits nor aborts, as its marker could not be written."""
-    here.begin(here.grant(0), here.grant(1))
+    copier = here.begin(here.grant(0), here.grant(1))
     feed(here, VALUES[:6], 0)
     here.until(lambda: committed(here) == VALUES[:6])
     here.target.move(REMOTE, 1, None)
     feed(here, VALUES, 1)
     feed(here, VALUES[6:], 0)
+
+    def trouble() -> str:
+        """Why the other partition is not copied."""
+        return copier.trouble(copier.partitions[part(0)]) or ""
+
+    here.until(lambda: "the open transaction waits for north.shop-1" in trouble())
     here.pass_by(60)
+    seconds = re.search(r"without a leader for (\d+) s: north.shop-1$", trouble())
+    assert seconds is not None
+    assert int(seconds[1]) >= 60
     assert committed(here, 1) == []
     here.target.move(REMOTE, 1, 2)
     here.until(lambda: committed(here) == committed(here, 1) == VALUES, 120)
+    here.until(lambda: trouble() == "")
     assert here.failures == []
+
+
+def test_who_keeps_a_commit_from_its_end_is_named() -> None:
+    """All is acknowledged and the commit decided, but one partition has no leader that could write the marker."""
+    settings = {"transaction_boundary": "interval", "transaction_interval_ms": 5_000}
+    with world(partitions=2, brokers=2, exactly_once="enabled", **settings) as here:
+        copier = here.begin(here.grant(0), here.grant(1))
+        for number in (0, 1):
+            feed(here, VALUES[:6], number)
+        here.until(lambda: here.copied() == here.copied(1) == VALUES[:6])
+        here.target.move(REMOTE, 1, None)
+        here.until(lambda: committed(here) == VALUES[:6])
+        feed(here, VALUES[6:])
+        named = "of north-mm2-MirrorSourceConnector-0 does not end; without a leader for"
+        here.until(lambda: named in (copier.trouble(copier.partitions[part()]) or ""))
+        here.pass_by(60)
+        assert (committed(here), committed(here, 1)) == (VALUES[:6], [])
+        here.target.move(REMOTE, 1, 2)
+        here.until(lambda: committed(here) == VALUES and committed(here, 1) == VALUES[:6], 120)
+        assert here.failures == []
