@@ -16,7 +16,8 @@ from tests.integration.copying import flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror import bounds
-from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, TopicBounds
+from twinlog.mirror.bounds import TopicBounds
+from twinlog.mirror.internal_topics import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS
 from twinlog.mirror.topics import TopicMirror
 from twinlog.model.topics import Refusal
 from twinlog.model.types import Alias, TopicName
@@ -77,7 +78,7 @@ def test_topics_are_made_with_bounds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source, target = clusters
-    TopicMirror(settings, *admins).create_own()
+    TopicMirror(settings, *admins).create_internal_topics()
     has_config(target, settings.positions_topic, {**COMPACT, **POSITIONS})
     has_config(target, f"mm2-twinlog-offsets.{settings.source}.internal", {**COMPACT, **JOURNALS})
     has_config(

@@ -44,7 +44,7 @@ class Opened:
         positions = PositionStore(self.settings, self.target)
         found = TopicRefresh(self.settings, flows, self.source, self.target, positions)
         self._topics.append(found)
-        found.create_own()
+        found.create_internal_topics()
 
         def refreshed() -> bool:
             try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.checkpoint.keyed_journal import Journal
 from twinlog.clock import wall_ms
-from twinlog.flows.naming import HEARTBEATS
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.internal_topics import heartbeats
 from twinlog.settings.flow import FlowSettings
 
 
@@ -16,8 +16,7 @@ class HeartbeatWriter:
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
         self._target = target
-        factor = settings.heartbeats_replication_factor
-        self._journal = Journal(settings.name, target, HEARTBEATS, factor, "heartbeats")
+        self._journal = Journal(settings.name, target, heartbeats(settings), "heartbeats")
 
     def beat(self) -> None:
         """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""

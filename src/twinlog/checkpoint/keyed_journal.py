@@ -12,10 +12,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_writer import TopicWriter
-from twinlog.mirror.bounds import JOURNALS
 from twinlog.mirror.create import create_topics
-from twinlog.model.topics import NewTopic
-from twinlog.model.types import TopicName
+from twinlog.mirror.internal_topics import InternalTopic
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +26,13 @@ TIMEOUT_S = 15.0
 class Journal:
     """Appends to partition 0 of such a topic; used by one thread."""
 
-    def __init__(self, flow: str, target: ClusterAdmin, topic: TopicName, replication_factor: int, what: str) -> None:
+    def __init__(self, flow: str, target: ClusterAdmin, topic: InternalTopic, what: str) -> None:
         """`what` names the records in messages."""
-        self.topic = topic
+        self._topic = topic
         self._flow = flow
         self._target = target
-        self._replication_factor = replication_factor
         self._there = False
-        self._writer = TopicWriter(target.client, topic, TIMEOUT_S, f"writing {what}")
+        self._writer = TopicWriter(target.client, topic.name, TIMEOUT_S, f"writing {what}")
 
     def ensure(self, *, look: bool = False) -> bool:
         """Create the topic unless it is there, compacted and with one partition, as MirrorMaker 2 does.
@@ -46,15 +43,13 @@ class Journal:
         if self._there and not look:
             return False
         client = self._target.client
-        found = self._target.call(client.refresh, [self.topic])[self.topic]
+        found = self._target.call(client.refresh, [self._topic.name])[self._topic.name]
         if error_codes.refused(found.error):
             raise self._writer.lacks_write()
         self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
         if self._there:
             return False
-        configs = {"cleanup.policy": "compact", **JOURNALS}
-        new = NewTopic(self.topic, 1, self._replication_factor, configs, frozenset(JOURNALS))
-        for name, refusal in create_topics(self._flow, self._target, [new]).items():
+        for name, refusal in create_topics(self._flow, self._target, [self._topic.new()]).items():
             raise RefusedError(f"cluster {self._target.alias}: topic {name} could not be created: {refusal.text}")
         self._there = True
         return True

@@ -13,10 +13,10 @@ from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.keyed_journal import Journal
 from twinlog.errors import RefusedError
-from twinlog.flows.plugins import policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.topic_reader import TopicReader
+from twinlog.mirror.internal_topics import checkpoints
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
@@ -50,9 +50,9 @@ class CheckpointWriter:
         self._source = source
         self._target = target
         self._translator = translator
-        self._topic = policy_of(settings).checkpoints_topic(settings.source)
-        factor = settings.checkpoints_replication_factor
-        self._journal = Journal(settings.name, target, self._topic, factor, "checkpoints")
+        topic = checkpoints(settings)
+        self._topic = topic.name
+        self._journal = Journal(settings.name, target, topic, "checkpoints")
         self._groups = FollowedGroups(settings, source, translator.accepts)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
@@ -178,11 +178,11 @@ class CheckpointWriter:
             self._unresolved.add(group)
         return due, standing
 
-    def _write(self, checkpoints: list[Checkpoint]) -> None:
-        if not checkpoints:
+    def _write(self, due: list[Checkpoint]) -> None:
+        if not due:
             return
-        self._journal.append((checkpoint.key, checkpoint.value) for checkpoint in checkpoints)
-        for checkpoint in checkpoints:
+        self._journal.append((checkpoint.key, checkpoint.value) for checkpoint in due)
+        for checkpoint in due:
             self._last[checkpoint.group][checkpoint.remote] = checkpoint
 
     def _warn_of_untranslated(self) -> None:

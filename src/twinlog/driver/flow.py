@@ -243,7 +243,7 @@ class FlowRunner:
                 return
             if not (
                 self._retry(self._check, "look at both clusters")
-                and self._retry(self._topics.create_own, "create its topics")
+                and self._retry(self._topics.create_internal_topics, "create its topics")
                 and self._take_over()
                 and self._retry(self._refresh, "plan")
             ):

@@ -75,9 +75,9 @@ class TopicRefresh:
         self._seen: frozenset[TopicName] | None = None
         self._logged = LogOnce(target.clock)
 
-    def create_own(self) -> None:
+    def create_internal_topics(self) -> None:
         """Create the topics that the flow keeps for itself. Raises RefusedError or ClusterError."""
-        self._mirror.create_own()
+        self._mirror.create_internal_topics()
 
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""

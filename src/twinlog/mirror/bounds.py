@@ -1,78 +1,19 @@
-"""Keeps internal topics small: without bounds a broker holds a week or a gigabyte of what was overwritten long ago.
-
-A compacted topic is never cleaned in its active segment, which Kafka closes after `segment.ms` (7 days by default) or
-`segment.bytes` (1 GiB). twinlog and MirrorMaker 2 read all of that at each start (KAFKA-15086).
-"""
+"""Keeps internal topics small, also those that somebody else made: their bounds are in `mirror/internal_topics.py`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from twinlog.flows.naming import HEARTBEATS
-from twinlog.flows.plugins import policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_configs, describe_configs, supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.internal_topics import progress_topic
+from twinlog.mirror.internal_topics import InternalTopic, internal_topics
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
 from twinlog.model.types import Alias, TopicName
-from twinlog.offsets.segments import segments_topic
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
-
-MIB = 1 << 20
-TEN_MINUTES_MS = 600_000
-HOUR_MS = 3_600_000
-
-_CLEANED = {
-    "segment.ms": str(TEN_MINUTES_MS),
-    "min.cleanable.dirty.ratio": "0.1",
-    "max.compaction.lag.ms": str(HOUR_MS),
-}
-
-POSITIONS = {"segment.bytes": str(2 * MIB), **_CLEANED}
-"""Of each of as a rule 25 partitions; twice the largest batch that a broker takes by default."""
-
-JOURNALS = {"segment.bytes": str(8 * MIB), **_CLEANED}
-"""Exact maps, checkpoints and heartbeats, each in one partition."""
-
-OFFSET_SYNCS = {"segment.bytes": str(64 * MIB)}
-"""About a million of them. MirrorMaker 2 translates old offsets by those that were overwritten, so that some stay."""
-
-PROGRESS = {"segment.bytes": str(16 * MIB), "segment.ms": str(TEN_MINUTES_MS)}
-"""Deleted by time, which counts for closed segments only."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundedTopic:
-    """An internal topic and the most that it should have of each setting."""
-
-    cluster: Alias
-    name: TopicName
-    bounds: Mapping[str, str]
-
-
-def bounded_topics(flow: FlowSettings) -> list[BoundedTopic]:
-    """The internal topics that a flow writes to, also those that it did not create."""
-    there = flow.target
-    found = []
-    if flow.enabled:
-        found += [
-            BoundedTopic(there, TopicName(flow.positions_topic), POSITIONS),
-            BoundedTopic(there, segments_topic(flow.source), JOURNALS),
-            BoundedTopic(there, TopicName(progress_topic(flow.source)), PROGRESS),
-        ]
-        if flow.emit_offset_syncs:
-            holder = flow.source if flow.offset_syncs_location == "source" else there
-            found.append(BoundedTopic(holder, TopicName(flow.offset_syncs_topic), OFFSET_SYNCS))
-        if flow.emit_checkpoints_interval_s is not None:
-            found.append(BoundedTopic(there, policy_of(flow).checkpoints_topic(flow.source), JOURNALS))
-    if flow.emit_heartbeats_interval_s is not None:
-        found.append(BoundedTopic(there, HEARTBEATS, JOURNALS))
-    return found
 
 
 def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -81,13 +22,13 @@ def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tupl
     What is stricter stays, wherever it comes from; a setting that the broker does not know is left out.
     """
     missing: dict[str, str] = {}
-    chosen: dict[str, str] = {}
+    own: dict[str, str] = {}
     for entry in entries:
         bound = bounds.get(entry.name)
         if bound is None or entry.value is None or float(entry.value) <= float(bound):
             continue
-        (chosen if entry.source == ConfigSource.TOPIC else missing)[entry.name] = bound
-    return missing, chosen
+        (own if entry.source == ConfigSource.TOPIC else missing)[entry.name] = bound
+    return missing, own
 
 
 class TopicBounds:
@@ -107,27 +48,27 @@ class TopicBounds:
         for admin in self._clusters:
             here = [
                 topic
-                for topic in bounded_topics(self._settings)
+                for topic in internal_topics(self._settings)
                 if topic.cluster == admin.alias and (topic.cluster, topic.name) not in self._done
             ]
             if not here:
                 continue
-            found, untold = admin.call(describe_configs, admin.client, [topic.name for topic in here])
+            found, unread = admin.call(describe_configs, admin.client, [topic.name for topic in here])
             for topic in here:
                 if topic.name in found:
                     self._bound(admin, topic, found[topic.name])
-                elif error_codes.refused(untold.get(topic.name, 0)):
+                elif error_codes.refused(unread.get(topic.name, 0)):
                     lacks = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {topic.name}", "keeping it small")
                     log.info("%s: not looked at: %s", self._settings.name, lacks)
                 else:
                     continue
                 self._done.add((topic.cluster, topic.name))
 
-    def _bound(self, admin: ClusterAdmin, topic: BoundedTopic, entries: Sequence[ConfigEntry]) -> None:
-        missing, chosen = too_loose(entries, topic.bounds)
-        if chosen:
-            own = ", ".join(f"{entry.name}={entry.value}" for entry in entries if entry.name in chosen)
-            self._warn(admin, topic, f"it has {own} of its own, which is left alone", chosen)
+    def _bound(self, admin: ClusterAdmin, topic: InternalTopic, entries: Sequence[ConfigEntry]) -> None:
+        missing, own = too_loose(entries, topic.bounds)
+        if own:
+            settings = ", ".join(f"{entry.name}={entry.value}" for entry in entries if entry.name in own)
+            self._warn(admin, topic, f"it has {settings} of its own, which is left alone", own)
         if not missing:
             return
         refused = self._alter(admin, topic, missing)
@@ -149,13 +90,13 @@ class TopicBounds:
                 why = str(admin.client.lacks("ALTER_CONFIGS", f"topic {topic.name}", "keeping it small"))
             self._warn(admin, topic, why, left)
 
-    def _alter(self, admin: ClusterAdmin, topic: BoundedTopic, wanted: Mapping[str, str]) -> Refusal | None:
+    def _alter(self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str]) -> Refusal | None:
         if not supports_incremental_alter(admin.client):
             return Refusal(0, "the brokers cannot change single settings (KIP-339)")
         changes = {topic.name: [ConfigChange(name, value) for name, value in wanted.items()]}
         return admin.call(alter_configs, admin.client, changes).get(topic.name)
 
-    def _warn(self, admin: ClusterAdmin, topic: BoundedTopic, why: str, bounds: Mapping[str, str]) -> None:
+    def _warn(self, admin: ClusterAdmin, topic: InternalTopic, why: str, bounds: Mapping[str, str]) -> None:
         log.warning(
             "%s: cluster %s: internal topic %s may keep much that is overwritten, which makes every start slower: %s; "
             "to bound it: kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s "

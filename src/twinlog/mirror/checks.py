@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
-from twinlog.flows.naming import HEARTBEATS
-from twinlog.flows.plugins import policy_of
 from twinlog.flows.topology import Topology
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
+from twinlog.mirror.internal_topics import internal_topics
 from twinlog.model.topics import ConfigEntry, listed
 from twinlog.model.types import Alias, TopicName
-from twinlog.offsets.segments import segments_topic
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class InternalTopic:
-    """A topic that a flow keeps for itself and that must be compacted; `loss` is what goes missing if it is not."""
-
-    name: TopicName
-    cluster: Alias
-    loss: str
-    fatal: bool = False
-
-
-def compacted_topics(flow: FlowSettings) -> list[InternalTopic]:
-    """The internal topics that a flow uses and that must be compacted."""
-    if not flow.enabled:
-        return [_heartbeats(flow)]
-    found = [
-        InternalTopic(
-            TopicName(flow.positions_topic),
-            flow.target,
-            "stored positions would be deleted with time, and everything would be copied again",
-            fatal=True,
-        ),
-        InternalTopic(
-            segments_topic(flow.source),
-            flow.target,
-            "old offsets could with time no longer be translated exactly",
-        ),
-    ]
-    if flow.emit_offset_syncs:
-        where = flow.source if flow.offset_syncs_location == "source" else flow.target
-        loss = "offsets of consumers that are far behind could no longer be translated by MirrorMaker 2 and its clients"
-        found.append(InternalTopic(TopicName(flow.offset_syncs_topic), where, loss))
-    if flow.emit_checkpoints_interval_s is not None:
-        name = policy_of(flow).checkpoints_topic(flow.source)
-        found.append(InternalTopic(name, flow.target, "positions of idle groups would be forgotten with time"))
-    if flow.emit_heartbeats_interval_s is not None:
-        found.append(_heartbeats(flow))
-    return found
 
 
 def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
@@ -66,13 +24,13 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
     As in Connect, positions that are not compacted stop the flow with RefusedError; the others get a warning.
     Raises ClusterError when a cluster does not answer.
     """
-    wanted = compacted_topics(flow)
+    compacted = [topic for topic in internal_topics(flow) if topic.loss is not None]
     for admin in (source, target):
-        here = [topic for topic in wanted if topic.cluster == admin.alias]
+        here = [topic for topic in compacted if topic.cluster == admin.alias]
         if not here:
             continue
-        found, untold = admin.call(describe_configs, admin.client, [topic.name for topic in here])
-        hidden = [name for name, code in untold.items() if error_codes.refused(code)]
+        found, unread = admin.call(describe_configs, admin.client, [topic.name for topic in here])
+        hidden = [name for name, code in unread.items() if error_codes.refused(code)]
         if hidden:
             error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "checking that it is compacted")
             log.info("%s: not checked: %s", flow.name, error)
@@ -155,10 +113,6 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
             listed(mirrored),
             flow.separator,
         )
-
-
-def _heartbeats(flow: FlowSettings) -> InternalTopic:
-    return InternalTopic(HEARTBEATS, flow.target, "heartbeats of flows that stand still would be forgotten with time")
 
 
 def _cleanup_policy(entries: Sequence[ConfigEntry]) -> str | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.bounds import OFFSET_SYNCS
 from twinlog.mirror.create import create_topics
-from twinlog.model.topics import NewTopic
-from twinlog.model.types import TopicName
+from twinlog.mirror.internal_topics import offset_syncs
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -21,19 +19,17 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
     """
     if not settings.emit_offset_syncs:
         return
-    holder = source if settings.offset_syncs_location == "source" else target
-    name = TopicName(settings.offset_syncs_topic)
-    if name in holder.topics():
+    topic = offset_syncs(settings)
+    holder = source if topic.cluster == source.alias else target
+    if topic.name in holder.topics():
         return
-    configs = {"cleanup.policy": "compact", **OFFSET_SYNCS}
-    new = NewTopic(name, 1, settings.offset_syncs_replication_factor, configs, frozenset(OFFSET_SYNCS))
-    for refusal in create_topics(settings.name, holder, [new]).values():
+    for refusal in create_topics(settings.name, holder, [topic.new()]).values():
         log.warning(
             "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "
             "its clients cannot translate offsets; with %s = false none are written",
             settings.name,
             holder.alias,
-            name,
+            topic.name,
             refusal.text,
             settings.key("emit_offset_syncs"),
         )

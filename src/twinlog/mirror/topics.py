@@ -11,20 +11,16 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.bounds import JOURNALS, POSITIONS, PROGRESS
 from twinlog.mirror.configs import wanted_settings
 from twinlog.mirror.create import create_topics
+from twinlog.mirror.internal_topics import exact_maps, positions, progress
 from twinlog.mirror.syncs_topic import create_syncs_topic
-from twinlog.model.internal_topics import progress_topic
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
-from twinlog.offsets.segments import segments_topic
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
-
-PROGRESS_RETENTION_MS = 3_600_000
 
 
 class TopicMirror:
@@ -36,37 +32,15 @@ class TopicMirror:
         self._target = target
         self._filter = config_filter_of(settings)
 
-    def create_own(self) -> None:
+    def create_internal_topics(self) -> None:
         """Create the topics for positions, exact maps, progress and offset syncs, as Connect creates its offsets topic.
 
         Raises RefusedError or ClusterError when they neither exist nor can be created.
         """
         settings = self._settings
-        wanted = [
-            NewTopic(
-                TopicName(settings.positions_topic),
-                settings.offset_storage_partitions,
-                settings.offset_storage_replication_factor,
-                {"cleanup.policy": "compact", **POSITIONS},
-                frozenset(POSITIONS),
-            ),
-            NewTopic(
-                segments_topic(settings.source),
-                1,
-                settings.offset_storage_replication_factor,
-                {"cleanup.policy": "compact", **JOURNALS},
-                frozenset(JOURNALS),
-            ),
-            NewTopic(
-                TopicName(progress_topic(settings.source)),
-                1,
-                settings.offset_storage_replication_factor,
-                {"cleanup.policy": "delete", "retention.ms": str(PROGRESS_RETENTION_MS), **PROGRESS},
-                frozenset(PROGRESS),
-            ),
-        ]
+        wanted = [positions(settings), exact_maps(settings), progress(settings)]
         there = self._target.topics()
-        missing = [topic for topic in wanted if topic.name not in there]
+        missing = [topic.new() for topic in wanted if topic.name not in there]
         if missing:
             for name, refusal in self._create(missing).items():
                 raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.driver.test_topic_conflicts import flow
-from twinlog.mirror.bounds import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, bounded_topics, too_loose
+from twinlog.mirror.bounds import too_loose
 from twinlog.model.topics import ConfigEntry, ConfigSource
-from twinlog.model.types import Alias
 
 BOUNDS = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -30,16 +28,3 @@ def test_stricter_settings_and_own_settings_stay(
 ) -> None:
     entries = [ConfigEntry("segment.bytes", value, source), ConfigEntry("retention.ms", "7", ConfigSource.DEFAULT)]
     assert too_loose(entries, BOUNDS) == (to_set, own)
-
-
-def test_every_topic_that_is_written_to_again_and_again_is_bounded() -> None:
-    found = {(topic.cluster, topic.name): topic.bounds for topic in bounded_topics(flow("east", "west", "default"))}
-    east, west = Alias("east"), Alias("west")
-    assert found == {
-        (west, "mm2-offsets.east.internal"): POSITIONS,
-        (west, "mm2-twinlog-offsets.east.internal"): JOURNALS,
-        (west, "mm2-twinlog-progress.east.internal"): PROGRESS,
-        (east, "mm2-offset-syncs.west.internal"): OFFSET_SYNCS,
-        (west, "east.checkpoints.internal"): JOURNALS,
-        (west, "heartbeats"): JOURNALS,
-    }
