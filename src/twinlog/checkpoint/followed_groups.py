@@ -14,8 +14,15 @@ from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
+
+_TOPICS, _TOPICS_EXCLUDE, _GROUPS, _GROUPS_EXCLUDE = (
+    key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "groups", "groups_exclude")
+)
+_WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
+_FILTERED = f"{_GROUPS} and {_GROUPS_EXCLUDE} do not let it through"
 
 
 class FollowedGroups:
@@ -51,13 +58,13 @@ class FollowedGroups:
         for group, offsets in found.items():
             if offsets is not self._raw.get(group):
                 self._raw[group] = offsets
-                chosen = {where: what for where, what in offsets.items() if self._accepts(where.topic)}
+                accepted = {where: what for where, what in offsets.items() if self._accepts(where.topic)}
             else:
-                chosen = before.get(group, {})
-            if chosen:
-                self._offsets[group] = before[group] if before.get(group) == chosen else chosen
+                accepted = before.get(group, {})
+            if accepted:
+                self._offsets[group] = before[group] if before.get(group) == accepted else accepted
             else:
-                reasons[group] = "it has committed no offset in a topic that topics and topics.exclude let through"
+                reasons[group] = _WITHOUT_TOPIC
         self._log_reasons(reasons)
         return self._offsets, wrong
 
@@ -72,14 +79,14 @@ class FollowedGroups:
         refusals = {name: self._refusal(group) for name, group in groups.items()}
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
-        chosen = sorted(name for name, reason in refusals.items() if reason is None)
+        followed = sorted(name for name, reason in refusals.items() if reason is None)
         reported = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
-        return chosen, reported
+        return followed, reported
 
     def _refusal(self, group: Group) -> str | None:
         if not group.commits:
             return f"it is no consumer group but one of {group.protocol or group.kind}"
-        return None if self._filter.accepts(group.name) else "groups and groups.exclude do not let it through"
+        return None if self._filter.accepts(group.name) else _FILTERED
 
     def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
         """Log once for each group why it has no checkpoints, and again when the reason changes."""

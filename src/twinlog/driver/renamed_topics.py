@@ -98,12 +98,12 @@ class RenamedTopics:
         policy = settings.renamed_topic_policy
         moves = listed(f"{topic} (to {earlier} until now, to {remote} from now on)" for topic, earlier, remote in moved)
         if policy == "stop":
-            key = settings.key("renamed_topic_policy")
+            key, class_key = settings.key("renamed_topic_policy"), key_of(FlowSettings, "policy")
             raise RefusedError(
                 f"naming was changed since these topics were copied: {moves}. What was copied would be missing under "
-                "the new names. Either go back to the earlier replication.policy.class and separator, or go on for one "
-                f"run with {key} = restart, which copies everything again to the new names, or = continue, which "
-                "copies only what follows; the topics of earlier names stay"
+                f"the new names. Either go back to the earlier {class_key} and separator, or go on for one run with "
+                f"{key} = restart, which copies everything again to the new names, or = continue, which copies only "
+                "what follows; the topics of earlier names stay"
                 + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else "")
             )
         reset = settings.consumer.auto_offset_reset

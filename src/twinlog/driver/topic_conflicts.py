@@ -21,6 +21,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
@@ -128,9 +129,10 @@ class TopicConflicts:
         reason = echo(self._topology, topic, remotes)
         if reason is None:
             return None
+        separator, policy, topics = (key_of(FlowSettings, name) for name in ("separator", "policy", "topics"))
         return (
-            f"{reason}, and would be copied in a cycle for ever; use one replication.policy.separator and one "
-            "replication.policy.class for both directions, or, if it is a topic of its own, write its name in `topics`"
+            f"{reason}, and would be copied in a cycle for ever; use one {separator} and one {policy} for both "
+            f"directions, or, if it is a topic of its own, write its name in `{topics}`"
         )
 
     def _returning(self, topic: TopicName) -> Return | None:
@@ -159,7 +161,7 @@ class TopicConflicts:
                 lost[pair.source.name] = (
                     f"{conflict.name} copies {other} of {conflict.source} to the same topic {pair.remote} of "
                     f"{self._flow.target}, and the records of both would mix; let `topics` of one of the two leave it "
-                    "out, or rename remote topics with the default replication.policy.class"
+                    f"out, or rename remote topics with the default {key_of(FlowSettings, 'policy')}"
                 )
         return lost
 

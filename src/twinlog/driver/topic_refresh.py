@@ -24,6 +24,7 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.plan.changes import Changes, TopicPair, compare, copyable
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
@@ -142,15 +143,16 @@ class TopicRefresh:
 
     def require_all(self) -> None:
         """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not."""
+        topics, exclude, separator = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "separator"))
         misread = {
             topic: f"not mirrored: {self._from_target[topic]}, but it has no such original; write its name in full in "
-            "`topics` if it is a topic of its own, or in `topics.exclude`"
+            f"`{topics}` if it is a topic of its own, or in `{exclude}`"
             for topic in self._misread
             if not looks_like_heartbeats(topic)
         }
         seem_copies = {
             topic: "not mirrored: by its name it is a copy, but there is no such original; write it in "
-            "`topics.exclude` if it needs no copy, or choose another replication.policy.separator"
+            f"`{exclude}` if it needs no copy, or choose another {separator}"
             for topic in self._seem_copies
             if not looks_like_heartbeats(topic)
         }

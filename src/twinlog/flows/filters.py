@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.flows.patterns import compile_list
-from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
+from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE, FlowSettings
+from twinlog.settings.written import key_of
 
 
 def matches(patterns: tuple[str, ...], name: str) -> bool:
@@ -32,9 +33,9 @@ class TopicFilter:
     def refusal(self, topic: str) -> str | None:
         """Why the lists do not let `topic` through, None if they do."""
         if not matches(self.include, topic):
-            return "topics does not match it"
+            return f"{key_of(FlowSettings, 'topics')} does not match it"
         if matches(self.exclude, topic):
-            return "topics.exclude matches it"
+            return f"{key_of(FlowSettings, 'topics_exclude')} matches it"
         return None
 
 

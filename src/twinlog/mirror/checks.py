@@ -13,7 +13,8 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.internal_topics import internal_topics
 from twinlog.model.topics import ConfigEntry, listed
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +59,11 @@ def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: Cluster
     if here.cluster_id is None or here.cluster_id != there.cluster_id:
         return
     if here.brokers & there.brokers:
+        servers = key_of(ClientSettings, "bootstrap_servers")
         raise RefusedError(
             f"{flow.source} and {flow.target} are the same cluster (id {here.cluster_id}, broker "
             f"{min(here.brokers & there.brokers)}), which a flow cannot mirror to itself; correct "
-            f"{flow.source}.bootstrap.servers or {flow.target}.bootstrap.servers"
+            f"{flow.source}.{servers} or {flow.target}.{servers}"
         )
     log.warning(
         "%s: both clusters have the id %s; if they are one cluster, it would mirror itself, and if they are two, each "
@@ -101,9 +103,10 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
     if left_out:
         log.warning(
             "%s: not mirrored, because by their names they are copies, though what they would be copies of does "
-            "not exist: %s; if they are topics of their own, choose another replication.policy.separator",
+            "not exist: %s; if they are topics of their own, choose another %s",
             flow.name,
             listed(left_out),
+            key_of(FlowSettings, "separator"),
         )
     if mirrored:
         log.info(

@@ -63,7 +63,7 @@ class ClientSettings:
     security_protocol: Annotated[str, out_of("security.protocol")] = "PLAINTEXT"
     sasl_mechanism: Annotated[str | None, out_of("sasl.mechanism")] = None
     sasl_username: str | None = None
-    sasl_password: str | None = field(default=None, repr=False)
+    sasl_password: Annotated[str | None, out_of("sasl.jaas.config")] = field(default=None, repr=False)
     tls: TlsSettings | None = field(default=None, repr=False)
     tokens: TokenSettings | None = field(default=None, repr=False)
     client_id: Annotated[str, out_of("client.id")] = "twinlog"

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
+
+from twinlog.settings.written import out_of
 
 Version = Literal["TLSv1.2", "TLSv1.3"]
 
@@ -30,15 +32,15 @@ class TlsSettings:
     their standard names; empty means the library's choice. `subject` is whom our certificate names, as brokers see it.
     """
 
-    authorities: str | None = field(default=None, repr=False)
-    certificates: str | None = field(default=None, repr=False)
-    private_key: str | None = field(default=None, repr=False)
+    authorities: Annotated[str | None, out_of("ssl.truststore.location")] = field(default=None, repr=False)
+    certificates: Annotated[str | None, out_of("ssl.keystore.location")] = field(default=None, repr=False)
+    private_key: Annotated[str | None, out_of("ssl.keystore.key")] = field(default=None, repr=False)
     subject: str | None = None
-    check_host: bool = True
-    lowest: Version = "TLSv1.2"
-    highest: Version = "TLSv1.3"
-    ciphers: tuple[str, ...] = ()
-    suites: tuple[str, ...] = ()
+    check_host: Annotated[bool, out_of("ssl.endpoint.identification.algorithm")] = True
+    lowest: Annotated[Version, out_of("ssl.enabled.protocols")] = "TLSv1.2"
+    highest: Annotated[Version, out_of("ssl.enabled.protocols")] = "TLSv1.3"
+    ciphers: Annotated[tuple[str, ...], out_of("ssl.cipher.suites")] = ()
+    suites: Annotated[tuple[str, ...], out_of("ssl.cipher.suites")] = ()
 
 
 class TlsContext(ssl.SSLContext):

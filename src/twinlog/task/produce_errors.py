@@ -17,6 +17,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
+from twinlog.settings.written import key_of
 from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
 from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
@@ -136,7 +137,7 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
 
 def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> Fail:
     """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is its last error."""
-    limit = f"delivery.timeout.ms = {rules.producer.delivery_timeout_ms}"
+    limit = f"{key_of(ProducerSettings, 'delivery_timeout_ms')} = {rules.producer.delivery_timeout_ms}"
     return _gave_up(append, part, limit, trouble or "no answer yet")
 
 
@@ -145,7 +146,7 @@ def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> R
     reason = _reason(sent.code)
     # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
     if sent.failures - sent.unreached > producer.retries:
-        return _gave_up(sent.append, part, f"retries = {producer.retries}", reason)
+        return _gave_up(sent.append, part, f"{key_of(ProducerSettings, 'retries')} = {producer.retries}", reason)
     return Retry(pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, chance), reason)
 
 

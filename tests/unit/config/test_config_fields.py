@@ -9,6 +9,7 @@ import pytest
 from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER, WORKER, KeyTable
 from twinlog.config.values import parse_value
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.tls import TlsSettings
 from twinlog.settings.written import key_of, switch_of, written
 
 WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
@@ -16,11 +17,12 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (ConsumerSettings, (CONSUMER,)),
     (ProducerSettings, (PRODUCER,)),
     (ClientSettings, (ADMIN,)),
+    (TlsSettings, (ADMIN,)),
 ]
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
-    *("connector_name", "class_settings", "sasl_username", "sasl_password", "tls", "tokens"),
+    *("connector_name", "class_settings", "sasl_username", "tls", "tokens", "subject"),
 }
 
 

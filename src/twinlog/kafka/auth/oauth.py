@@ -25,7 +25,7 @@ from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from twinlog.kafka.auth.assertions import assertion
-from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
+from twinlog.kafka.auth.refusal import JAAS, LoginRefusedError, NoTokenError
 from twinlog.kafka.auth.refusal import of_tls as tls_refusal
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings, tls_context
@@ -236,7 +236,7 @@ def _asked(settings: TokenSettings) -> str:
     except ssl.SSLError as error:
         refusal = tls_refusal(error, f"{url.hostname}", certificate=_tls(settings).certificates is not None)
         if refusal is not None:
-            raise LoginRefusedError(f"{where}: {refusal} (its ssl.* settings stand in sasl.jaas.config)") from error
+            raise LoginRefusedError(f"{where}: {refusal} (its ssl.* settings stand in {JAAS})") from error
         raise NoTokenError(f"{where}: {error}") from error
     except (OSError, http.client.HTTPException) as error:
         raise NoTokenError(f"{where} does not answer: {error or type(error).__name__}") from error

@@ -6,6 +6,19 @@ import ssl
 
 from kafka.errors import KafkaConnectionError, KafkaError
 
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.tls import TlsSettings
+from twinlog.settings.written import key_of
+
+PROTOCOL = key_of(ClientSettings, "security_protocol")
+MECHANISM = key_of(ClientSettings, "sasl_mechanism")
+JAAS = key_of(ClientSettings, "sasl_password")
+CIPHERS = key_of(TlsSettings, "suites")
+_TRUST_STORE = key_of(TlsSettings, "authorities")
+_KEY_STORE = key_of(TlsSettings, "certificates")
+_CHECK_HOST = key_of(TlsSettings, "check_host")
+_VERSIONS = key_of(TlsSettings, "lowest")
+
 
 class LoginRefusedError(KafkaError):  # type: ignore[misc]
     """One side refuses the other for good; the text is for users."""
@@ -58,19 +71,19 @@ def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
     words = (alert_text or reason).lower().replace("_", " ")
     if alert and any(word in alert_text for word in _ABOUT_CERTIFICATE):
         if not certificate:
-            return f"it wants a certificate of its clients ({words}); set ssl.keystore.location"
+            return f"it wants a certificate of its clients ({words}); set {_KEY_STORE}"
         return (
             f"it does not accept this client's certificate ({words}); does its trust store have the authority that "
-            "signed the one in ssl.keystore.location, and is that still valid?"
+            f"signed the one in {_KEY_STORE}, and is that still valid?"
         )
     if any(word in reason for word in _NOTHING_IN_COMMON):
         return (
             f"both sides have no version of TLS or no cipher in common ({words}); "
-            "look at ssl.enabled.protocols and ssl.cipher.suites here and there; a broker that wants a certificate of "
-            "its clients may report this too"
+            f"look at {_VERSIONS} and {CIPHERS} here and there; a broker that wants a certificate of its "
+            "clients may report this too"
         )
     if any(word in reason for word in _NOT_TLS):
-        return "the port does not use TLS; set PLAINTEXT or SASL_PLAINTEXT as security.protocol, or use another port"
+        return f"the port does not use TLS; set PLAINTEXT or SASL_PLAINTEXT as {PROTOCOL}, or use another port"
     if any(word in reason for word in _WEAK):
         return f"its keys or signatures are too weak for OpenSSL here ({words})"
     return None
@@ -80,7 +93,7 @@ def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code in _HOST_MISMATCH:
         return (
             f"its certificate is not for {host}; use a name that the certificate holds, or set an empty "
-            "ssl.endpoint.identification.algorithm to accept any"
+            f"{_CHECK_HOST} to accept any"
         )
     if error.verify_code == _EXPIRED:
         return "its certificate has expired, or the clock of this host is wrong"
@@ -89,6 +102,6 @@ def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code in _UNTRUSTED:
         return (
             f"its certificate is not trusted ({error.verify_message}); put the authority that signed it into "
-            "ssl.truststore.location"
+            f"{_TRUST_STORE}"
         )
     return f"its certificate is not accepted ({error.verify_message})"

@@ -14,7 +14,7 @@ from typing import Any, cast
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from twinlog.kafka.auth.refusal import LoginRefusedError, of_tls
+from twinlog.kafka.auth.refusal import CIPHERS, LoginRefusedError, of_tls
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.settings.tls import TlsContext
 
@@ -181,7 +181,7 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
             raise refused from error
         suite = self._ssl_context.refused_suite(self._sock)
         if suite is not None:
-            raise self._refused(f"the broker chose the cipher {suite}, which ssl.cipher.suites does not list")
+            raise self._refused(f"the broker chose the cipher {suite}, which {CIPHERS} does not list")
 
     def resume_reading(self) -> None:
         super().resume_reading()

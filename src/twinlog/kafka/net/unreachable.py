@@ -13,7 +13,7 @@ from kafka.errors import (
     RequestTimedOutError,
 )
 
-from twinlog.kafka.auth.refusal import NoTokenError
+from twinlog.kafka.auth.refusal import PROTOCOL, NoTokenError
 
 _TLS_RECORD = (0x14, 0x15, 0x16)
 """How a record of TLS begins: change of cipher, alert, handshake. Behind it stands the major version, 3."""
@@ -47,7 +47,7 @@ def reason(error: BaseException, protocol: str) -> str:
     if frame is not None:
         first = int(frame[1]).to_bytes(4, "big")
         if _begins_like_tls(first):
-            return f"the port uses TLS, and security.protocol is {protocol}; set SSL or SASL_SSL, or use another port"
+            return f"the port uses TLS, and {PROTOCOL} is {protocol}; set SSL or SASL_SSL, or use another port"
         if first == b"HTTP":
             return "the port answers in HTTP; is this a broker?"
     if isinstance(error, IncompatibleBrokerVersion):
@@ -59,13 +59,13 @@ def reason(error: BaseException, protocol: str) -> str:
     if "EHOSTUNREACH" in text or "ENETUNREACH" in text:
         return "no route to that host"
     if any(sign in text for sign in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "record layer")):
-        return f"the port does not use TLS, and security.protocol is {protocol}"
+        return f"the port does not use TLS, and {PROTOCOL} is {protocol}"
     if _timed_out(error):
         return "no answer in time; is the broker alive, and does a firewall drop packets?"
     if isinstance(error, IllegalSaslStateError):
-        return f"the port does not want a login, and security.protocol is {protocol}"
+        return f"the port does not want a login, and {PROTOCOL} is {protocol}"
     if "socket disconnected" in text or "ECONNRESET" in text:
-        return f"it closes the connection; does the port want another security.protocol than {protocol}?"
+        return f"it closes the connection; does the port want another {PROTOCOL} than {protocol}?"
     return text if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
 
 

@@ -18,7 +18,7 @@ from kafka.errors import (
 )
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
+from twinlog.kafka.auth.refusal import JAAS, MECHANISM, LoginRefusedError, NoTokenError
 
 
 class Code(IntEnum):
@@ -153,7 +153,7 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
         text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(
             f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check "
-            f"{cluster}.sasl.jaas.config and {cluster}.sasl.mechanism"
+            f"{cluster}.{JAAS} and {cluster}.{MECHANISM}"
         )
     if isinstance(error, AuthorizationError):
         return RefusedError(f"cluster {cluster}: permission denied: {error}")
