@@ -54,6 +54,8 @@ class TopicRefresh:
         """Mirrored topics whose remote topic exists."""
         self.nothing: str | None = None
         """Why no topic is mirrored, heartbeats aside; None when one is."""
+        self.only_copies = False
+        """Whether the source has no topics but copies from the target; then no filter is to blame for that."""
         self._settings = settings
         self._source = source
         self._target = target
@@ -253,6 +255,8 @@ class TopicRefresh:
         # Heartbeats are mirrored whatever `topics` is.
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or policy.is_heartbeats(name))]
         self.nothing = None
+        own = [name for name in seen if name not in self._from_target and not self._topology.came_from_target(name)]
+        self.only_copies = bool(seen) and not own
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):
             self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._from_target})
             if self._logged.is_new("idle"):

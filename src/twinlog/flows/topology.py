@@ -44,6 +44,14 @@ class Topology:
             return filtered
         return self._cycle(topic)
 
+    def came_from_target(self, topic: TopicName) -> bool:
+        """Whether `topic` of the source is a copy of one of the target's by its name, whatever `topics` says of it."""
+        return self._cycle(topic) == self._came_from_target
+
+    @property
+    def _came_from_target(self) -> str:
+        return f"it came from the target cluster {self.target}"
+
     def names_in_full(self, topic: TopicName) -> bool:
         """Whether `topics` names `topic` itself, and not by a pattern: then it is mirrored whatever it looks like."""
         return topic in spelled_out(self.topics.include)
@@ -73,7 +81,7 @@ class Topology:
             if alias is None:
                 return None
             if alias == self.target:
-                return f"it came from the target cluster {self.target}"
+                return self._came_from_target
             upstream = self.policy.upstream_name(step)
             # With the identity policy every topic counts as coming from the source.
             kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy)

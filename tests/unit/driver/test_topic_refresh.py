@@ -82,3 +82,25 @@ def test_not_everything_is_copied_where_a_topic_of_ones_own_looks_like_a_copy(mo
     with pytest.raises(RefusedError):
         found.require_all()
     mirrored((".*",), "t", "b_own").require_all()
+
+
+@pytest.mark.parametrize(
+    ("topics", "names", "only_copies"),
+    [
+        ((".*",), ("b.t", "b.heartbeats", "heartbeats"), True),
+        # As in a file that names the same topics for both directions.
+        (("t",), ("b.t",), True),
+        (("u",), ("b.t", "t"), False),
+        # There may be some that the login must not see.
+        ((".*",), (), False),
+    ],
+)
+def test_where_no_topic_is_mirrored_a_passive_cluster_is_known_by_its_copies(
+    monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], names: tuple[str, ...], only_copies: bool
+) -> None:
+    monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
+    settings = replace(flow("a", "b", "default"), topics=topics)
+    positions: Any = SimpleNamespace(read=lambda _: {})
+    found = TopicRefresh(settings, (settings,), Cluster(*names), Cluster("t"), positions)  # type: ignore[arg-type]
+    found.refresh()
+    assert (found.nothing is not None, found.only_copies) == (True, only_copies)
