@@ -9,11 +9,13 @@ from itertools import pairwise
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.internal_records import decode_heartbeat
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import topic_config, topics
 from harness.wait import wait_for
 from tests.integration.running import RunTwinlog
-from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
+from twinlog.checkpoint.heartbeats import Heartbeat
+from twinlog.model.types import Alias
 
 FORMATTER = "org.apache.kafka.connect.mirror.formatters.HeartbeatFormatter"
 
@@ -22,8 +24,12 @@ def heartbeats(cluster: KafkaCluster, source: str) -> list[tuple[Heartbeat, int]
     """Heartbeats from `source`, with the timestamp of the record."""
     if "heartbeats" not in topics(cluster):
         return []
-    found = [(decode_heartbeat(one.key, one.value), one.timestamp) for one in consume(cluster, "heartbeats")]
-    return [(beat, timestamp) for beat, timestamp in found if beat is not None and beat.source == source]
+    found = [decode_heartbeat(one) for one in consume(cluster, "heartbeats")]
+    return [
+        (Heartbeat(Alias(one.source), Alias(one.target), one.timestamp_ms), one.stamped_ms)
+        for one in found
+        if one.source == source
+    ]
 
 
 def lines(far: str, near: str, source: KafkaCluster, target: KafkaCluster, *more: str) -> str:

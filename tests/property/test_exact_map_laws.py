@@ -13,7 +13,7 @@ from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
-from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment, first_generation
+from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment_key, first_generation, segment_at
 
 PART = TopicPartition(TopicName("orders"), 3)
 SEGMENT_POINTS = 2
@@ -413,4 +413,6 @@ def test_a_stored_segment_decodes_to_its_points(
     for source, target, count in gaps:
         known.copied(known.next_source + source, known.next_target + target, count + 1)
     segment = Segment(TopicPartition(TopicName(topic), 7), generation, complete, tuple(known.points()))
-    assert decode_segment(segment.key, segment.value) == segment
+    where = decode_segment_key(segment.key)
+    assert where is not None
+    assert segment_at(where, segment.value) == segment

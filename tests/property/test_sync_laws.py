@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from harness.virtual.clock import VirtualClock
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
-from twinlog.checkpoint.heartbeats import Heartbeat, decode_heartbeat
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.syncs import OffsetSync, SyncEmitter, decode_offset_sync
 from twinlog.offsets.translate import MirrorTranslation
 
@@ -85,13 +84,11 @@ def test_what_is_written_is_read(
 ) -> None:
     sync = OffsetSync(TopicName(one), partition, here, there)
     checkpoint = Checkpoint(GroupId(other), TopicName(one), partition, here, there, metadata)
-    heartbeat = Heartbeat(Alias(one), Alias(other), here)
     assert decode_offset_sync(sync.key + behind, sync.value + behind) == sync
     assert decode_checkpoint(checkpoint.key + behind, checkpoint.value + behind) == checkpoint
-    assert decode_heartbeat(heartbeat.key + behind, heartbeat.value + behind) == heartbeat
 
 
 @given(st.one_of(st.none(), st.binary(max_size=40)), st.one_of(st.none(), st.binary(max_size=40)))
 def test_whatever_the_bytes_a_record_or_none_is_read(key: bytes | None, value: bytes | None) -> None:
-    for decode in (decode_offset_sync, decode_checkpoint, decode_heartbeat):
+    for decode in (decode_offset_sync, decode_checkpoint):
         decode(key, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.model.types import Alias
-from twinlog.offsets.fields import INT16, INT64, FieldError, FieldReader, string
+from twinlog.offsets.fields import INT16, INT64, string
 
 VERSION = 0
 
@@ -37,16 +37,3 @@ class Heartbeat:
             f"Heartbeat{{sourceClusterAlias={self.source}, targetClusterAlias={self.target}, "
             f"timestamp={self.timestamp_ms}}}"
         )
-
-
-def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
-    """The heartbeat in a record of any version; None for a tombstone and for any other record."""
-    if key is None or value is None:
-        return None
-    who, when = FieldReader(key), FieldReader(value)
-    try:
-        source, target = who.string(), who.string()
-        when.int16()
-        return Heartbeat(Alias(source), Alias(target), when.int64())
-    except FieldError:
-        return None

@@ -19,15 +19,7 @@ every process that shares the flow. Methods are called from several threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
-
-
-class Configurable(Protocol):
-    """Optional for each of these classes."""
-
-    def configure(self, settings: Mapping[str, str], /) -> None:
-        """Called once, before any other method."""
 
 
 class ReplicationPolicy(Protocol):

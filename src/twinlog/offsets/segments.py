@@ -163,12 +163,6 @@ def _encode_steps(points: Sequence[Point]) -> bytes:
     return b"".join(map(encode_varint, steps))
 
 
-def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
-    """The segment of a record; None for a tombstone, for what is none and for a version not known here."""
-    where = decode_segment_key(key)
-    return None if where is None or value is None else segment_at(where, value)
-
-
 def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
     """The segment of a record with the key `where`; None for what is none and for a version not known here."""
     source: int = where.start

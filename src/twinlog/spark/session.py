@@ -101,13 +101,11 @@ class SparkEngine:
         conf: Mapping[str, str],
         *,
         given: Mapping[str, str] | None = None,
-        app_name: str = "twinlog",
         java_options: str | None = None,
     ) -> None:
         self.local = master.startswith("local")
         self._master = master
         self._conf = conf
-        self._app_name = app_name
         self._java_options = java_options
         self._jvm = Jvm(given)
         self._session: SparkSession | None = None
@@ -160,7 +158,7 @@ class SparkEngine:
             _LOG_OPTION + log_file.as_uri(),
         )
         settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
-        return SparkConf().setMaster(self._master).setAppName(self._app_name).setAll(list(settings.items()))
+        return SparkConf().setMaster(self._master).setAppName("twinlog").setAll(list(settings.items()))
 
     def _open_fork_server(self, scratch: Path) -> None:
         try:

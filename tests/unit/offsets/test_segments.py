@@ -21,8 +21,8 @@ from twinlog.offsets.segments import (
     SegmentKey,
     SegmentWriter,
     Tip,
-    decode_segment,
     decode_segment_key,
+    segment_at,
     segments_topic,
 )
 
@@ -49,6 +49,12 @@ def written(writer: SegmentWriter) -> list[Segment]:
     return segments
 
 
+def key_of(segment: Segment) -> SegmentKey:
+    where = decode_segment_key(segment.key)
+    assert where is not None
+    return where
+
+
 def test_the_topic_is_internal_by_its_name() -> None:
     assert segments_topic(Alias("east")) == "mm2-twinlog-offsets.east.internal"
 
@@ -57,23 +63,22 @@ def test_bytes_of_a_segment() -> None:
     segment = Segment(PART, 2, True, (Point(100, 90), Point(164, 91, 3)))
     assert segment.key.hex(" ") == "00 06 6f 72 64 65 72 73 00 00 00 03 00 00 00 00 00 00 00 64 00 00 00 02"
     assert segment.value.hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 5a 00 80 01 02 06"
-    assert decode_segment(segment.key, segment.value) == segment
+    assert segment_at(key_of(segment), segment.value) == segment
     assert decode_segment_key(segment.key) == (PART, 100, 2, None)
     joined = replace(segment, joined_up_to=SourceOffset(170))
     assert joined.key == segment.key + bytes.fromhex("00 00 00 00 00 00 00 aa")
-    assert decode_segment(joined.key, joined.value) == joined
+    assert segment_at(key_of(joined), joined.value) == joined
 
 
 def test_what_is_no_segment_is_passed_over() -> None:
     segment = Segment(PART, 0, False, (Point(0, 0), Point(300, 200)))
-    assert decode_segment(None, segment.value) is None
-    assert decode_segment(segment.key, None) is None
+    assert decode_segment_key(None) is None
     for size in range(len(segment.key)):
-        assert decode_segment(segment.key[:size], segment.value) is None
+        assert decode_segment_key(segment.key[:size]) is None
     whole = {len(segment.value), len(segment.value) - 5}
     for size in range(len(segment.value) + 1):
-        assert (decode_segment(segment.key, segment.value[:size]) is not None) == (size in whole)
-    assert decode_segment(segment.key, b"\0\1" + segment.value[2:]) is None
+        assert (segment_at(key_of(segment), segment.value[:size]) is not None) == (size in whole)
+    assert segment_at(key_of(segment), b"\0\1" + segment.value[2:]) is None
 
 
 def test_copies_in_step_write_one_record_for_ever() -> None:

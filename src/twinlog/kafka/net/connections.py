@@ -41,7 +41,6 @@ class Connections(FrameManager):
         self._asked_since: float | None = None
         self._bootstrapping = False
         self._refused_at: dict[Any, float] = {}
-        self.rebootstraps = 0
         """How often it bootstrapped again."""
         super().__init__(net, wire, **options)
         self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
@@ -107,7 +106,6 @@ class Connections(FrameManager):
             self.close(server)
         if self.closed or not response.brokers:
             return False
-        self.rebootstraps += 1
         for broker in response.brokers:
             self.reset_backoff(broker.node_id)
         self.cluster.update_metadata(response)
