@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
@@ -25,9 +24,10 @@ from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.contact import Contact
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.unreachable import note_failure, reason, throttles, unreachable
+from twinlog.kafka.net.unreachable import reasons, throttles, unreachable
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.list_offsets import list_offsets_request, read_list_offsets
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.protocol.versions import FETCH_VERSION, incompatible
 from twinlog.model.topics import listed
@@ -35,12 +35,10 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
-EARLIEST, LATEST = -2, -1
 FAR_S = 0.01
 """Round trip of a distant cluster: with 8 MB a fetch and 1 GB/s half of the time would be spent waiting."""
 
 _FETCH = 1
-_DEBUGGING_REPLICA = -2
 
 
 @dataclass(slots=True)
@@ -229,18 +227,8 @@ class ClusterClient:
         return answer
 
     def _why_unreachable(self) -> str:
-        """The errors of the last connections, for users."""
-        errors: dict[str, BaseException] = {}
-        for manager in (self._data, self._changes, self._control):
-            for address, error in manager.failures.items():
-                note_failure(errors, address, error)
-        protocol = self.settings.security_protocol
-        failures = []
-        for address, error in sorted(errors.items()):
-            # The protocol of a broker that answered before is right.
-            broke = self.connected and "disconnected" in str(error)
-            failures.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
-        return "; ".join(failures) or "no answer"
+        managers = (self._data, self._changes, self._control)
+        return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin to connect to the leaders of partitions, which will be needed soon; does not report failures."""
@@ -341,42 +329,26 @@ class ClusterClient:
         unknown or answers with a retriable error are missing from the result; `errors` gets their codes, where it is
         given. Raises RefusedError for a missing permission.
         """
-        by_node: dict[int, dict[TopicName, list[tuple[int, int]]]] = {}
+        by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
         for partition in partitions:
             leader = self.leader(partition)
             if leader is not None:
-                by_node.setdefault(leader.node, {}).setdefault(partition.topic, []).append(
-                    (partition.partition, leader.epoch)
-                )
-        kind = ListOffsetsRequest.ListOffsetsTopic
-        found: dict[TopicPartition, int] = {}
-        questions = []
-        for node, topics in by_node.items():
-            request = ListOffsetsRequest(
-                replica_id=_DEBUGGING_REPLICA if log_end else -1,
-                isolation_level=int(read_committed),
-                topics=[
-                    kind(
-                        name=name,
-                        partitions=[
-                            kind.ListOffsetsPartition(partition_index=part, current_leader_epoch=epoch, timestamp=at)
-                            for part, epoch in parts
-                        ],
-                    )
-                    for name, parts in topics.items()
-                ],
-                max_version=7,
+                by_node.setdefault(leader.node, []).append((partition, leader.epoch))
+        questions = [
+            self.loop.spawn(
+                self.ask, list_offsets_request(asked, at, read_committed=read_committed, log_end=log_end), node
             )
-            questions.append(self.loop.spawn(self.ask, request, node))
+            for node, asked in by_node.items()
+        ]
+        found: dict[TopicPartition, int] = {}
         for response in await self.loop.gather(questions):
-            for topic in response.topics:
-                for part in topic.partitions:
-                    if part.error_code == Code.NONE:
-                        found[TopicPartition(TopicName(topic.name), part.partition_index)] = part.offset
-                    elif error_codes.refused(part.error_code):
-                        raise self.lacks("DESCRIBE", f"topic {topic.name}", "reading its offsets")
-                    elif errors is not None:
-                        errors[TopicPartition(TopicName(topic.name), part.partition_index)] = part.error_code
+            for partition, code, offset in read_list_offsets(response):
+                if code == Code.NONE:
+                    found[partition] = offset
+                elif error_codes.refused(code):
+                    raise self.lacks("DESCRIBE", f"topic {partition.topic}", "reading its offsets")
+                elif errors is not None:
+                    errors[partition] = code
         return found
 
     async def init_producer(self) -> tuple[int, int]:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.producer_states import name_open_transaction
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import Batch, scan

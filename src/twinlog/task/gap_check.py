@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from twinlog.errors import ClusterError, GapError
 from twinlog.kafka.admin.topic_ids import require_current_id
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position

@@ -6,8 +6,9 @@ from collections.abc import Collection
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.producer_states import open_transactions
-from twinlog.kafka.client import LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.model.types import TargetOffset
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.unverified_tail import find_unverified

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.errors import ClusterError, GapError, TwinlogError
 from twinlog.kafka.admin.topic_ids import require_current_id
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run

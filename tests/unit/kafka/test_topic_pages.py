@@ -13,12 +13,12 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import topic_pages
-from twinlog.kafka.client import EARLIEST
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.kafka.topic_pages import TopicPages
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.own_records import own_batch, record_body

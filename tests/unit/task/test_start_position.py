@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.client import EARLIEST
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run

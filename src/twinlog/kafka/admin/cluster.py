@@ -15,10 +15,11 @@ from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.client import EARLIEST, LATEST, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.model.reach import Reach
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition

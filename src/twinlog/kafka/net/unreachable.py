@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafka.errors import (
     IllegalSaslStateError,
@@ -36,6 +36,22 @@ def note_failure(failures: dict[str, BaseException], address: str, error: BaseEx
     """
     if address not in failures or not _timed_out(error):
         failures[address] = error
+
+
+def reasons(failures: Iterable[Mapping[str, BaseException]], protocol: str, *, connected: bool) -> str:
+    """Why each broker cannot be reached, by the `failures` of several managers of connections.
+
+    `connected` when the cluster has answered before, and so the protocol is right.
+    """
+    errors: dict[str, BaseException] = {}
+    for some in failures:
+        for address, error in some.items():
+            note_failure(errors, address, error)
+    texts = []
+    for address, error in sorted(errors.items()):
+        broke = connected and "disconnected" in str(error)
+        texts.append(f"{address}: {'the connection broke' if broke else reason(error, protocol)}")
+    return "; ".join(texts) or "no answer"
 
 
 def reason(error: BaseException, protocol: str) -> str:

@@ -1,0 +1,41 @@
+"""Asks a partition's leader where its log begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+
+from twinlog.model.types import TopicName, TopicPartition
+
+EARLIEST, LATEST = -2, -1
+_DEBUGGING_REPLICA = -2
+
+
+def list_offsets_request(
+    partitions: Iterable[tuple[TopicPartition, int]], at: int, *, read_committed: bool, log_end: bool
+) -> Any:
+    """The request to one broker for the partitions that it leads, each with its leader epoch.
+
+    With `log_end` for the end of the leader's own log, as Kafka's debugging replica asks.
+    """
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    topics: dict[TopicName, list[Any]] = {}
+    for (topic, number), epoch in partitions:
+        topics.setdefault(topic, []).append(
+            kind.ListOffsetsPartition(partition_index=number, current_leader_epoch=epoch, timestamp=at)
+        )
+    return ListOffsetsRequest(
+        replica_id=_DEBUGGING_REPLICA if log_end else -1,
+        isolation_level=int(read_committed),
+        topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+        max_version=7,
+    )
+
+
+def read_list_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Each partition of a broker's answer, with its error code and offset."""
+    for topic in response.topics:
+        for part in topic.partitions:
+            yield TopicPartition(TopicName(topic.name), part.partition_index), part.error_code, part.offset
