@@ -6,7 +6,6 @@ says more than was copied, and behind that stands what the copier appended next.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from harness.consume import consume
 from harness.produce import NewRecord, produce
+from harness.wait import wait_for
 from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow
 from tests.integration.segments import stored_batches
 from tests.integration.test_exactly_once import EXACTLY, wait_until_committed
@@ -95,10 +95,10 @@ def test_a_target_that_ends_a_transaction_by_itself_hides_no_loss(copy_flow: Cop
         part.copied.runs.add([(LEFT, LOST)], first_lost)
         part.commit(copied)
         part.seek(copied)
-        # The copier commits by itself after half the time-out; it stands still before that, for longer than all of it.
+        # The copier commits by itself after half the time-out; it stands still before that, until the target aborts.
         while part.acknowledged.next_source == copied.next_source:
             await running.copier.loop.sleep(0.001)
-        time.sleep(4.0)
+        wait_for(lambda: stored_batches(copy_flow.target, remote)[-1].control, 60, "the target ends the transaction")
 
     running.run(pretend_copied)
     assert "was open for" in running.wait_for_event("transaction")

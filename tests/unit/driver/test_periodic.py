@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.driver import periodic as periodic_module
 from twinlog.driver.periodic import PeriodicJobs, Step
@@ -69,13 +70,35 @@ def begin(notes: list[tuple[str, str | None]]) -> Iterator[Begin]:
 Begin = Callable[[Step, float], PeriodicJobs]
 
 
+def turns(step_s: float, interval_s: float) -> list[float]:
+    """When the first three turns of a step begin that takes so long, in seconds since the first one."""
+    clock = VirtualClock()
+    begun: list[float] = []
+    enough = threading.Event()
+
+    def step() -> None:
+        begun.append(clock.now)
+        clock.sleep(step_s)
+        if len(begun) == 3:
+            enough.set()
+
+    jobs = PeriodicJobs("a->b", clock=clock)
+    jobs.begin("look", step, interval_s)
+    assert enough.wait(60)
+    jobs.stop(5)
+    return [at - begun[0] for at in begun[:3]]
+
+
 def test_first_turn_is_at_once_and_the_next_after_the_interval(step: Steps, begin: Begin) -> None:
-    begin(step, 0.2)
-    step.wait_for_turns(3)
-    assert step.turns[2] - step.turns[0] >= 0.4
-    seldom = Steps()
-    begin(seldom, 3600)
-    seldom.wait_for_turns(1)
+    assert turns(0.0, 3600) == [0.0, 3600.0, 7200.0]
+    begin(step, 3600)
+    step.wait_for_turns(1)
+
+
+def test_a_slow_step_rests_as_long_as_it_took_but_not_longer_than_its_interval() -> None:
+    assert turns(20.0, 60) == [0.0, 60.0, 120.0]
+    assert turns(50.0, 60) == [0.0, 100.0, 200.0]
+    assert turns(500.0, 60) == [0.0, 560.0, 1120.0]
 
 
 def test_a_failed_turn_is_logged_once_and_retried_soon(
@@ -185,18 +208,6 @@ def test_a_programming_error_is_shown_with_its_trace_and_does_not_end_the_job(
     begin(step, 3600)
     step.wait_for_turns(3)
     assert any(record.exc_info for record in caplog.records)
-
-
-def test_a_slow_step_rests_as_long_as_it_took_but_not_longer_than_its_interval(begin: Begin) -> None:
-    begun: list[float] = []
-
-    def slow() -> None:
-        begun.append(time.monotonic())
-        time.sleep(0.1)
-
-    begin(slow, 0.11)
-    wait_for(lambda: len(begun) >= 2, 60, "two turns")
-    assert begun[1] - begun[0] >= 0.2
 
 
 def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
