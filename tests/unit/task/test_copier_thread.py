@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.virtual.cluster import PRODUCE, Fault
+from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualSocket
+from harness.virtual.requests import PRODUCE
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog import __version__
 from twinlog.errors import DriverLostError

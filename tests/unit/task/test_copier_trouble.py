@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.virtual.cluster import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE, Fault
+from harness.virtual.faults import Fault
+from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code

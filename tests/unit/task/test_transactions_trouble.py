@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.virtual.cluster import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, Fault
+from harness.virtual.faults import Fault
+from harness.virtual.requests import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE
 from tests.unit.task.copied import REMOTE, World, part, world
 from twinlog.errors import FencedError
 from twinlog.kafka.protocol.error_codes import Code
@@ -78,7 +79,7 @@ def test_whose_id_was_taken_over_ends(here: World) -> None:
     here.begin()
     feed(here, VALUES[:6])
     here.until(lambda: committed(here) == VALUES[:6])
-    (known,) = here.target.transactions.values()
+    (known,) = here.target.transactions.open.values()
     known.epoch += 1
     feed(here, VALUES[6:])
     here.until(lambda: bool(here.failures))
@@ -96,7 +97,7 @@ def test_what_a_crash_left_open_is_aborted_and_copied_again(here: World) -> None
     here.until(lambda: len(here.copied()) == len(VALUES))
     here.crash(copier)
     assert committed(here) == VALUES[:6]
-    for rule in here.target._rules:
+    for rule in here.target.faults._rules:
         rule.times = 0
     here.begin(here.grant(position=here.stored()))
     here.until(lambda: committed(here) == VALUES)

@@ -1,0 +1,109 @@
+"""Produce, Fetch and ListOffsets of a virtual cluster."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from harness.virtual.faults import Faults
+from harness.virtual.requests import PRODUCE
+from harness.virtual.topics import VirtualTopics
+from twinlog.kafka.protocol.error_codes import Code
+
+with warnings.catch_warnings():
+    # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.protocol import consumer, producer
+    from kafka.protocol.consumer import offsets
+
+
+class VirtualRecords:
+    """`news()` is called when there are more records."""
+
+    def __init__(self, topics: VirtualTopics, faults: Faults, news: Callable[[], None]) -> None:
+        self._topics = topics
+        self._faults = faults
+        self._news = news
+
+    def list_offsets(self, node: int, request: Any, code: int) -> Any:
+        kind = offsets.ListOffsetsResponse
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for part in topic.partitions:
+                error, log = self._topics.led(node, topic.name, part.partition_index, part.current_leader_epoch)
+                latest = log.stable_end if request.isolation_level else log.end
+                parts.append(
+                    kind.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
+                        partition_index=part.partition_index,
+                        error_code=code or error,
+                        timestamp=-1,
+                        offset=log.start if part.timestamp == -2 else latest,
+                        leader_epoch=log.epoch,
+                    )
+                )
+            topics.append(kind.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
+        return kind(throttle_time_ms=0, topics=topics)
+
+    def produce(self, node: int, request: Any, code: int) -> Any:
+        kind = producer.ProduceResponse
+        responses = []
+        for topic in request.topic_data:
+            parts = []
+            for part in topic.partition_data:
+                error, log = self._topics.led(node, topic.name, part.index)
+                error, base = code or self._faults.code(PRODUCE, topic.name, part.index) or error, -1
+                if not error:
+                    error, base = log.append(bytes(part.records))
+                parts.append(
+                    kind.TopicProduceResponse.PartitionProduceResponse(
+                        index=part.index,
+                        error_code=error,
+                        base_offset=base,
+                        log_append_time_ms=-1,
+                        log_start_offset=log.start,
+                        record_errors=[],
+                        error_message=None,
+                    )
+                )
+            responses.append(kind.TopicProduceResponse(name=topic.name, partition_responses=parts))
+        self._news()
+        return kind(responses=responses, throttle_time_ms=0)
+
+    def fetch(self, node: int, request: Any, code: int, *, last: bool) -> Any | None:
+        """The answer; None while there is nothing to be told, unless this is the `last` look."""
+        kind = consumer.FetchResponse
+        said = last or bool(code)
+        responses, left = [], request.max_bytes
+        committed = bool(request.isolation_level)
+        for topic in request.topics:
+            parts = []
+            for part in topic.partitions:
+                error, log = self._topics.led(node, topic.topic, part.partition, part.current_leader_epoch)
+                error = code or error
+                if not error and not log.start <= part.fetch_offset <= log.end:
+                    error = Code.OFFSET_OUT_OF_RANGE
+                room = min(left, part.partition_max_bytes)
+                records = b"" if error else log.read(part.fetch_offset, room, committed=committed)
+                left = max(0, left - len(records))
+                said = said or bool(error or records)
+                aborted = [
+                    kind.FetchableTopicResponse.PartitionData.AbortedTransaction(producer_id=who, first_offset=first)
+                    for who, first, marker in log.aborted
+                    if committed and marker >= part.fetch_offset
+                ]
+                parts.append(
+                    kind.FetchableTopicResponse.PartitionData(
+                        partition_index=part.partition,
+                        error_code=error,
+                        high_watermark=log.end,
+                        last_stable_offset=log.stable_end,
+                        log_start_offset=log.start,
+                        aborted_transactions=aborted,
+                        preferred_read_replica=-1,
+                        records=records,
+                    )
+                )
+            responses.append(kind.FetchableTopicResponse(topic=topic.topic, partitions=parts))
+        return kind(throttle_time_ms=0, error_code=0, session_id=0, responses=responses) if said else None

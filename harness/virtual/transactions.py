@@ -1,0 +1,124 @@
+"""Producer ids and the coordinator of transactions in a virtual cluster (Kafka class TransactionCoordinator)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.virtual.faults import Faults
+from harness.virtual.requests import ADD_PARTITIONS
+from harness.virtual.topics import VirtualTopics
+from twinlog.kafka.protocol.error_codes import Code
+
+with warnings.catch_warnings():
+    # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.protocol.producer import transaction
+
+
+@dataclass(slots=True)
+class Transaction:
+    """The producer of a transactional id, and which partitions its open transaction has."""
+
+    producer_id: int
+    epoch: int
+    parts: list[tuple[str, int]] = field(default_factory=list)
+    unmarked: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """Partitions that had no leader when it ended, and whether it was committed: they lack its marker."""
+
+
+class VirtualTransactions:
+    """`open` are the producers by transactional id. `news()` is called when markers were written."""
+
+    def __init__(self, topics: VirtualTopics, faults: Faults, news: Callable[[], None]) -> None:
+        self.open: dict[str, Transaction] = {}
+        self._topics = topics
+        self._faults = faults
+        self._news = news
+        self._producers = 1000
+
+    def write_markers(self, topic: str, partition: int) -> None:
+        """A partition that had no leader has one: it gets the markers that it lacks."""
+        for known in self.open.values():
+            commit = known.unmarked.pop((topic, partition), None)
+            if commit is not None:
+                self._topics.log(topic, partition).mark(known.producer_id, known.epoch, commit=commit)
+
+    def init_producer_id(self, _node: int, request: Any, code: int) -> Any:
+        kind = transaction.InitProducerIdResponse
+        if code:
+            return kind(throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
+        known = self.open.get(request.transactional_id or "")
+        if known is None:
+            self._producers += 1
+            known = Transaction(self._producers, 0)
+            if request.transactional_id:
+                self.open[request.transactional_id] = known
+        elif request.producer_id >= 0 and (request.producer_id, request.producer_epoch) != (
+            known.producer_id,
+            known.epoch,
+        ):
+            return kind(throttle_time_ms=0, error_code=Code.PRODUCER_FENCED, producer_id=-1, producer_epoch=-1)
+        elif known.unmarked:
+            return kind(throttle_time_ms=0, error_code=Code.CONCURRENT_TRANSACTIONS, producer_id=-1, producer_epoch=-1)
+        else:
+            known.epoch += 1
+            self._end(known, commit=False)
+        return kind(throttle_time_ms=0, error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
+
+    def _holds(self, name: str, producer_id: int, epoch: int) -> int:
+        known = self.open.get(name)
+        if known is None or known.producer_id != producer_id:
+            return Code.INVALID_PRODUCER_ID_MAPPING
+        if known.unmarked:
+            return Code.CONCURRENT_TRANSACTIONS
+        return Code.NONE if known.epoch == epoch else Code.PRODUCER_FENCED
+
+    def add_partitions(self, _node: int, request: Any, code: int) -> Any:
+        kind = transaction.AddPartitionsToTxnResponse
+        code = code or self._holds(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+        )
+        topics = []
+        for topic in request.v3_and_below_topics:
+            parts = []
+            for number in topic.partitions:
+                error = code or self._faults.code(ADD_PARTITIONS, topic.name, number)
+                error = error or (0 if (topic.name, number) in self._topics.parts else Code.UNKNOWN_TOPIC_OR_PARTITION)
+                if not error:
+                    self.open[request.v3_and_below_transactional_id].parts.append((topic.name, number))
+                parts.append((number, error))
+            topics.append((topic.name, parts))
+        result = kind.AddPartitionsToTxnTopicResult
+        return kind(
+            throttle_time_ms=0,
+            results_by_topic_v3_and_below=[
+                result(
+                    name=name,
+                    results_by_partition=[
+                        result.AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=error)
+                        for number, error in parts
+                    ],
+                )
+                for name, parts in topics
+            ],
+        )
+
+    def end_txn(self, _node: int, request: Any, code: int) -> Any:
+        code = code or self._holds(request.transactional_id, request.producer_id, request.producer_epoch)
+        if not code:
+            self._end(self.open[request.transactional_id], commit=request.committed)
+        return transaction.EndTxnResponse(throttle_time_ms=0, error_code=code)
+
+    def _end(self, known: Transaction, *, commit: bool) -> None:
+        parts, known.parts = known.parts, []
+        for place in dict.fromkeys(parts):
+            if self._topics.parts[place].leader is None:
+                known.unmarked[place] = commit
+                continue
+            self._topics.log(*place).mark(known.producer_id, known.epoch, commit=commit)
+        self._news()
