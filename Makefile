@@ -2,12 +2,14 @@
 
 PYTHON := .venv/bin/python
 ARGS ?=
+# Of all that tests draw. Always the same one, so that a red run is due to the change; `make draws` takes others.
+SEED ?= 9
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
 # Images set it, and every process of every test would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit bench parity faults soak drill picture docs build lock clean
+.PHONY: help demo test check unit draws bench parity faults soak drill picture docs build lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,7 +20,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
 	@$(PYTHON) -m harness.prepare & prepared=$$!; \
 		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
-	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED) $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts; commands, names, links and pictures in the docs
 	@.venv/bin/ruff check
@@ -29,7 +31,10 @@ check: .venv/.ready ## lint, format, types, import contracts; commands, names, l
 	@$(PYTHON) -m scripts.check_docs
 
 unit: .venv/.ready ## the tests that need no broker
-	@$(PYTHON) -m pytest -m "not integration" $(ARGS)
+	@$(PYTHON) -m pytest -m "not integration" --randomly-seed=$(SEED) $(ARGS)
+
+draws: .venv/.ready ## property tests and campaigns in virtual time, with new seeds for ten minutes; ARGS="--minutes 60"
+	@$(PYTHON) -m scripts.draws $(ARGS)
 
 bench: .venv/.ready ## side by side with MirrorMaker 2
 	@$(PYTHON) -m bench $(ARGS)

@@ -21,6 +21,13 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("patient")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # Before `-m` chooses among them.
+    test = getattr(item, "obj", None)
+    if "chance" in getattr(item, "fixturenames", ()) or (test is not None and hypothesis.is_hypothesis_test(test)):
+        item.add_marker(pytest.mark.drawn)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     test = getattr(item, "obj", None)
     if test is not None and hypothesis.is_hypothesis_test(test):

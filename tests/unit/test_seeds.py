@@ -31,6 +31,7 @@ def test_name(new_name): print("drawn", new_name("t"), new_name("t"))
 
 SYSTEMS_OWN = re.compile(r"SystemRandom|urandom|uuid[14]\(|import secrets|secrets\.token|random\.seed\(\)|Random\(\)")
 ALLOWED = {
+    "scripts/draws.py": "makes the seeds that it prints",
     "faults/__main__.py": "makes the seed that it prints",
     "soak/__main__.py": "the same",
     "harness/ports.py": "whether a port is free is nobody's choice",
@@ -68,7 +69,7 @@ def test_another_seed_or_test_draws_something_else() -> None:
 def test_nothing_draws_from_the_systems_randomness() -> None:
     found = {
         str(path.relative_to(ROOT))
-        for folder in ("tests", "harness", "faults", "soak", "demo")
+        for folder in ("tests", "harness", "faults", "soak", "demo", "scripts")
         for path in (ROOT / folder).rglob("*.py")
         if SYSTEMS_OWN.search(path.read_text(encoding="utf-8"))
     }

@@ -469,22 +469,23 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_every_record_is_committed_once(copying: Callable[..., Copying], seed: int) -> None:
-    drawn = random.Random(seed)
+@pytest.mark.parametrize("course", range(12))
+def test_whatever_happens_every_record_is_committed_once(
+    copying: Callable[..., Copying], course: int, chance: random.Random
+) -> None:
     one = copying(3)
 
     def script(most: int, faults: tuple[Any, ...], share: float) -> deque[Any]:
-        return deque(drawn.choice(faults) if drawn.random() < share else None for _ in range(drawn.randrange(most)))
+        return deque(chance.choice(faults) if chance.random() < share else None for _ in range(chance.randrange(most)))
 
     codes = tuple(map(int, FAULTS))
     for number in range(3):
         faults = script(25, codes, 0.5)
         one.target.answers[one.remote(number)] = deque(code or 0 for code in faults)
-    one.target.answers[one.remote(drawn.randrange(3))].appendleft(int(Code.MESSAGE_TOO_LARGE))
+    one.target.answers[one.remote(chance.randrange(3))].appendleft(int(Code.MESSAGE_TOO_LARGE))
     one.target.answers[POSITIONS] = deque(code or 0 for code in script(15, codes, 0.4))
     away = ClusterError("cluster south: away")
-    leaderless = {one.remote(drawn.randrange(3)): int(Code.NOT_LEADER_OR_FOLLOWER)}
+    leaderless = {one.remote(chance.randrange(3)): int(Code.NOT_LEADER_OR_FOLLOWER)}
     one.target.coordinator["init"].extend([None, *script(5, (away,), 0.5)])
     one.target.coordinator["add"].extend(script(15, (away, leaderless), 0.4))
     one.target.coordinator["end"].extend(script(15, (away, False), 0.4))
