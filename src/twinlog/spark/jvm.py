@@ -49,6 +49,8 @@ OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap keeps some of its threads and does no work, so it must end."""
 
 _KEPT_LINES = 50
+# Spark's scripts start a JVM that prints the command of the other one and ends: compiling well does not pay for it.
+_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
@@ -87,12 +89,18 @@ class Jvm:
         logging.getLogger().addFilter(_not_by_py4j)
         address_file = folder / "gateway"
         self._blame = Blame(dict(conf.getAll()), self._given)
-        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(_find_spark_home()) / "bin" / "spark-submit")]
+        home = _find_spark_home()
+        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(home) / "bin" / "spark-submit")]
         for key, value in conf.getAll():
             command += ["--conf", f"{key}={value}"]
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address_file)}
-        environment = {**os.environ, **(variables or {}), **own}
+        own = {
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address_file),
+            # Spark's scripts would start a Python that finds the same.
+            "SPARK_HOME": home,
+        }
+        environment = {"SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
         # Spark's shells print the same for a Java that is missing and for one that was killed before it took over.
         if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
             raise self._has_ended(starting=True)
