@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,16 @@ from harness.child import Child
 from harness.jars import KAFKA_VERSION, Parts
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+
+
+def _quick_plugins(properties: str) -> str:
+    """Lines by which Connect takes its plugins as their jars list them (KIP-898).
+
+    It would look through all classes of the class path, for each cluster anew: seconds of a processor.
+    """
+    listed = re.search(r"^clusters\s*=(.*)$", properties, re.MULTILINE)
+    aliases = [] if listed is None else [f"{alias.strip()}." for alias in listed[1].split(",")]
+    return "".join(f"\n{prefix}plugin.discovery = service_load" for prefix in ("", *aliases)) + "\n"
 
 
 class MirrorMaker2:
@@ -34,7 +45,7 @@ class MirrorMaker2:
         home = work_dir or Path(tempfile.mkdtemp(prefix="twinlog-mm2-"))
         home.mkdir(parents=True, exist_ok=True)
         file = home / "mm2.properties"
-        file.write_text(properties, encoding="utf-8")
+        file.write_text(properties + (_quick_plugins(properties) if jit == "quick" else ""), encoding="utf-8")
         # Of another version than the brokers' only MirrorMaker 2 itself is fetched.
         parts: Parts = "all" if version == KAFKA_VERSION else "mirror"
         command = [*jvm_command(heap, jit, MAIN_CLASS, version, parts), str(file)]

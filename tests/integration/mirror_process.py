@@ -16,6 +16,8 @@ from harness.wait import wait_for
 
 START_DEADLINE_S = 120.0
 COMMAND = (sys.executable, "-m", "twinlog", "run")
+WITHOUT_PAGES = ("--conf", "spark.ui.enabled=false")
+"""Nobody looks at Spark's pages, and each start would start a web server for them."""
 
 
 def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, settings: Mapping[str, str]) -> str:
@@ -48,7 +50,7 @@ class MirrorProcess:
         home.mkdir(parents=True, exist_ok=True)
         self.file = home / "mm2.properties"
         self.file.write_text(f"clusters = {clusters}\n{properties}")
-        self.process = Child("twinlog", [*COMMAND, str(self.file), *options], home / "twinlog.log")
+        self.process = Child("twinlog", [*COMMAND, str(self.file), *WITHOUT_PAGES, *options], home / "twinlog.log")
         self._begin = 0
 
     @property
