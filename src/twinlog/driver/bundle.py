@@ -22,6 +22,8 @@ class Bundle:
         self.name = name
         self._flows: dict[str, Leases] = {}
         self._changed = threading.Event()
+        self.refused: str | None = None
+        """The planner, if one of another version was refused."""
         for leases in flows:
             self.add(leases)
 
@@ -34,6 +36,11 @@ class Bundle:
     def remove(self, leases: Leases) -> None:
         """The next micro-batch leaves this flow out."""
         self._flows = {name: other for name, other in self._flows.items() if other is not leases}
+
+    @property
+    def mismatch(self) -> str | None:
+        """Which process of Spark's has another version and so gets no work, None when all have this one."""
+        return self.refused or next((flow.refused for flow in self._flows.values() if flow.refused is not None), None)
 
     def next(self, after: int, timeout_s: float) -> int:
         """The number of the next micro-batch; `after` itself when there is nothing to do for one in time.

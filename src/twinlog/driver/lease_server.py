@@ -112,7 +112,7 @@ class LeaseServer:
             line.close()
 
     def _report(self, stranger: Stranger) -> None:
-        """Report a task of another version that was refused; Spark runs it again, as often as it takes."""
+        """Report a task or a planner of another version that was refused; Spark runs a task again up to four times."""
         with self._lock:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
         if new:
@@ -120,6 +120,9 @@ class LeaseServer:
         leases = None if stranger.flow is None else self.flows.get(stranger.flow)
         if leases is not None:
             leases.refuse(stranger.text)
+        bundle = None if stranger.query is None else self.bundles.get(stranger.query)
+        if bundle is not None:
+            bundle.refused = stranger.text
 
     def _greet(self, line: Channel) -> Hello | Stranger:
         """The caller's first message; on this thread, so that a silent caller holds up no other."""

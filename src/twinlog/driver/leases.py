@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from twinlog.clock import SYSTEM, Clock
+from twinlog.driver.claims import Claims
 from twinlog.driver.copier_session import CopierSession
 from twinlog.driver.fencing import TransactionalIds
+from twinlog.driver.holdings import Holdings
 from twinlog.errors import MessageError, TwinlogError
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
 from twinlog.lease.grant import Grant
@@ -82,7 +84,8 @@ class Leases:
         self._reported = reported
         self._gone = gone
         self._mismatch = mismatch
-        self._refused = False
+        self.refused: str | None = None
+        """Which copier of another version was refused, until every share has one of this version."""
         self._leads_for_s = leads_for_s
         self._ids = ids
         self._grants = grants
@@ -92,17 +95,13 @@ class Leases:
         """Called whenever a share may wait for a copier."""
         self._changed = threading.Condition()
         self._sessions: set[CopierSession] = set()
-        self._assignment: Assignment = ()
-        self._claimed: dict[int, CopierSession] = {}
-        """Who works on each share of the assignment, by its number."""
-        self._holder: dict[TopicPartition, CopierSession] = {}
-        """Who holds each partition; one copier at most."""
-        self._drained: set[TopicPartition] = set()
+        self._shares = Claims()
+        self._holdings = Holdings()
         self._lease = 0
         self._version = 0
         """Counts plans and leases: work begun for an earlier one is dropped."""
         self._stopping = False
-        self._claims = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"claims {flow}")
+        self._deals = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"deals {flow}")
 
     # The plan.
 
@@ -118,16 +117,11 @@ class Leases:
         anew. Otherwise Spark needs another number of tasks, and so another lease.
         """
         with self._changed:
-            same = bool(self._lease) and len(assignment) == len(self._assignment)
+            same = bool(self._lease) and len(assignment) == len(self._shares.assignment)
             if same:
-                self._assignment = assignment
+                self._shares.assignment = assignment
                 self._version += 1
-                version, gone = self._version, self._unplanned()
-                lacking = [
-                    session
-                    for number, session in self._claimed.items()
-                    if assignment[number] - (session.held - session.leaving)
-                ]
+                version, gone, lacking = self._version, self._unplanned(), self._shares.lacking
         if not same:
             return self.renew(assignment)
         for session, parts in gone.items():
@@ -141,10 +135,10 @@ class Leases:
         with self._changed:
             over = self._lease
             if assignment is not None:
-                self._assignment = assignment
+                self._shares.assignment = assignment
             self._lease += 1
             self._version += 1
-            self._claimed = {}
+            self._shares.clear()
             lease, version, gone = self._lease, self._version, self._unplanned()
             self._changed.notify_all()
         for session, parts in gone.items():
@@ -155,18 +149,18 @@ class Leases:
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
         """What each copier holds that is no longer in the plan."""
-        planned = frozenset[TopicPartition]().union(*self._assignment)
+        planned = frozenset[TopicPartition]().union(*self._shares.assignment)
         return {session: session.held - planned for session in self._sessions}
 
     def current(self) -> tuple[int, int]:
         """The number of the current lease, and how many shares it has for tasks; none once the flow stops."""
         with self._changed:
-            return self._lease, 0 if self._stopping else len(self._assignment)
+            return self._lease, 0 if self._stopping else len(self._shares.assignment)
 
     def assignment(self) -> Assignment:
         """The current lease's shares: the partitions of each task."""
         with self._changed:
-            return self._assignment
+            return self._shares.assignment
 
     # Copiers.
 
@@ -200,15 +194,14 @@ class Leases:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._changed:
                 self._sessions.discard(session)
-                self._claimed = {number: holder for number, holder in self._claimed.items() if holder is not session}
-                self._drained -= session.held
-                self._forget(session, set(session.held))
+                self._shares.leave(session)
+                self._holdings.lost(session)
                 self._changed.notify_all()
             self.unclaimed_again()
 
     def refuse(self, text: str) -> None:
         """A copier of another version was refused; `text` names both versions."""
-        self._refused = True
+        self.refused = text
         self._mismatch(text)
 
     def _take(self, session: CopierSession, message: Message) -> bool:
@@ -232,9 +225,7 @@ class Leases:
                     self._lend(session)
             case Released(partitions, undrained):
                 with self._changed:
-                    released = session.held.intersection(partitions)
-                    self._forget(session, released)
-                    self._drained |= released.difference(undrained)
+                    self._holdings.released(session, partitions, undrained)
                     self._changed.notify_all()
             case Failed(_, kind, text):
                 self._failed(kind, text)
@@ -245,14 +236,6 @@ class Leases:
             case _:
                 raise MessageError(f"copier {session.name} sent {type(message).__name__}, which only others send")
         return True
-
-    def _forget(self, session: CopierSession, parts: Set[TopicPartition]) -> None:
-        """A copier no longer holds these."""
-        session.held -= parts
-        session.leaving -= parts
-        for part in parts:
-            if self._holder.get(part) is session:
-                del self._holder[part]
 
     def _lend(self, session: CopierSession) -> None:
         assert self._ids is not None
@@ -271,8 +254,8 @@ class Leases:
     def _claim(self, session: CopierSession, lease: int) -> None:
         if self._take_share(session, lease):
             self._submit(session)
-            if self._refused and not self.unclaimed:
-                self._refused = False
+            if self.refused is not None and not self.unclaimed:
+                self.refused = None
                 self._mismatch(None)
         else:
             session.send(Stop() if self._stopping else End(lease))
@@ -290,7 +273,7 @@ class Leases:
                 self._failed(type(error).__name__, str(error))
 
         try:
-            self._claims.submit(deal)
+            self._deals.submit(deal)
         except RuntimeError:
             # Stopped meanwhile.
             session.send(Stop())
@@ -302,22 +285,17 @@ class Leases:
         """
         with self._changed:
             version = self._version
-            claimed = next((number for number, holder in self._claimed.items() if holder is session), None)
-            if claimed is None:
+            wanted = self._shares.of(session)
+            if wanted is None:
                 return
-            wanted = self._assignment[claimed]
-            others = self._holders(wanted) - {session}
+            others = self._holdings.holders(wanted) - {session}
         for other in others:
             self._ask_release(other, wanted, version)
         self._wait_for_release(session, wanted)
         with self._changed:
             if version != self._version or session.closed or session not in self._sessions:
                 return
-            missing = sorted(wanted - session.held)
-            session.held |= set(missing)
-            self._holder.update(dict.fromkeys(missing, session))
-            drained = self._drained & set(missing)
-            self._drained -= drained
+            missing, drained = self._holdings.give(session, wanted)
             lease = self._lease
         if not missing:
             return
@@ -334,38 +312,25 @@ class Leases:
         with self._changed:
             if lease != self._lease or self._stopping or session not in self._sessions:
                 return False
-            if session in self._claimed.values():
-                return True
-            free = [number for number in range(len(self._assignment)) if number not in self._claimed]
-            if not free:
-                return False
-            number = max(free, key=lambda one: (len(self._assignment[one] & session.held), -one))
-            self._claimed[number] = session
-            return True
+            return self._shares.take(session)
 
     def _leave(self, session: CopierSession, lease: int) -> None:
         """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
         with self._changed:
             if lease != self._lease:
                 return
-            self._claimed = {number: holder for number, holder in self._claimed.items() if holder is not session}
+            self._shares.leave(session)
             self._changed.notify_all()
         self.unclaimed_again()
-
-    def _holders(self, parts: Set[TopicPartition]) -> set[CopierSession]:
-        return {self._holder[part] for part in parts if part in self._holder}
 
     def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
         """Wait until nobody copies `wanted`; close the connections of copiers that do not release it."""
 
-        def holders() -> set[CopierSession]:
-            others = self._holders(wanted) - {session}
-            return others | {session} if session.leaving & wanted else others
-
         with self._changed:
-            if self._clock.wait_for(self._changed, lambda: not holders(), RELEASE_S):
+            in_the_way = self._holdings.in_the_way
+            if self._clock.wait_for(self._changed, lambda: not in_the_way(session, wanted), RELEASE_S):
                 return
-            slow = holders()
+            slow = in_the_way(session, wanted)
             for other in slow:
                 log.warning(
                     "%s: copier %s does not release its partitions, its connection is closed", self.flow, other.name
@@ -390,46 +355,44 @@ class Leases:
 
     def stop(self, timeout_s: float) -> bool:
         """Ask every copier to release its partitions and end; True when all did in time."""
-        with self._changed:
-            self._stopping = True
-            sessions = list(self._sessions)
-            self._changed.notify_all()
-        for session in sessions:
-            session.send(Stop())
-        with self._changed:
-            done = self._clock.wait_for(self._changed, lambda: not self._sessions, timeout_s)
-        self._claims.shutdown(wait=False)
+        self._send_all(Stop(), stopping=True)
+        done = self._wait_until_gone(timeout_s)
+        self._deals.shutdown(wait=False)
         return done
 
     def abandon(self) -> None:
         """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
+        self._send_all(Drop(), stopping=True)
+        self._wait_until_gone(DROP_S)
         with self._changed:
-            self._stopping = True
-            sessions = list(self._sessions)
-            self._changed.notify_all()
-        for session in sessions:
-            session.send(Drop())
-        with self._changed:
-            self._clock.wait_for(self._changed, lambda: not self._sessions, DROP_S)
             sessions = list(self._sessions)
         for session in sessions:
             session.close()
-        self._claims.shutdown(wait=False)
+        self._deals.shutdown(wait=False)
+
+    def disband(self) -> None:
+        """Ask every copier to release its partitions: their query is about to be stopped."""
+        self._send_all(Stop(), stopping=False)
+        self._wait_until_gone(RELEASE_S)
+
+    def _send_all(self, message: Stop | Drop, *, stopping: bool) -> None:
+        with self._changed:
+            self._stopping = self._stopping or stopping
+            sessions = list(self._sessions)
+            self._changed.notify_all()
+        for session in sessions:
+            session.send(message)
+
+    def _wait_until_gone(self, timeout_s: float) -> bool:
+        """Whether every copier has ended in time."""
+        with self._changed:
+            return self._clock.wait_for(self._changed, lambda: not self._sessions, timeout_s)
 
     @property
     def unclaimed(self) -> bool:
         """Whether a share of the current lease waits for a copier."""
         with self._changed:
-            return not self._stopping and len(self._claimed) < len(self._assignment)
-
-    def disband(self) -> None:
-        """Ask every copier to release its partitions: their query is about to be stopped."""
-        with self._changed:
-            sessions = list(self._sessions)
-        for session in sessions:
-            session.send(Stop())
-        with self._changed:
-            self._clock.wait_for(self._changed, lambda: not self._sessions, RELEASE_S)
+            return not self._stopping and self._shares.unclaimed
 
     @property
     def copiers(self) -> int:

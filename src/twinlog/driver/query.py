@@ -82,8 +82,20 @@ class SupervisedQuery:
             self._shared_since = now
             self._renew_all()
         fault = self._fault(self._query, now)
-        if fault is not None:
+        if fault is None:
+            return
+        mismatch = self._bundle.mismatch
+        if mismatch is None:
             self._begin_later(fault)
+        else:
+            # Spark has tried four times, where it could in other executors: no retry exchanges a wheel.
+            self._end_flows(mismatch)
+
+    def _end_flows(self, reason: str) -> None:
+        self.end()
+        self._bundle.refused = None
+        for flow in self.flows:
+            flow.fail(reason)
 
     def _renew_all(self) -> None:
         if len(self.flows) > 1:

@@ -16,9 +16,10 @@ from twinlog.lease.messages import VERSION, CopierHello, Hello, PlannerHello, We
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A caller of another version; `flow` is None unless it is a copier that names its flow."""
+    """A caller of another version: a copier of `flow`, or the planner of `query`, as far as it names them."""
 
     flow: str | None
+    query: str | None
     version: int
     text: str
 
@@ -59,7 +60,7 @@ def receive_hello(line: Channel) -> Hello | Stranger:
         value = parse(data)
         caller = f"copier {value['copier']}" if "copier" in value else f"the planner of query {value.get('query')}"
         text = _mismatch(caller, (version, release), (VERSION, __version__))
-        return Stranger(value.get("flow"), version, text)
+        return Stranger(value.get("flow"), value.get("query"), version, text)
     hello = decode(data)
     if not isinstance(hello, CopierHello | PlannerHello):
         raise MessageError(f"{type(hello).__name__} came before a greeting")

@@ -224,7 +224,7 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     require(lambda: len(one.holds) == 3, "one copies all")
     lease = world.leases.renew(assignment([0], [1, 2]))
     one.claim(lease)
-    require(lambda: world.leases._claimed != {}, "one has claimed")
+    require(lambda: world.leases._shares._by != {}, "one has claimed")
     assert one.said(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
     two.claim(lease)
     require(lambda: len(one.said(Release)) == 1, "one is asked for the rest")

@@ -21,16 +21,17 @@ class Query:
     def __init__(self, name: str) -> None:
         self.name = name
         self.error: EngineError | None = None
+        self.reason: str | None = None
         self.stopped = False
 
     @property
     def alive(self) -> bool:
         if self.error is not None:
             raise self.error
-        return True
+        return self.reason is None
 
-    def fault(self) -> None:
-        return None
+    def fault(self) -> str | None:
+        return self.reason
 
     def stop(self) -> None:
         self.stopped = True
@@ -59,6 +60,7 @@ class Leases:
         self.flow = name
         self.lease = 1
         self.unclaimed = False
+        self.refused: str | None = None
         self.disbanded = 0
 
     def renew(self) -> None:
@@ -75,6 +77,8 @@ class Flow:
         self.settings = SimpleNamespace(name=name)
         self.leases = Leases(name)
         self.ended = False
+        self.failed: list[str] = []
+        self.fail = self.failed.append
         self.ready = threading.Event()
         self.ready.set()
 
@@ -114,6 +118,33 @@ def test_an_engine_that_is_lost_at_once_leaves_no_query(flow: Flow, query: Any) 
     query.watch(second, LEASE_SERVER)
     # A task of the first may have taken up the lease.
     assert (len(second.queries), flow.leases.lease) == (1, 2)
+
+
+@pytest.mark.parametrize("who", ["a copier", "the planner"])
+def test_where_spark_has_another_version_its_flows_end(flow: Flow, query: Any, who: str) -> None:
+    """Once Spark has given up, in whose other executors there may be this version."""
+    engine, other = Engine(), Flow("c->d")
+    query.add(other)
+    query.watch(engine, LEASE_SERVER)
+    (running,) = engine.queries
+    if who == "a copier":
+        other.leases.refused = "two versions"
+    else:
+        query._bundle.refused = "two versions"
+    query.watch(engine, LEASE_SERVER)
+    assert (flow.failed, other.failed, running.stopped) == ([], [], False)
+    running.reason = "Task 0 in stage 0.0 failed 4 times"
+    query.watch(engine, LEASE_SERVER)
+    assert (flow.failed, other.failed, running.stopped) == (["two versions"], ["two versions"], True)
+
+
+def test_what_ends_later_for_another_reason_is_tried_again(flow: Flow, query: Any) -> None:
+    engine = Engine()
+    query.watch(engine, LEASE_SERVER)
+    engine.queries[0].reason = "Task 0 in stage 0.0 failed 4 times"
+    query.watch(engine, LEASE_SERVER)
+    assert flow.failed == []
+    assert query._not_before > 0
 
 
 def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog: pytest.LogCaptureFixture) -> None:

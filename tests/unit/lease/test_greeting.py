@@ -126,8 +126,11 @@ def test_what_was_reported_is_over_once_every_share_has_its_copier(driver: Drive
 
 
 def test_a_planner_of_another_version_is_sent_away(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    bundle = driver.server.bundles["q"] = Bundle("q", [driver.leases])
     driver.call(hello(NEWER, "9.9", query="q"))
     wait_for(lambda: "the planner of query q has protocol version" in caplog.text, 60, "it is logged")
+    wait_for(lambda: bundle.mismatch is not None, 60, "its query knows")
+    assert str(bundle.mismatch) in caplog.text
 
 
 def test_a_copier_ends_before_it_does_anything_when_its_driver_has_another_version(

@@ -61,3 +61,10 @@ def test_a_query_that_is_ended_is_nothing_to_say() -> None:
 def test_greetings_are_nothing_at_all() -> None:
     assert Complaints().level("WARNING: Using incubator modules: jdk.incubator.vector") is None
     assert Complaints().level("") is None
+
+
+def test_another_version_is_reported_by_the_driver_alone() -> None:
+    text = (
+        "ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)\ntwinlog.errors.VersionMismatchError: copier one\n"
+    )
+    assert said(text) == text.splitlines()[:1]
