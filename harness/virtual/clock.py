@@ -17,6 +17,8 @@ class VirtualClock:
     def __init__(self, now: float = BEGIN) -> None:
         self.now = now
         self._began = now
+        self.meanwhile: Callable[[Callable[[], bool], float], None] | None = None
+        """Lets others go on while a thread waits: until something is true, or for so many seconds."""
 
     def monotonic(self) -> float:
         return self.now
@@ -32,5 +34,8 @@ class VirtualClock:
 
     def wait_for(self, _changed: threading.Condition, true: Callable[[], bool], timeout_s: float) -> bool:
         if not true():
-            self.sleep(timeout_s)
+            if self.meanwhile is None:
+                self.sleep(timeout_s)
+            else:
+                self.meanwhile(true, timeout_s)
         return true()

@@ -45,6 +45,11 @@ class Faults:
         """The next requests with this API key get these error codes for one partition of a topic; 0 is no error."""
         self._codes.setdefault((key, topic, partition), deque()).extend(codes)
 
+    def clear(self) -> None:
+        """Nothing goes wrong any more."""
+        self._rules.clear()
+        self._codes.clear()
+
     @property
     def left(self) -> int:
         """How many are still to come."""

@@ -95,18 +95,7 @@ class VirtualGroups:
 
     def join(self, node: int, request: Any, code: int, client: str, answer: Answer) -> None:
         def refuse(error: int, member: str = request.member_id) -> None:
-            answer(
-                group.JoinGroupResponse(
-                    throttle_time_ms=0,
-                    error_code=error,
-                    generation_id=-1,
-                    protocol_type=None,
-                    protocol_name=None,
-                    leader="",
-                    member_id=member,
-                    members=[],
-                )
-            )
+            answer(_not_joined(error, member))
 
         name, member = request.group_id, request.member_id
         one = self.groups.setdefault(name, VirtualGroup())
@@ -216,7 +205,7 @@ class VirtualGroups:
                         )
                         for who, member in one.members.items()
                     ],
-                    authorized_operations=-(2**31),
+                    authorized_operations=set(),
                 )
             )
         return kind(throttle_time_ms=0, groups=described)
@@ -315,6 +304,10 @@ class VirtualGroups:
         gone = one.members.pop(member, None)
         if gone is None:
             return
+        if gone.joins is not None:
+            gone.joins(_not_joined(Code.UNKNOWN_MEMBER_ID, member))
+        if gone.syncs is not None:
+            gone.syncs(_synced(one, b"", Code.UNKNOWN_MEMBER_ID))
         if one.members:
             self._rebalance(name)
         else:
@@ -323,6 +316,19 @@ class VirtualGroups:
 
 def _at_rest(member: Member, now: float) -> Member:
     return Member(member.client, member.session_s, member.rebalance_s, member.metadata, now)
+
+
+def _not_joined(code: int, member: str) -> Any:
+    return group.JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name=None,
+        leader="",
+        member_id=member,
+        members=[],
+    )
 
 
 def _synced(one: VirtualGroup, assignment: bytes, code: int = 0) -> Any:

@@ -11,7 +11,6 @@ import select
 import selectors
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import count
 from typing import Any, Protocol
 from unittest import mock
@@ -35,6 +34,12 @@ TICK_S = 1e-10
 """How far apart timers are that were set for the same time."""
 
 CONNECT_S = 0.001
+
+LOOK_S = 0.005
+"""How often a thread that waits looks whether it may go on."""
+
+PATIENCE_S = 60.0
+"""In real seconds: for another thread."""
 
 
 class Peer(Protocol):
@@ -108,14 +113,28 @@ class VirtualSocket:
     getsockname = getpeername
 
 
-class VirtualSelector(selectors.SelectSelector):
-    """Never waits: the clock goes on instead. Only who wakes the loop from another thread is waited for."""
+Ready = list[tuple[selectors.SelectorKey, int]]
 
-    def __init__(self, clock: VirtualClock) -> None:
+
+class VirtualSelector(selectors.SelectSelector):
+    """Never waits: `idle(until)` lets others go on and moves the clock instead, None is for ever.
+
+    Only who wakes the loop from another thread is waited for.
+    """
+
+    def __init__(self, idle: Callable[[VirtualSelector, float | None], Ready], clock: VirtualClock) -> None:
         super().__init__()
+        self._idle = idle
         self._clock = clock
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(self, timeout: float | None = None) -> Ready:
+        ready = self.ready()
+        if ready or timeout == 0:
+            return ready
+        return self._idle(self, None if timeout is None else self._clock.now + timeout)
+
+    def ready(self, patience_s: float = 0.0) -> Ready:
+        """What can be read or written now."""
         ready, woken = [], []
         for key in self.get_map().values():
             if isinstance(key.fileobj, VirtualSocket):
@@ -124,15 +143,8 @@ class VirtualSelector(selectors.SelectSelector):
                     ready.append((key, found))
             else:
                 woken.append(key)
-        # With nothing to come but what another thread does, that is waited for.
-        patience = 60.0 if timeout is None and not ready else 0.0
-        files = select.select([key.fileobj for key in woken], [], [], patience)[0] if woken else []
-        ready += [(key, selectors.EVENT_READ) for key in woken if key.fileobj in files]
-        if not ready and timeout is None:
-            raise AssertionError("the loop waits, and nothing is left that could happen")
-        if not ready and timeout:
-            self._clock.sleep(timeout)
-        return ready
+        files = select.select([key.fileobj for key in woken], [], [], patience_s)[0] if woken else []
+        return ready + [(key, selectors.EVENT_READ) for key in woken if key.fileobj in files]
 
 
 class VirtualWire:
@@ -167,12 +179,55 @@ class _Nobody:
 _NOBODY = _Nobody()
 
 
-class VirtualLoop(Loop):
-    """A loop over `wire` in virtual time, of which `clock` is the only one."""
+class VirtualWorld:
+    """The loops that share a clock and a wire: one for each process, all on one thread.
 
-    def __init__(self, clock: VirtualClock, wire: VirtualWire) -> None:
-        super().__init__(clock, wire, partial(VirtualSelector, clock))
-        self.listening = wire.listening
+    Whichever is waited for lets the others go on while it has nothing to do; then the clock jumps to what comes next.
+    """
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.wire = VirtualWire()
+        self.loops: list[VirtualLoop] = []
+        self.frozen: set[VirtualLoop] = set()
+        """These stand still, as processes do that were stopped."""
+
+    def idle(self, selector: VirtualSelector, until: float | None) -> Ready:
+        """Wait until a selector has something to read, or its time has come; returns what it has."""
+        while True:
+            others = [loop for loop in self.loops if loop not in self.frozen and loop.selector is not selector]
+            busy = [loop for loop in others if loop.busy]
+            for loop in busy:
+                loop.net._poll_once(0)
+            if busy:
+                if ready := selector.ready():
+                    return ready
+                continue
+            due = min([at for at in (until, *(loop.due for loop in others)) if at is not None], default=None)
+            if due is None:
+                # With nothing to come but what another thread does, that is waited for.
+                if ready := selector.ready(PATIENCE_S):
+                    return ready
+                raise AssertionError("the loop waits, and nothing is left that could happen")
+            self.clock.now = max(self.clock.now, due)
+            if until is not None and until <= self.clock.now:
+                return []
+
+
+class VirtualLoop(Loop):
+    """A loop in a virtual world, which has no thread of its own: it runs while it, or another one, is waited for."""
+
+    def __init__(self, world: VirtualWorld) -> None:
+        self.selector: VirtualSelector
+
+        def selector() -> VirtualSelector:
+            self.selector = VirtualSelector(world.idle, world.clock)
+            return self.selector
+
+        super().__init__(world.clock, world.wire, selector)
+        self.world = world
+        self.listening = world.wire.listening
+        world.loops.append(self)
         set_timer, numbers = self.net.call_at, count()
 
         def call_at(when: float, task: Any) -> Any:
@@ -180,20 +235,55 @@ class VirtualLoop(Loop):
             return set_timer(when + next(numbers) * TICK_S, task)
 
         self.net.call_at = call_at
+        self.net.start = lambda: None  # type: ignore[method-assign]
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has something to do now."""
+        due = self.due
+        return (
+            bool(self.net._ready) or (due is not None and due <= self.clock.monotonic()) or bool(self.selector.ready())
+        )
+
+    @property
+    def due(self) -> float | None:
+        """When its next timer ends."""
+        scheduled = self.net._scheduled
+        return float(scheduled[0][0]) if scheduled else None
+
+    def close(self) -> None:
+        if self in self.world.loops:
+            self.world.loops.remove(self)
+        super().close()
 
 
 @contextmanager
 def virtual_loop(seed: int) -> Iterator[VirtualLoop]:
-    """A loop, closed at the end. Meanwhile kafka-python goes by its clock, too, and `random` by the seed."""
-    clock = VirtualClock()
+    """A loop, closed at the end with all others of its world. Meanwhile kafka-python goes by its clock, too, and
+    `random` by the seed."""
+    world = VirtualWorld()
     state = random.getstate()
     with ExitStack() as patches:
         for module in _READS_TIME:
-            patches.enter_context(mock.patch(f"{module}.time", mock.Mock(monotonic=clock.monotonic, time=clock.wall)))
+            clock = mock.Mock(monotonic=world.clock.monotonic, time=world.clock.wall)
+            patches.enter_context(mock.patch(f"{module}.time", clock))
         random.seed(seed)
-        loop = VirtualLoop(clock, VirtualWire())
+        loop = VirtualLoop(world)
+
+        def meanwhile(true: Callable[[], bool], most_s: float) -> None:
+            loop.run(_wait, loop, true, most_s)
+
+        world.clock.meanwhile = meanwhile
         try:
             yield loop
         finally:
-            loop.close()
+            world.clock.meanwhile = None
+            for one in list(world.loops):
+                one.close()
             random.setstate(state)
+
+
+async def _wait(loop: VirtualLoop, true: Callable[[], bool], most_s: float) -> None:
+    deadline = loop.clock.monotonic() + most_s
+    while not true() and loop.clock.monotonic() < deadline:
+        await loop.sleep(LOOK_S)
