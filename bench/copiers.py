@@ -42,7 +42,7 @@ class Pretender:
         self.name = name
         self.lease = 0
         self.held: set[TopicPartition] = set()
-        self._told: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
         self._line = Channel.open(address)
         self._sending = threading.Lock()
         self._flow = flow
@@ -62,9 +62,9 @@ class Pretender:
         source, target = SourceOffset(offset), TargetOffset(offset)
         parts = tuple(
             PartitionProgress(topic, partition, source, target, source, records=1, bytes=100, latency_ms=3)
-            for topic, partition in sorted(held if busy else held - self._told)
+            for topic, partition in sorted(held if busy else held - self._reported)
         )
-        self._told = held
+        self._reported = held
         now = int(time.time() * 1000)
         report = Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
         self._send(ReportMessage(report))

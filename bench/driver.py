@@ -80,7 +80,7 @@ def measure_driver(
         wait_for(
             lambda: copiers.ask("idle")["held"] == wanted and driver.ask("status")["partitions"] == wanted,
             DEADLINE_S,
-            f"{item.copiers} copiers hold {wanted} partitions and have told of each",
+            f"{item.copiers} copiers hold {wanted} partitions and have reported each",
         )
         say("every copier has its partitions and has reported")
         idle = _share(driver.process)
@@ -133,12 +133,12 @@ class _Program:
 @contextmanager
 def _program(name: str, work: Path, module: str, *arguments: str) -> Iterator[_Program]:
     log = work / f"{name}.log"
-    with log.open("w", encoding="utf-8") as told:
+    with log.open("w", encoding="utf-8") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=stderr,
             text=True,
             cwd=Path(__file__).parent.parent,
         )

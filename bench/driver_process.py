@@ -30,19 +30,19 @@ def main() -> None:
     first_s = time.monotonic() - began
     address = lease_server.address
     facts = {"port": address.port, "secret": address.secret.hex(), "flow": settings.name, "lease": runner.leases.lease}
-    _tell(first_refresh_s=first_s, **facts)
+    _answer(first_refresh_s=first_s, **facts)
     for line in sys.stdin:
         began = time.monotonic()
         if line.strip() == "refresh":
             runner._topics.refresh()
-            _tell(seconds=time.monotonic() - began)
+            _answer(seconds=time.monotonic() - began)
         else:
             summary = runner.flow_status.summary()
-            _tell(state=runner.state.value, reason=runner.reason, partitions=summary.partitions)
+            _answer(state=runner.state.value, reason=runner.reason, partitions=summary.partitions)
     runner.abandon()
 
 
-def _tell(**facts: object) -> None:
+def _answer(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 

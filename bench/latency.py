@@ -93,7 +93,7 @@ def measure_latency(
             sender.start()
             received = again = 0
             cpu_begin = 0.0
-            last = said = time.monotonic()
+            last = shown_at = time.monotonic()
             while received < total:
                 message = consumer.poll(0.1)
                 now = time.monotonic_ns()
@@ -118,9 +118,9 @@ def measure_latency(
                 last = now / 1e9
                 if received == first:
                     cpu_begin = system.meter.cpu_s()
-                if last - said >= 60:
+                if last - shown_at >= 60:
                     say(f"{received:,} of {total:,} records")
-                    said = last
+                    shown_at = last
             cpu = system.meter.cpu_s() - cpu_begin
     finally:
         if sender.is_alive():

@@ -59,7 +59,7 @@ class LimitFigures:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a side is told; `ends` are the log ends of the source's topic, `append_to` is the topic on the target."""
+    """What a side is given; `ends` are the log ends of the source's topic, `append_to` is the topic on the target."""
 
     topic: str
     source: str

@@ -83,7 +83,7 @@ class Meter:
 
 
 def rss_and_pss(process: psutil.Process) -> tuple[int, int]:
-    """Bytes; PSS is 0 where the system does not tell it, which is everywhere but on Linux."""
+    """Bytes; PSS is 0 where the system does not report it, which is everywhere but on Linux."""
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except OSError:

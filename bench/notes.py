@@ -11,7 +11,7 @@ def notes(latency_s: int, repeat: int) -> list[str]:
     """One sentence or two for each thing a reader must know."""
     tuning = ", ".join(f"`{key.partition('}.')[2]}={value}`" for key, value in MM2_TUNING.items())
     lease = f", so that one change of twinlog's lease ({LEASE_S} s) falls into it" if latency_s >= LEASE_S else ""
-    told = f"""
+    text = f"""
 One machine holds both brokers and the system measured, so all share its cores. The two systems never run at the same \
 time. They copy the same topics, and who goes first changes from item to item.
 
@@ -51,7 +51,7 @@ checkpoints and group offsets have their turn every 5 s in both.
 The driver alone (`driver`) runs without Spark and without MirrorMaker 2, in its defaults; its copiers are one other \
 process that speaks its protocol and sends progress reports. CPU is that of the driver's process over a minute.
 """
-    found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in told.strip().split("\n\n")]
+    found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in text.strip().split("\n\n")]
     if repeat > 1:
         found.append(f"Each figure is the median of {repeat} runs.")
     return found

@@ -19,7 +19,7 @@ Means = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of one item; `ratio` is twinlog / MirrorMaker 2, None where it says nothing.
+    """One figure of one item; `ratio` is twinlog / MirrorMaker 2, None where it means nothing.
 
     `wanted` and `met` are None where nothing is.
     """
@@ -63,7 +63,7 @@ def alone(figures: Means, wanted: Mapping[str, Wanted]) -> list[Line]:
 
 
 def _line(figure: str, mm2: float, twinlog: float, wanted: Wanted | None) -> Line:
-    # Nothing can be said where there is no figure: PSS is only known on Linux, and some things do not happen in time.
+    # Nothing can be compared where there is no figure: PSS is only known on Linux, and not everything happens in time.
     ratio = twinlog / mm2 if mm2 and twinlog and isfinite(mm2) and isfinite(twinlog) else None
     if wanted is None:
         return Line(figure, mm2, twinlog, ratio)

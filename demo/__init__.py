@@ -1,1 +1,1 @@
-"""Two real clusters, load, and twinlog between them, with a proof at the end: `make demo`."""
+"""Two real clusters, load, and twinlog between them, compared at the end: `make demo`."""

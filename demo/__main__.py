@@ -57,7 +57,7 @@ class Demo:
         if self._options.stay and proven:
             self._stay(source, target, mirror)
         code, seconds = mirror.stop()
-        say(f"twinlog was told to stop (SIGTERM) and ended with code {code} after {seconds:.1f} s.")
+        say(f"twinlog was stopped (SIGTERM) and ended with code {code} after {seconds:.1f} s.")
         self._stack.close()
         took = time.monotonic() - self._began
         say(f"Both clusters are stopped and their data is removed. The demo took {took:.0f} s.")
@@ -196,7 +196,7 @@ class Demo:
 
 
 def _ends(cluster: KafkaCluster) -> dict[Partition, int]:
-    """The end of every partition, as the cluster says it."""
+    """The end of every partition, as the cluster reports it."""
     consumer = Consumer({**cluster.client_config(WATCHER), "group.id": "demo"})
     try:
         return {

@@ -21,7 +21,7 @@ _LOGIN = re.compile(r"(sasl\.jaas\.config *=).*")
 
 
 def properties(source: KafkaCluster, target: KafkaCluster, user: str) -> str:
-    """What twinlog is told: the file that `connect-mirror-maker` would take as well."""
+    """What twinlog is given: the file that `connect-mirror-maker` would take as well."""
     return "\n".join(
         [
             f"clusters = {SOURCE}, {TARGET}",

@@ -1,4 +1,4 @@
-"""Follows twinlog's progress topic on the target: what it says it has copied, and what is still to come."""
+"""Follows twinlog's progress topic on the target: what it reports as copied, and what is still to come."""
 
 from __future__ import annotations
 

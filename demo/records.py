@@ -67,7 +67,7 @@ class DemoTopic:
 
 
 TIMED = "orders"
-"""The topic whose record timestamps say when a record was written, so that its delay means something."""
+"""The topic whose record timestamps are when a record was written, so that its delay means something."""
 
 TOPICS = (
     DemoTopic(TIMED, 4, "lz4", 45, _order),

@@ -30,7 +30,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     fine = False
-    told = []
+    summaries = []
     began = time.monotonic()
     try:
         every: list[Round] = []
@@ -46,14 +46,14 @@ def main() -> int:
                 finally:
                     every += rounds.done
                     if rounds.done:
-                        told.append(summary(mode, rounds.done))
+                        summaries.append(summary(mode, rounds.done))
         fine = len(every) >= asked.rounds and all(one.fine for one in every)
     except (HarnessError, TimeoutError) as error:
         print(f"faults: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:
-        print("\n".join(told))
+        print("\n".join(summaries))
         print(f"seed {seed}, {(time.monotonic() - began) / 60:.1f} min: {'all fine' if fine else 'WRONG'}")
         if fine and not asked.keep:
             shutil.rmtree(work, ignore_errors=True)

@@ -12,7 +12,7 @@ SPARE_BYTES = 64 * 1024
 
 
 class SmallDisk:
-    """Mounted at `place` until `close`; `refused` says why not, where the system does not allow it."""
+    """Mounted at `place` until `close`; `refused` has the reason, where the system does not allow it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -20,7 +20,7 @@ class SmallDisk:
         self.refused = self._mount(f"size={MOST},mode=755")
 
     def fill(self) -> str:
-        """Leave it no room; returns what the system says to that, nothing when it is so."""
+        """Leave it no room; returns what the system answers, nothing when it is so."""
         done = subprocess.run(
             ["du", "--summarize", "--block-size=1", str(self.place)], capture_output=True, text=True, check=True
         )

@@ -67,12 +67,12 @@ class Drill:
     groups: Mapping[str, GroupDrill]
 
     def __str__(self) -> str:
-        told = "; ".join(
+        details = "; ".join(
             f"group {name}: {one.skipped} skipped, {one.repeated} repeated ({one.uncommitted} were not committed) "
             f"of {one.processed}"
             for name, one in self.groups.items()
         )
-        return f"{self.copied} records copied, {self.missing} processed ones missing; {told}"
+        return f"{self.copied} records copied, {self.missing} processed ones missing; {details}"
 
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:

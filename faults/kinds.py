@@ -18,7 +18,7 @@ from harness.quotas import Rate, quota
 from harness.topics import delete_records
 
 Strike = Callable[[Scene, random.Random], str]
-"""Does it, heals it, and says what it did."""
+"""Does it, heals it, and returns what it did."""
 
 LONGEST_S = 9.0
 """A stopped process comes back before or after it is given up: a copier after 7 s, a broker after 4."""
@@ -195,7 +195,7 @@ def place_replicas(
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
         admin.alter_partition_reassignments(wanted)
-        # Partitions whose preferred replica leads already answer with an error that says so.
+        # Partitions whose preferred replica leads already answer with an error of that name.
         admin.elect_leaders(0, {topic: list(range(partitions)) for topic in topics}, raise_errors=False)
     finally:
         admin.close()
@@ -215,11 +215,11 @@ def _throttled(scene: Scene, cluster: KafkaCluster, rate: Rate, chance: random.R
     """For all clients; half the time a copier dies meanwhile, and leaves a request in a muted connection."""
     limit = chance.choice([5_000, 50_000])
     with quota(cluster, None, rate, limit):
-        told = f"{limit:,} bytes/s {_last(chance)}"
+        done = f"{limit:,} bytes/s {_last(chance)}"
         if chance.random() < 0.5:
-            told += ", " + kill_worker(scene, chance)
+            done += ", " + kill_worker(scene, chance)
             pause(chance.uniform(0, 2))
-    return told
+    return done
 
 
 def _killed(cluster: KafkaCluster, chance: random.Random) -> str:
@@ -232,7 +232,7 @@ def _killed(cluster: KafkaCluster, chance: random.Random) -> str:
     for node in nodes:
         cluster.restart(node, wait=False)
     cluster.wait_ready()
-    return f"{_told(nodes)}, back after {away:.1f} s"
+    return f"{_named(nodes)}, back after {away:.1f} s"
 
 
 def _hanging(cluster: KafkaCluster, chance: random.Random) -> str:
@@ -247,10 +247,10 @@ def _hanging(cluster: KafkaCluster, chance: random.Random) -> str:
             cluster.resume(node)
 
     with _suspended(suspend, resume):
-        return f"{_told(nodes)}, {_last(chance)}"
+        return f"{_named(nodes)}, {_last(chance)}"
 
 
-def _told(nodes: Sequence[int]) -> str:
+def _named(nodes: Sequence[int]) -> str:
     return f"node {nodes[0]}" if len(nodes) == 1 else "all nodes"
 
 

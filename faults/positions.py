@@ -39,8 +39,8 @@ class GroupVerdict:
         return not (self.missing or self.skipped)
 
     def __str__(self) -> str:
-        told = {"partitions missing": self.missing, "skipped": self.skipped, "repeated": self.repeated}
-        return "group: " + (", ".join(f"{number} {what}" for what, number in told.items() if number) or "exact")
+        counts = {"partitions missing": self.missing, "skipped": self.skipped, "repeated": self.repeated}
+        return "group: " + (", ".join(f"{number} {what}" for what, number in counts.items() if number) or "exact")
 
 
 AS_COMMITTED = GroupVerdict()

@@ -60,7 +60,7 @@ class Rounds:
     """The rounds of one scene; `evidence` gets a file for each that went wrong.
 
     `rates` are records per second in each topic without transactions; one of them is chosen for each round.
-    `before_s` and `after_s` say between how many and how many seconds load runs before and after a fault.
+    `before_s` and `after_s` are between how many and how many seconds load runs before and after a fault.
     """
 
     scene: Scene

@@ -144,9 +144,9 @@ class Scene:
             self.start_twinlog()
 
     def unasked_ends(self) -> list[str]:
-        """What it said last, each time that it ended for no reason since this was asked before."""
-        said, self._unasked = self._unasked, []
-        return said
+        """What it printed last, each time that it ended for no reason since this was asked before."""
+        printed, self._unasked = self._unasked, []
+        return printed
 
     def copiers(self) -> list[psutil.Process]:
         """Python workers that have lines to both clusters; waits until there is one."""

@@ -43,7 +43,7 @@ class Certified:
         authority: bool = False,
         until: datetime.timedelta = DAY,
     ) -> Certified:
-        """A certificate for `name`, good for `hosts` (names or addresses) and for as long as `until` says."""
+        """A certificate for `name`, good for `hosts` (names or addresses) and until `until`."""
         return _certified(name, hosts, self, authority=authority, until=until)
 
     # -- as text
@@ -114,7 +114,7 @@ def authority(name: str = "Test authority") -> Certified:
 
 
 def keytool(arguments: str) -> None:
-    """Run Java's keytool; raises HarnessError with what it says. Blanks stand between arguments only."""
+    """Run Java's keytool; raises HarnessError with what it prints. Blanks stand between arguments only."""
     done = subprocess.run(["keytool", *arguments.split()], capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise HarnessError(f"keytool {arguments.split(maxsplit=1)[0]} failed: {done.stdout}{done.stderr}")

@@ -1,4 +1,4 @@
-"""Load whose every record says who it is, and the judgement whether a copy of it is whole.
+"""Load whose every record names itself, and the judgement whether a copy of it is whole.
 
 A record's key names its producer, its value begins with a sequence number and the time it was sent, and a header holds
 the CRC of all three, so that a copy can be judged record by record.
@@ -48,7 +48,7 @@ def make_record(producer: str, sequence: int, size: int = 100, sent_ms: int | No
 
 
 def identify(record: Record | NewRecord) -> Identity | None:
-    """Who a record is; None when its CRC says that it was damaged, or when it is none of ours."""
+    """Who a record is; None when by its CRC it was damaged, or when it is none of ours."""
     headers = dict(record.headers)
     if record.key is None or record.value is None or headers.get(CRC_HEADER) is None:
         return None

@@ -47,7 +47,7 @@ class _Reaper:
         self._owner = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def tell(self, word: str, pid: int) -> None:
+    def send(self, word: str, pid: int) -> None:
         if self._process is None or self._owner != os.getpid():
             self._owner = os.getpid()
             self._process = subprocess.Popen(
@@ -108,7 +108,7 @@ class Child:
                 env=self._env,
                 start_new_session=True,
             )
-        _reaper.tell("watch", self._process.pid)
+        _reaper.send("watch", self._process.pid)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone. Nothing happens when it does not run."""
@@ -176,5 +176,5 @@ class Child:
 
     def _gone(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
-        _reaper.tell("forget", process.pid)
+        _reaper.send("forget", process.pid)
         self._process = None

@@ -25,11 +25,11 @@ _PERHAPS_NEWER = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""What a client says of a partition that came, or was made anew, after it asked for metadata."""
+"""What a client reports of a partition that came, or was made anew, after it asked for metadata."""
 
 
 class Clients:
-    """Of one cluster; `keep` says whether a client may serve more than once. Any thread may use them."""
+    """Of one cluster; `keep`: whether a client may serve more than once. Any thread may use them."""
 
     def __init__(self, config: Mapping[str, str | int | float | bool], *, keep: bool) -> None:
         self._config: ClientConfig = {**config, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}

@@ -106,7 +106,7 @@ class KafkaCluster:
         for broker in self.brokers.values():
             broker.format(self.cluster_id, {**self._settings(broker), **(config or {})})
 
-    # -- life
+    # -- starting and stopping
 
     def start_async(self) -> KafkaCluster:
         """Start every node and return at once; `wait_ready` follows. Lets two clusters start side by side."""
@@ -297,7 +297,7 @@ class KafkaCluster:
             "controller.quorum.voters": ",".join(
                 f"{node}@127.0.0.1:{other.ports.controller}" for node, other in self.brokers.items()
             ),
-            # Tests say which topics exist; one created by accident would hide an error.
+            # Tests decide which topics exist; one created by accident would hide an error.
             "auto.create.topics.enable": "false",
             "default.replication.factor": copies,
             "min.insync.replicas": "1",
@@ -313,7 +313,7 @@ class KafkaCluster:
             # A crashed node that comes back must wait out its old session; a suspended one is fenced after it.
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
-            # Else the controller appends a record that says nothing twice a second, and every node takes it in.
+            # Else the controller appends a NoOpRecord twice a second, and every node takes it in.
             "metadata.max.idle.interval.ms": "0",
             # Tests write records with old timestamps; they go only where the topic itself asks for it.
             "log.retention.ms": "-1",

@@ -1,4 +1,4 @@
-"""Compares what two mirrors left behind, fact by fact, and says what differs in lines that one can read."""
+"""Compares what two mirrors left behind, fact by fact, and prints what differs in lines that one can read."""
 
 from __future__ import annotations
 

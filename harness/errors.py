@@ -1,4 +1,4 @@
-"""What the harness raises when real brokers cannot be had; the message says the way out."""
+"""What the harness raises when real brokers cannot be had; the message names the way out."""
 
 from __future__ import annotations
 

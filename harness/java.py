@@ -33,5 +33,5 @@ def _major_version(java: str) -> int:
     output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
     match = re.search(r'version "(?:1\.)?(\d+)', output)
     if match is None:
-        raise HarnessError(f"{java} does not tell its version. Please {WAY_OUT}.")
+        raise HarnessError(f"{java} does not report its version. Please {WAY_OUT}.")
     return int(match.group(1))

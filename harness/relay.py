@@ -106,7 +106,7 @@ class Way:
 
 def carry(client: socket.socket, port: int, delay_s: float, window: int) -> None:
     """Serve one connection until both sides have closed it; one that the broker refuses is closed."""
-    # A handshake goes there and back before the first byte: the client has been told at once that it is connected.
+    # A handshake goes there and back before the first byte: the client has been connected at once.
     opens = time.monotonic() + 2 * delay_s
     with client:
         try:

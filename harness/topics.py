@@ -100,7 +100,7 @@ def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]
 def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
     """Log start offset and high watermark (the offset the next record will get).
 
-    Waits for a broker that was told to lead the partition, and does not do so yet. Raises KafkaException.
+    Waits for a broker that was made the leader of the partition, and does not do so yet. Raises KafkaException.
     """
     end = time.monotonic() + DEADLINE_S
     while True:

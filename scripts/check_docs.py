@@ -1,4 +1,4 @@
-"""Checks that what the documents tell a reader to type or to open exists.
+"""Checks that what the documents ask a reader to type or to open exists.
 
 In the Markdown files of the root, of bench and of docs: every `twinlog ...` command and `make ...` target in a console,
 bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class,

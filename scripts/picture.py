@@ -1,6 +1,6 @@
 """Draws docs/pictures/*.svg from the text files beside them; with --check only compares, ends with 1 if one differs.
 
-The first lines of a text file say what may stand in it. A picture has its own background and follows the colour scheme
+The first lines of a text file list what may stand in it. A picture has its own background and follows the colour scheme
 that the reader's system asks for, so that it is readable on a light page and on a dark one.
 """
 

@@ -1,1 +1,1 @@
-"""Lets twinlog run for long under changing load and faults, and tells what only time shows."""
+"""Lets twinlog run for long under changing load and faults, and reports what only time shows."""

@@ -46,11 +46,11 @@ def main() -> int:
     except KeyboardInterrupt:
         outcome.trouble.append("It was interrupted.")
         status = EXIT_INTERRUPTED
-    _tell(outcome, keep=asked.keep or status == 1)
+    _print(outcome, keep=asked.keep or status == 1)
     return status
 
 
-def _tell(outcome: Outcome, *, keep: bool) -> None:
+def _print(outcome: Outcome, *, keep: bool) -> None:
     found = document(outcome)
     print(f"\n{markdown(found)}")
     if outcome.rounds is not None and outcome.rounds.done:

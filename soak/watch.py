@@ -21,7 +21,7 @@ EVERY_S = 10.0
 GROWN_UP_S = 60.0
 """A process that is younger still takes the memory that it needs anyway."""
 SHORTEST_S = 120.0
-"""A slope of less than that says nothing."""
+"""A slope of less than that means nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Visible(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A transaction as a broker tells consumers about it; `marker` is the offset of its end."""
+    """A transaction as a broker returns it to consumers; `marker` is the offset of its end."""
 
     producer_id: int
     first_offset: int

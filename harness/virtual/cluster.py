@@ -1,7 +1,7 @@
 """A cluster in this process: brokers that answer with real bytes, after scripted faults, in virtual time.
 
 Everything a broker is asked goes through kafka-python's own protocol classes, both ways. There is one log for each
-partition, which all replicas have; a leader moves when a test says so.
+partition, which all replicas have; a leader moves when a test moves it.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class VirtualLoop(Loop):
         set_timer, numbers = self.net.call_at, count()
 
         def call_at(when: float, task: Any) -> Any:
-            # Tasks of the same time would be told apart by their addresses in memory.
+            # Tasks of the same time would be ordered by their addresses in memory.
             return set_timer(when + next(numbers) * TICK_S, task)
 
         self.net.call_at = call_at

@@ -72,9 +72,9 @@ class VirtualRecords:
         return kind(responses=responses, throttle_time_ms=0)
 
     def fetch(self, node: int, request: Any, code: int, *, last: bool) -> Any | None:
-        """The answer; None while there is nothing to be told, unless this is the `last` look."""
+        """The answer; None while there is nothing to return, unless this is the `last` look."""
         kind = consumer.FetchResponse
-        said = last or bool(code)
+        complete = last or bool(code)
         responses, left = [], request.max_bytes
         committed = bool(request.isolation_level)
         for topic in request.topics:
@@ -87,7 +87,7 @@ class VirtualRecords:
                 room = min(left, part.partition_max_bytes)
                 records = b"" if error else log.read(part.fetch_offset, room, committed=committed)
                 left = max(0, left - len(records))
-                said = said or bool(error or records)
+                complete = complete or bool(error or records)
                 aborted = [
                     kind.FetchableTopicResponse.PartitionData.AbortedTransaction(producer_id=who, first_offset=first)
                     for who, first, marker in log.aborted
@@ -106,4 +106,4 @@ class VirtualRecords:
                     )
                 )
             responses.append(kind.FetchableTopicResponse(topic=topic.topic, partitions=parts))
-        return kind(throttle_time_ms=0, error_code=0, session_id=0, responses=responses) if said else None
+        return kind(throttle_time_ms=0, error_code=0, session_id=0, responses=responses) if complete else None

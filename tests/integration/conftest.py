@@ -27,7 +27,7 @@ LONGEST = (
     *("few_slots", "checkpoints"),
 )
 """Files that take most of a processor's time, those that take more first. They are begun in this order, so that no
-worker is left with one of them alone at the end. `make test` tells pytest-xdist to keep it, which else begins with the
+worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which else begins with the
 files of most tests."""
 
 

@@ -43,7 +43,7 @@ class Count:
 
 
 class Member:
-    """One member of a group; it commits only when told. Use as a context manager, which leaves the group."""
+    """One member of a group; it commits only when asked. Use as a context manager, which leaves the group."""
 
     def __init__(self, cluster: KafkaCluster, group: str, topics: Sequence[str], protocol: Protocol) -> None:
         settings: ClientConfig = {

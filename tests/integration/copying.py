@@ -64,7 +64,7 @@ def flow_settings(
 
 @dataclass
 class Heard:
-    """What a copier said: `failures` as (partition, error), `events` as (kind, text)."""
+    """What a copier reported: `failures` as (partition, error), `events` as (kind, text)."""
 
     failures: list[tuple[TopicPartition | None, TwinlogError]] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)

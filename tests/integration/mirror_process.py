@@ -44,7 +44,7 @@ def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, setti
 
 
 class MirrorProcess:
-    """One `twinlog run`; its log goes on over restarts, what is waited for is said since the last start."""
+    """One `twinlog run`; its log goes on over restarts, what is waited for was logged since the last start."""
 
     def __init__(self, home: Path, clusters: str, properties: str, *options: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -76,25 +76,25 @@ class MirrorProcess:
 
     @property
     def log(self) -> str:
-        """What it said since it was started last."""
+        """What it logged since it was started last."""
         return self._text()[self._begin :]
 
     def wait_for_line(self, pattern: str, deadline_s: float = START_DEADLINE_S, *, times: int = 1) -> str:
-        """Wait until lines that match were said `times` times since the last start, and return the last of these.
+        """Wait until lines that match were logged `times` times since the last start, and return the last of these.
 
         Fails at once when it ended.
         """
         wanted = re.compile(pattern)
 
-        def said() -> str | None:
+        def logged() -> str | None:
             alive = self.process.alive
             found = [line for line in self.log.splitlines() if wanted.search(line)]
             if len(found) < times and not alive:
-                raise AssertionError(f"twinlog ended before it said {pattern!r}:\n{self.log}")
+                raise AssertionError(f"twinlog ended before it logged {pattern!r}:\n{self.log}")
             return found[times - 1] if len(found) >= times else None
 
         try:
-            return wait_for(said, deadline_s, f"twinlog says {pattern!r}")
+            return wait_for(logged, deadline_s, f"twinlog logs {pattern!r}")
         except TimeoutError as late:
             raise AssertionError(f"{late}\n{self.log}") from late
 

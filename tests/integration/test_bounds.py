@@ -107,19 +107,19 @@ def test_existing_topics_get_bounds_once(
     caplog.set_level(logging.INFO)
     keep(keeper, caplog, 1)
     has_config(target, settings.positions_topic, {**COMPACT, **POSITIONS})
-    (said,) = [text for text in caplog.messages if "internal topic" in text]
-    assert f"internal topic {settings.positions_topic} is kept small from now on: " in said
-    assert "segment.bytes 1073741824 -> 2097152" in said
+    (line,) = [text for text in caplog.messages if "internal topic" in text]
+    assert f"internal topic {settings.positions_topic} is kept small from now on: " in line
+    assert "segment.bytes 1073741824 -> 2097152" in line
     # One that comes later is seen; what somebody set on it stays, stricter or not, and of what is not is warned.
     caplog.clear()
     create_topic(target, checkpoints, config={**COMPACT, **own})
     keep(keeper, caplog, 2)
     has_config(target, checkpoints, {**COMPACT, **JOURNALS, **own})
     keeper.keep()
-    warned, told = [text for text in caplog.messages if "internal topic" in text]
+    warned, changed = [text for text in caplog.messages if "internal topic" in text]
     assert "it has segment.ms=86400000 of its own, which is left alone; to bound it: kafka-configs.sh" in warned
     assert warned.endswith(f"--entity-name {checkpoints} --add-config segment.ms=600000")
-    assert f"internal topic {checkpoints} is kept small from now on: " in told
+    assert f"internal topic {checkpoints} is kept small from now on: " in changed
 
 
 @pytest.mark.parametrize("code", [Code.TOPIC_AUTHORIZATION_FAILED, Code.POLICY_VIOLATION])
@@ -141,9 +141,9 @@ def test_a_cluster_that_does_not_let_it_happen_is_only_warned_of(
     keeper = TopicBounds(settings, *admins)
     keep(keeper, caplog, 1)
     keeper.keep()
-    (said,) = [text for text in caplog.messages if "internal topic" in text]
+    (line,) = [text for text in caplog.messages if "internal topic" in text]
     why = f"lacks ALTER_CONFIGS on topic {settings.positions_topic}, needed for keeping it small"
-    assert (why if code == Code.TOPIC_AUTHORIZATION_FAILED else "not here") in said
-    command, _, wanted = said.rpartition(" --add-config ")
+    assert (why if code == Code.TOPIC_AUTHORIZATION_FAILED else "not here") in line
+    command, _, wanted = line.rpartition(" --add-config ")
     assert command.endswith(f"--entity-name {settings.positions_topic}")
     assert dict(one.split("=") for one in wanted.split(",")) == POSITIONS

@@ -286,13 +286,13 @@ def test_groups_without_checkpoints_are_named_with_the_reason(scene: Scene, capl
     other = create_topic(scene.source, f"other-{scene.topic}")
     commit_offsets(scene.source, {left_out: {(scene.topic, 0): 1}, elsewhere: {(other, 0): 0}})
 
-    def said(group: str, keys: str) -> bool:
+    def logged(group: str, keys: str) -> bool:
         """The flow of the other tests says of both groups that they are not its own."""
-        told = (message for message in caplog.messages if "no checkpoints for group" in message)
-        return any(group in message and keys in message for message in told)
+        reasons = (message for message in caplog.messages if "no checkpoints for group" in message)
+        return any(group in message and keys in message for message in reasons)
 
-    wait_for(lambda: said(left_out, "groups.exclude"), 60, "a group that is left out is named")
-    wait_for(lambda: said(elsewhere, "topics.exclude"), 60, "a group without a topic is named")
+    wait_for(lambda: logged(left_out, "groups.exclude"), 60, "a group that is left out is named")
+    wait_for(lambda: logged(elsewhere, "topics.exclude"), 60, "a group without a topic is named")
     assert scene.checkpoints(left_out) == scene.checkpoints(elsewhere) == []
 
 

@@ -38,13 +38,13 @@ class DemoRun:
         return self.process.log.read_text(encoding="utf-8")
 
     def says(self, text: str) -> None:
-        def said() -> bool:
+        def printed() -> bool:
             self.note_children()
             if text not in self.output:
                 self.process.require_alive()
             return text in self.output
 
-        wait_for(said, START_S, f"the demo says {text!r}")
+        wait_for(printed, START_S, f"the demo prints {text!r}")
 
     def note_children(self) -> None:
         try:
@@ -104,7 +104,7 @@ def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], numb
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "printed"),
     [
         (
             {"JAVA_HOME": "/nonexistent"},
@@ -117,7 +117,7 @@ def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], numb
     ],
     ids=["no java", "no jars"],
 )
-def test_a_missing_program_is_reported_in_one_sentence(tmp_path: Path, env: dict[str, str], said: str) -> None:
+def test_a_missing_program_is_reported_in_one_sentence(tmp_path: Path, env: dict[str, str], printed: str) -> None:
     given = {key: value if value.startswith("/") else str(tmp_path / value) for key, value in env.items()}
     done = subprocess.run(
         [sys.executable, "-m", "demo"],
@@ -129,6 +129,6 @@ def test_a_missing_program_is_reported_in_one_sentence(tmp_path: Path, env: dict
         timeout=120,
     )
     assert done.returncode == 1
-    assert re.search(said, done.stderr), done.stderr
+    assert re.search(printed, done.stderr), done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.glob("twinlog-demo-*")) == []

@@ -127,11 +127,11 @@ def test_settings_that_differ_are_named_to_both(settings: FlowSettings, caplog: 
     with elections(settings, 1), elections(other, 1) as (late,):
         assert late.differences == ("offset.lag.max", "topics")
         assert late.text.endswith("its offset.lag.max, topics differ")
-        told = [record.getMessage() for record in caplog.records]
+        lines = [record.getMessage() for record in caplog.records]
         assert (
-            sum("this process differ from those of" in line and "offset.lag.max, topics" in line for line in told) == 1
+            sum("this process differ from those of" in line and "offset.lag.max, topics" in line for line in lines) == 1
         )
-        assert sum("stands by with other settings than this process: offset.lag.max, topics" in t for t in told) == 1
+        assert sum("stands by with other settings than this process: offset.lag.max, topics" in t for t in lines) == 1
 
 
 def test_members_of_another_kind_are_named_and_waited_for(
@@ -170,7 +170,9 @@ def test_a_coordinator_that_comes_back_finds_the_same_leader(
         fragile.kill()
         wait_for(lambda: first.leads_for_s() == 0.0, ENOUGH_S, "nothing is proven")
         wait_for(
-            lambda: "nothing is copied until group north-mm2 of south confirms again" in caplog.text, ENOUGH_S, "said"
+            lambda: "nothing is copied until group north-mm2 of south confirms again" in caplog.text,
+            ENOUGH_S,
+            "it is logged",
         )
         fragile.restart()
         wait_for(lambda: first.leads_for_s() > 0.0, 60, "the coordinator confirms")

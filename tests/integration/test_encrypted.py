@@ -1,4 +1,4 @@
-"""Brokers behind TLS, with certificates, passwords and tokens: records come through whole, and who is wrong is told."""
+"""Brokers behind TLS, with certificates, passwords and tokens: records come through whole, the wrong side is named."""
 
 from __future__ import annotations
 

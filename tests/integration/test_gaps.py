@@ -1,4 +1,4 @@
-"""Source records are gone before they were copied: the flow says so, and stops or goes on as it was told."""
+"""Source records are gone before they were copied: the flow reports it, and stops or goes on as the file asks."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_an_aborted_transaction_is_there_only_for_uncommitted_readers(
 ) -> None:
     create_topic(source_cluster, topic_name)
     produce(source_cluster, topic_name, numbered(3), transactional_id=new_name("tx"), abort=True)
-    # The marker may come a moment after the producer was told.
+    # The marker may come a moment after the producer was answered.
     wait_for(lambda: offsets(source_cluster, topic_name)[1] == 4, 60, "the transaction's marker is there")
     produce(source_cluster, topic_name, numbered(2, start=3), transactional_id=new_name("tx"))
 

@@ -207,7 +207,7 @@ MUTE_AFTER_S = 1.5
 
 
 class MuteDriver:
-    """Grants a partition to one copier, and answers its beats only when told so."""
+    """Grants a partition to one copier, and answers its beats only when asked."""
 
     def __init__(self, grant: Grant) -> None:
         secret = b"between us"

@@ -97,14 +97,14 @@ def test_what_the_target_lost_is_copied_again(source_cluster: KafkaCluster, frai
             astray = values[: len(values) - COPIED - NEW] if name == whole else []
             assert values == [*astray, *range(COPIED + NEW)], name
             assert set(astray) <= set(range(COPIED, COPIED + NEW))
-        said = {
+        reported = {
             name: text for name in names for text in again.events("target") + running.events("target") if name in text
         }
-        assert f"source offsets {LEFT} to {COPIED - 1} of {plain}-0 are copied again" in said[plain]
-        assert f"source offsets {LEFT} to {COPIED - 1} of {live}-0 are copied again" in said[live]
-        assert f"source offsets 0 to {COPIED - 1} of {whole}-0 are copied again" in said[whole]
-        assert "40 records were lost on the target; source offsets 71 to 119 of" in said[holes]
-        assert not any("some may be missing" in text for text in said.values())
+        assert f"source offsets {LEFT} to {COPIED - 1} of {plain}-0 are copied again" in reported[plain]
+        assert f"source offsets {LEFT} to {COPIED - 1} of {live}-0 are copied again" in reported[live]
+        assert f"source offsets 0 to {COPIED - 1} of {whole}-0 are copied again" in reported[whole]
+        assert "40 records were lost on the target; source offsets 71 to 119 of" in reported[holes]
+        assert not any("some may be missing" in text for text in reported.values())
 
 
 def test_what_the_target_lost_of_transactions_is_copied_again(

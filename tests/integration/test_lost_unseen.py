@@ -58,8 +58,8 @@ def test_late_appends_hide_no_loss(copy_flow: CopyFlow, topic_name: str, taken: 
     pretend(copy_flow, topic_name, replace(left, next_source=end, next_target=end, writer=Writer(producer, 0, 0)))
     running = copy_flow.copy(topic_name)
     assert values(copy_flow, remote) == [*range(LEFT), *range(end, end + taken), *range(LEFT, COUNT)]
-    (said,) = running.events("target")
-    assert f"source offsets {LEFT} to {end - 1} of {topic_name}-0 are copied again" in said
+    (event,) = running.events("target")
+    assert f"source offsets {LEFT} to {end - 1} of {topic_name}-0 are copied again" in event
 
 
 @pytest.mark.parametrize(("first", "taken"), [(LEFT + LOST, 5), (LEFT + LOST, 10), (LEFT + LOST, 15), (LEFT, 10)])
@@ -72,8 +72,8 @@ def test_an_aborted_transaction_hides_no_loss(copy_flow: CopyFlow, topic_name: s
     pretend(copy_flow, topic_name, replace(left, next_source=LEFT + LOST, next_target=behind_marker))
     running = copy_flow.copy(topic_name, **EXACTLY)
     assert values(copy_flow, remote) == list(range(COUNT))
-    (said,) = running.events("target")
-    assert f"source offsets {LEFT} to {LEFT + LOST - 1} of {topic_name}-0 are copied again" in said
+    (event,) = running.events("target")
+    assert f"source offsets {LEFT} to {LEFT + LOST - 1} of {topic_name}-0 are copied again" in event
 
 
 def test_a_target_that_ends_a_transaction_by_itself_hides_no_loss(copy_flow: CopyFlow, topic_name: str) -> None:

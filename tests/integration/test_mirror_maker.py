@@ -98,11 +98,11 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
     process.terminate()
     process.wait(STOP_S)
     assert [record.value for record in consume(right, remote)] == [record.value for record in numbered(500)]
-    said = log()
-    assert said.count("KAFKA_HEAP_OPTS: meant for a Java process of Kafka") == 1
-    assert "emit.heartbeat.enabled: an unknown key, ignored" in said
-    assert "did you mean emit.heartbeats.enabled?" in said
-    assert "Traceback" not in said
+    logged = log()
+    assert logged.count("KAFKA_HEAP_OPTS: meant for a Java process of Kafka") == 1
+    assert "emit.heartbeat.enabled: an unknown key, ignored" in logged
+    assert "did you mean emit.heartbeats.enabled?" in logged
+    assert "Traceback" not in logged
     # The way back was enabled too, but its target was not asked for.
     assert not [name for name in topics(left) if name.endswith(f".of-{there}")]
 

@@ -50,7 +50,7 @@ SYNCS_READ = re.compile(r"MirrorCheckpointTask: .* Started KafkaBasedLog for top
 KNOWN = (
     Known(
         r"topic mm2-(configs|status)\..*",
-        "Connect's own topics: twinlog reads its settings from the file and tells its state otherwise.",
+        "Connect's own topics: twinlog reads its settings from the file and reports its state otherwise.",
     ),
     Known(r"topic mm2-twinlog-.*", "twinlog's own topics, for what MirrorMaker 2 has no place for."),
     Known(

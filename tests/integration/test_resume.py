@@ -91,7 +91,7 @@ class Scene:
                 # A topic this young, or a broker that just came back.
                 return None
 
-        return wait_for(known, CATCH_UP_S, f"{self.remote} tells its ends")
+        return wait_for(known, CATCH_UP_S, f"{self.remote} reports its ends")
 
     def copied(self) -> int:
         return sum(self.ends())
@@ -170,8 +170,8 @@ def test_leases_end_under_load(scene: Scene) -> None:
     before = len(reports(scene.target))
     with Arrivals(scene.target, scene.remote, PARTITIONS) as arrivals:
         wait_for(lambda: len({one.lease for one in reports(scene.target)[before:]}) >= 3, 120, "two leases have ended")
-    said = reports(scene.target)[before:]
-    assert len({report.copier for report in said}) == 1
+    reported = reports(scene.target)[before:]
+    assert len({report.copier for report in reported}) == 1
     assert copying_worker(scene.twinlog, scene.source) == copier
     log.warning("longest pause %.3f s", arrivals.longest_pause_s)
     scene.finish()

@@ -136,11 +136,11 @@ def test_what_is_missing_is_named_until_it_is_there(
     settings = as_mirrormaker(guarded, topics=(topic,))
     # One topic to write to is enough for the broker to take somebody for a producer.
     names = {"the cluster": "kafka-cluster", "every topic": settings.positions_topic}
-    told: list[tuple[str, str, str]] = []
+    named: list[tuple[str, str, str]] = []
     changed = False
 
     def settled(flow: FlowWithoutSpark) -> bool:
-        return flow.runner.ended or bool(set(LACKS.findall(caplog.text)) - set(told)) or done(flow)
+        return flow.runner.ended or bool(set(LACKS.findall(caplog.text)) - set(named)) or done(flow)
 
     def done(flow: FlowWithoutSpark) -> bool:
         """Copied, in step, and heard of on the driver."""
@@ -158,12 +158,12 @@ def test_what_is_missing_is_named_until_it_is_there(
         caplog.clear()
         with FlowWithoutSpark(settings) as flow:
             wait_for(partial(settled, flow), 60, "the flow copies, or says what it lacks")
-            lacking = set(LACKS.findall(caplog.text)) - set(told)
+            lacking = set(LACKS.findall(caplog.text)) - set(named)
             if not lacking and done(flow):
                 break
         assert len(lacking) >= 1, caplog.text
         for cluster, operation, resource in sorted(lacking):
-            told.append((cluster, operation, resource))
+            named.append((cluster, operation, resource))
             grant(
                 source if cluster == "north" else target,
                 Acl(
@@ -179,7 +179,7 @@ def test_what_is_missing_is_named_until_it_is_there(
             add_partitions(source, topic, 2)
             set_topic_config(source, topic, {"flush.ms": "7000"})
     own = [f"topic mm2-{name}.north.internal" for name in ("offsets", "twinlog-progress", "twinlog-offsets")]
-    assert set(told) == {
+    assert set(named) == {
         ("north", "DESCRIBE_CONFIGS", f"topic {topic}"),
         ("north", "READ", f"topic {topic}"),
         ("north", "DESCRIBE", "the cluster"),

@@ -60,8 +60,8 @@ def test_a_remote_topic_made_anew_is_no_loss(
     running = copy_flow.copy(topic_name)
     assert behind.left == 0
     assert copied(copy_flow, topic_name) == list(range(OLD, OLD + NEW))
-    (said,) = running.events("target")
-    assert "was created anew" in said
+    (event,) = running.events("target")
+    assert "was created anew" in event
 
 
 @pytest.mark.parametrize("cluster", [SOURCE, TARGET])

@@ -79,7 +79,7 @@ def test_another_process_takes_over_at_every_end(
         leads(first)
         second = run_twinlog("left, right", f"{file}left->right.tasks.max = 2\nleft.consumer.fetch.min.bytes = 2\n")
         stands_by(second, first.pid)
-        # The later start is told what differs; the other process says it too.
+        # Both processes log what differs.
         warning = second.wait_for_line("the settings of this process differ from those of")
         assert f"-{first.pid}, which runs the flow: left.consumer.fetch.min.bytes, tasks.max;" in warning
         first.wait_for_line(rf"-{second.pid} stands by with other settings than this process: .*, tasks\.max$")

@@ -134,7 +134,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
     with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
         assert watcher.lines == [] or "starting" in watcher.lines[0]
         with Load(source, topic, PARTITIONS, rate=500):
-            # The source tells all the time how much waits.
+            # The source answers all the time how much waits.
             outage("target", target.kill, lambda: target.restart(wait=False), r"lag \d{4,} \([01] s ago\)$")
             outage("target", target.suspend, target.resume, r"lag \d{4,} \([01] s ago\)$")
         outage("source", source.suspend, source.resume, "lag unknown$")
@@ -154,12 +154,12 @@ def test_every_line_is_true_while_clusters_die_and_hang(
     assert counts[-1] == sum(offsets(source, topic, number)[1] for number in range(PARTITIONS))
     ours = [record for record in caplog.records if record.name.startswith("twinlog.driver")]
     warnings = [record.getMessage() for record in ours if record.levelno >= logging.WARNING]
-    said = [text for text in warnings if "waiting: cluster " in text]
-    assert len(said) == len(outages), warnings
+    outages_logged = [text for text in warnings if "waiting: cluster " in text]
+    assert len(outages_logged) == len(outages), warnings
     assert len([record for record in ours if "answers again after" in record.getMessage()]) == len(outages)
-    # Nobody is told to switch something off because a cluster is down, nor hears of one outage from every job.
+    # No line asks to switch something off because a cluster is down, nor hears of one outage from every job.
     assert [text for text in warnings if "enabled = false" in text] == []
-    assert len(warnings) - len(said) <= len(outages), warnings
+    assert len(warnings) - len(outages_logged) <= len(outages), warnings
 
 
 def test_heartbeats_are_copied_and_not_counted(
@@ -189,7 +189,7 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
         produce(source_cluster, topic, numbered(number + 1), partition=number)
     settings = replace(flow_settings(source_cluster, target_cluster, topics=(topic,)), source=here)
 
-    def told() -> dict[int, int]:
+    def counted() -> dict[int, int]:
         """Records of each partition by all that was reported."""
         counts: Counter[int] = Counter()
         for one in consume(target_cluster, progress):
@@ -211,7 +211,7 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
         return all(time.monotonic() - (part.read.answered_at or 0.0) > OLD_S for part in parts)
 
     with FlowWithoutSpark(settings) as flow:
-        wait_for(lambda: told() == everything, 60, "each partition was reported once")
+        wait_for(lambda: counted() == everything, 60, "each partition was reported once")
         assert flow.runner.flow_status.summary().records == sum(everything.values())
         wait_for(idle, 60, "all is quiet")
     # That there is nothing left to copy is known to the end.

@@ -320,7 +320,7 @@ def test_both_active_with_two_separators(
 def test_topics_of_ones_own_that_look_like_copies(
     three: Clusters, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One that `topics` names in full is copied; of the other it is said why it is not, and what helps."""
+    """One that `topics` names in full is copied; of the other it is logged why it is not, and what helps."""
     wanted, other = f"{EAST}_wanted-{topic_name}", f"{EAST}_other-{topic_name}"
     alike: dict[str, Any] = {"heartbeats_replication_enabled": False}
     there = between(three, f"{WEST}->{EAST}", topics=(wanted, f".*{topic_name}"), **alike)
@@ -339,9 +339,9 @@ def test_topics_of_ones_own_that_look_like_copies(
         wait_for(
             lambda: "write their names in full in `topics`" in caplog.text and later in caplog.text,
             ARRIVE_S,
-            "it is said",
+            "it is logged",
         )
-    said = [record for record in caplog.records if "though east-1 has no topic of which" in record.getMessage()]
-    assert [record.levelname for record in said] == ["WARNING", "WARNING"]
-    assert other in said[0].getMessage()
+    warned = [record for record in caplog.records if "though east-1 has no topic of which" in record.getMessage()]
+    assert [record.levelname for record in warned] == ["WARNING", "WARNING"]
+    assert other in warned[0].getMessage()
     assert wanted not in caplog.text.replace(f"{WEST}.{wanted}", "")

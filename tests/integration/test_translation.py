@@ -341,9 +341,9 @@ def test_the_command_translates_a_group_there_and_back(
 
     done = CliRunner().invoke(app, ["translate", str(file), "--group", group, "--json"])
     assert done.exit_code == 1
-    told = json.loads(done.stdout)
-    assert (told["flow"], told["from"], told["to"]) == ("north->south", "north", "south")
-    by_topic = {(row["topic"], row["partition"]): row for row in told["offsets"]}
+    answer = json.loads(done.stdout)
+    assert (answer["flow"], answer["from"], answer["to"]) == ("north->south", "north", "south")
+    by_topic = {(row["topic"], row["partition"]): row for row in answer["offsets"]}
     assert by_topic[topic_name, 0]["to"] == {
         "topic": remote, "partition": 0, "offset": 21, "exact": True, "by": "map"
     }  # fmt: skip
@@ -368,20 +368,20 @@ def test_the_command_translates_one_offset(copy_flow: CopyFlow, topic_name: str,
         done = CliRunner().invoke(app, ["translate", str(file), *options])
         return done.exit_code, done.output
 
-    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "17")
-    assert (code, told.splitlines()[1].split()[-2:]) == (0, ["17", "exact"])
-    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "70")
+    code, printed = ask("--topic", topic_name, "--partition", "0", "--offset", "17")
+    assert (code, printed.splitlines()[1].split()[-2:]) == (0, ["17", "exact"])
+    code, printed = ask("--topic", topic_name, "--partition", "0", "--offset", "70")
     assert code == 0
-    assert "not exact: no record is skipped" in told
-    code, told = ask("--topic", topic_name, "--partition", "9", "--offset", "1")
+    assert "not exact: no record is skipped" in printed
+    code, printed = ask("--topic", topic_name, "--partition", "9", "--offset", "1")
     assert code == 1
-    assert "has not copied this partition yet" in told
-    code, told = ask("--topic", topic_name, "--partition", "0", "--offset", "1", "--back")
+    assert "has not copied this partition yet" in printed
+    code, printed = ask("--topic", topic_name, "--partition", "0", "--offset", "1", "--back")
     assert code == 1
-    assert f"{topic_name} is no topic that north->south writes to" in told
-    code, told = ask("--group", "nobody-has-this-name")
+    assert f"{topic_name} is no topic that north->south writes to" in printed
+    code, printed = ask("--group", "nobody-has-this-name")
     assert code == 1
-    assert "group nobody-has-this-name has committed no offsets" in told
+    assert "group nobody-has-this-name has committed no offsets" in printed
 
 
 def test_a_dead_source_spoils_no_answer(

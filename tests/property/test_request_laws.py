@@ -177,7 +177,7 @@ def test_a_produce_response_is_read_as_kafka_python_writes_it(
     answer = RawProduce({}).read(memoryview(before + written), len(before))
     assert answer.throttle_time_ms == throttle_time_ms
     assert answer.partitions == {
-        # What is said beside an error counts only with one.
+        # What stands beside an error counts only with one.
         (name, number): (error, base_offset, appended_at, *((message, tuple(errors)) if error else (None, ())))
         for name, parts in topics.items()
         for number, (error, base_offset, appended_at, _, errors, message) in parts.items()

@@ -18,10 +18,10 @@ def settle(runs: dict[str, str], ready: dict[str, bool], stuck: frozenset[str] =
     """Let processes hand over what is not `stuck` until none does any more; returns how many flows moved."""
     moves = 0
     while True:
-        told = crews(runs, ready)
-        able = told.keys() - stuck
+        known = crews(runs, ready)
+        able = known.keys() - stuck
         for overlook in range(len(ready)):
-            moved = [next_move(told, process, able, overlook=overlook) for process in ready]
+            moved = [next_move(known, process, able, overlook=overlook) for process in ready]
             wanted = [move for move in moved if move is not None]
             # One at a time, whoever decides.
             assert len(wanted) <= 1
@@ -94,9 +94,9 @@ def test_flows_gather_where_most_are(runners: list[str], ready: dict[str, bool])
 def test_only_flows_count_that_both_may_run() -> None:
     # b runs two flows of which a knows nothing, as with `--clusters`.
     both, alone = {"a": True, "b": True}, {"b": True}
-    told = {"1": Crew("a", both), "2": Crew("b", both), "3": Crew("b", alone), "4": Crew("b", alone)}
-    assert next_move(told, "b", told) is None
-    assert next_move({flow: crew for flow, crew in told.items() if crew.ready is both}, "a", told) is None
+    known = {"1": Crew("a", both), "2": Crew("b", both), "3": Crew("b", alone), "4": Crew("b", alone)}
+    assert next_move(known, "b", known) is None
+    assert next_move({flow: crew for flow, crew in known.items() if crew.ready is both}, "a", known) is None
 
 
 def test_a_flow_goes_to_one_that_runs_the_fewest_and_equals_take_turns() -> None:

@@ -46,8 +46,8 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
                 copier.beat()
                 copier.report(7, busy=busy)
             wait_for(lambda: len(reports) == 2, 60, "the driver has heard of both")
-            told = {(part.topic, part.partition) for report in reports for part in report.partitions}
-            assert told == set(PARTS)
+            seen = {(part.topic, part.partition) for report in reports for part in report.partitions}
+            assert seen == set(PARTS)
             assert all(report.lease == again for report in reports)
         assert leases.stop(10)
     finally:

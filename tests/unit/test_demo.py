@@ -30,7 +30,7 @@ def test_equal_records_are_counted_with_their_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "expected"),
     [
         ([content(b"one"), content(b"TWO")], ["t-0: the copy of source offset 11 has another value"]),
         ([content(b"one"), content(b"two", timestamp=6)], ["t-0: the copy of source offset 11 has another timestamp"]),
@@ -46,8 +46,8 @@ def test_equal_records_are_counted_with_their_bytes() -> None:
     ],
     ids=["value", "timestamp", "lost", "twice", "order"],
 )
-def test_a_difference_is_reported(target: list[Content], said: list[str]) -> None:
-    assert compared([content(b"one"), content(b"two")], target).differences == said
+def test_a_difference_is_reported(target: list[Content], expected: list[str]) -> None:
+    assert compared([content(b"one"), content(b"two")], target).differences == expected
 
 
 def test_both_sides_may_be_read_in_any_turn() -> None:

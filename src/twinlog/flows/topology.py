@@ -45,7 +45,7 @@ class Topology:
         return self._cycle(topic)
 
     def came_from_target(self, topic: TopicName) -> bool:
-        """Whether `topic` of the source is a copy of one of the target's by its name, whatever `topics` says of it."""
+        """Whether `topic` of the source is a copy of one of the target's by its name, whatever `topics` is."""
         return self._cycle(topic) == self._came_from_target
 
     @property

@@ -53,7 +53,7 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
 def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """Raise RefusedError when source and target of a flow are one cluster, under whatever addresses.
 
-    Clusters that were set up with one id by mistake are told apart by their addresses.
+    Clusters that were set up with one id by mistake differ by their addresses.
     """
     here, there = source.identity(), target.identity()
     if here.cluster_id is None or here.cluster_id != there.cluster_id:

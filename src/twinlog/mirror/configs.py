@@ -113,8 +113,8 @@ class ConfigSync:
         return made
 
     def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
-        found, untold = admin.call(describe_configs, admin.client, topics)
-        missing = [topic for topic, code in untold.items() if error_codes.refused(code)]
+        found, unread = admin.call(describe_configs, admin.client, topics)
+        missing = [topic for topic, code in unread.items() if error_codes.refused(code)]
         if missing:
             self._troubles.append(
                 admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(missing)}", "keeping settings in step")

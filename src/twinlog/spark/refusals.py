@@ -12,7 +12,7 @@ _CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P
 _FRAME = re.compile(r"^(?:\s+at |\s*Caused by: |\s*Suppressed: |\s+\.\.\. \d+ )")
 _NOISE = ("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging ")
 _PLAIN = frozenset({"", "true", "false", "none"})
-"""Values of too many settings to tell which one is meant."""
+"""Values of too many settings to know which one is meant."""
 
 _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 """What Spark shows nobody (spark.redaction.regex)."""

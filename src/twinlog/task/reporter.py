@@ -71,7 +71,7 @@ class Reporter:
             copier.target,
             TopicName(progress_topic(copier.settings.source)),
             TIMEOUT_S,
-            "saying what is copied",
+            "reporting what is copied",
             control=False,
             codec=LZ4,
         )

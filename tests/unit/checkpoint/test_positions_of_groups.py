@@ -21,8 +21,8 @@ GROUP = GroupId("g")
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
 
 
-class Told:
-    """Translates as it is told."""
+class ScriptedTranslator:
+    """Translates as the test asks."""
 
     def __init__(self) -> None:
         self.translated: TranslatedGroupOffset | None = None
@@ -35,12 +35,12 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def translator() -> ScriptedTranslator:
+    return ScriptedTranslator()
 
 
 @pytest.fixture
-def writer(told: Told) -> Iterator[CheckpointWriter]:
+def writer(translator: ScriptedTranslator) -> Iterator[CheckpointWriter]:
     nobody = ClientSettings(("127.0.0.1:1",))
     settings = FlowSettings(
         Alias("east"),
@@ -52,7 +52,7 @@ def writer(told: Told) -> Iterator[CheckpointWriter]:
     )
     admin = ClusterAdmin("west", nobody)
     try:
-        yield CheckpointWriter(settings, admin, admin, cast(GroupOffsetTranslator, told))
+        yield CheckpointWriter(settings, admin, admin, cast(GroupOffsetTranslator, translator))
     finally:
         admin.close()
 
@@ -69,14 +69,14 @@ def stored(upstream: int, downstream: int) -> Record:
         pytest.param(None, (7, True), [7], {THERE: 7}, id="the first"),
         pytest.param((9, 7), (7, True), [], {THERE: 7}, id="written already"),
         pytest.param((9, 5), (7, False), [7], {THERE: 7}, id="further, and skips nothing"),
-        pytest.param((9, 8), (7, False), [], {}, id="perhaps of an earlier life of the remote topic"),
-        pytest.param((9, 8), (7, True), [7], {THERE: 7}, id="surely of an earlier life of the remote topic"),
+        pytest.param((9, 8), (7, False), [], {}, id="perhaps of an earlier remote topic of that name"),
+        pytest.param((9, 8), (7, True), [7], {THERE: 7}, id="surely of an earlier remote topic of that name"),
         pytest.param((9, 8), None, [], {}, id="not known any more"),
     ],
 )
 def test_only_what_is_known_now_is_committed(
     writer: CheckpointWriter,
-    told: Told,
+    translator: ScriptedTranslator,
     last: tuple[int, int] | None,
     translated: tuple[int, bool] | None,
     due: list[int],
@@ -84,14 +84,14 @@ def test_only_what_is_known_now_is_committed(
 ) -> None:
     if last is not None:
         writer._take([stored(*last)])
-    told.translated = None if translated is None else TranslatedGroupOffset(THERE, *translated)
+    translator.translated = None if translated is None else TranslatedGroupOffset(THERE, *translated)
     checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == due
     assert {where: what.offset for where, what in positions.items()} == standing
 
 
-def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, told: Told) -> None:
-    told.translated = TranslatedGroupOffset(THERE, 7, True)
+def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, translator: ScriptedTranslator) -> None:
+    translator.translated = TranslatedGroupOffset(THERE, 7, True)
     writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
     checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == [7]

@@ -53,7 +53,7 @@ def ends_with(error: Exception, at: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("at", ["made", "run"])
 @pytest.mark.parametrize(
-    ("error", "codes", "said"),
+    ("error", "codes", "logged"),
     [
         (EngineError("Spark refuses: no"), (3, 3), "Spark refuses: no"),
         (EngineLostError("Spark's JVM was killed by SIGKILL"), (3, 3), "Spark's JVM was killed by SIGKILL"),
@@ -70,7 +70,7 @@ def test_only_what_is_sparks_ends_with_3(
     at: str,
     error: Exception,
     codes: tuple[int, int],
-    said: str,
+    logged: str,
 ) -> None:
     ends_with(error, at, monkeypatch)
     programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
@@ -81,7 +81,7 @@ def test_only_what_is_sparks_ends_with_3(
             program()
         assert ended.value.code == code
         loud = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
-        assert loud == [f"twinlog ends: {said}"]
+        assert loud == [f"twinlog ends: {logged}"]
         assert any(one.exc_info for one in caplog.records if one.levelno == logging.DEBUG) == (code != 3)
 
 

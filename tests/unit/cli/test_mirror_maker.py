@@ -44,7 +44,7 @@ def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "printed"),
     [
         ([], 1, "USAGE: connect-mirror-maker [-daemon] mm2.properties"),
         (["-daemon"], 255, "the following arguments are required: mm2.properties"),
@@ -59,12 +59,12 @@ def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
     ],
 )
 def test_what_is_refused(
-    file: Path, capsys: pytest.CaptureFixture[str], words: Sequence[str], code: int, said: str
+    file: Path, capsys: pytest.CaptureFixture[str], words: Sequence[str], code: int, printed: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         parse([word.replace("FILE", str(file)) for word in words], {})
     assert caught.value.code == code
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
 def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,10 +77,10 @@ def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_java_options_are_reported_once() -> None:
     assert java_warnings({"KAFKA_HEAP_OPTS": "", "PATH": "/bin"}) == []
-    (told,) = java_warnings({"KAFKA_HEAP_OPTS": "-Xmx2G", "KAFKA_OPTS": "-Dx=y"})
-    assert told == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; nothing here reads it"
-    (told,) = java_warnings({"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"})
-    assert told.endswith("write sasl.jaas.config into the properties")
+    (warning,) = java_warnings({"KAFKA_HEAP_OPTS": "-Xmx2G", "KAFKA_OPTS": "-Dx=y"})
+    assert warning == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; nothing here reads it"
+    (warning,) = java_warnings({"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"})
+    assert warning.endswith("write sasl.jaas.config into the properties")
 
 
 def ended(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -125,6 +125,6 @@ def test_a_misspelt_key_is_reported_though_it_is_only_ignored(tmp_path: Path) ->
     assert result.returncode == 2
     for line, meant in ((4, "us-east->us-west.enabled"), (5, "us-east->us-west.topics")):
         assert any(
-            told.startswith(f"warning: {wrong}:{line}: ") and f"did you mean {meant}?" in told
-            for told in result.stderr.splitlines()
+            warning.startswith(f"warning: {wrong}:{line}: ") and f"did you mean {meant}?" in warning
+            for warning in result.stderr.splitlines()
         ), result.stderr

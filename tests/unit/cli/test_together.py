@@ -15,10 +15,10 @@ from twinlog.cli.together import Together
 class Kept(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(f"{record.levelname} {record.getMessage()}")
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
 @pytest.fixture
@@ -49,20 +49,20 @@ def test_where_no_thread_can_be_started_nothing_waits(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", fail)
         log.warning("a->b: slow")
-        assert kept.said == ["WARNING a->b: slow"]
+        assert kept.lines == ["WARNING a->b: slow"]
     log.warning("a->b: slow")
-    assert len(kept.said) == 1
+    assert len(kept.lines) == 1
 
 
 def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: Together, kept: Kept) -> None:
     for flow in ("a->b", "c->b", "b->a", "a->b"):
         log.warning("%s: waiting: cluster b unreachable", flow)
     log.warning("%s: waiting: %d", "a->b", 5)
-    assert kept.said == []
+    assert kept.lines == []
     together.flush()
-    assert kept.said == ["WARNING a->b, c->b, b->a: waiting: cluster b unreachable", "WARNING a->b: waiting: 5"]
+    assert kept.lines == ["WARNING a->b, c->b, b->a: waiting: cluster b unreachable", "WARNING a->b: waiting: 5"]
     together.flush()
-    assert len(kept.said) == 2
+    assert len(kept.lines) == 2
 
 
 def test_their_topics_are_put_together(log: logging.Logger, together: Together, kept: Kept) -> None:
@@ -70,14 +70,14 @@ def test_their_topics_are_put_together(log: logging.Logger, together: Together, 
         text = f"refused of {', '.join(sorted(topics))} (why); default"
         log.warning("%s: %s", flow, text, extra={"of": topics})
     together.flush()
-    assert kept.said == ["WARNING a->b, b->a: refused of heartbeats, x, y (why); default"]
+    assert kept.lines == ["WARNING a->b, b->a: refused of heartbeats, x, y (why); default"]
 
 
 def test_a_message_of_no_flow_is_logged_at_once(log: logging.Logger, kept: Kept) -> None:
     log.info("a->b: created")
     log.error("a->b: FAILED")
     log.warning("Spark has 2 slots")
-    assert kept.said == ["INFO a->b: created", "ERROR a->b: FAILED", "WARNING Spark has 2 slots"]
+    assert kept.lines == ["INFO a->b: created", "ERROR a->b: FAILED", "WARNING Spark has 2 slots"]
 
 
 def test_a_warning_waits_for_others_only_a_moment(
@@ -85,6 +85,6 @@ def test_a_warning_waits_for_others_only_a_moment(
 ) -> None:
     monkeypatch.setattr(together, "_hold_s", 0.05)
     log.warning("a->b: one")
-    wait_for(lambda: kept.said == ["WARNING a->b: one"], 60, "it is said")
+    wait_for(lambda: kept.lines == ["WARNING a->b: one"], 60, "it is logged")
     log.warning("a->b: two")
-    wait_for(lambda: kept.said[1:] == ["WARNING a->b: two"], 60, "it is said")
+    wait_for(lambda: kept.lines[1:] == ["WARNING a->b: two"], 60, "it is logged")

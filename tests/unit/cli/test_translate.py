@@ -31,25 +31,25 @@ def ask(folder: Path, *options: str, text: str = FLOWS) -> tuple[int, str]:
     ],
 )
 def test_options_without_anything_to_translate_are_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
-    code, told = ask(tmp_path, *options)
+    code, printed = ask(tmp_path, *options)
     assert code == 2
-    assert "--group" in told or "--partition" in told
+    assert "--group" in printed or "--partition" in printed
 
 
 def test_a_flow_that_is_not_in_the_file(tmp_path: Path) -> None:
-    code, told = ask(tmp_path, "--group", "g", "--flow", "b->c")
+    code, printed = ask(tmp_path, "--group", "g", "--flow", "b->c")
     assert code == 1
-    assert "there is no flow b->c; the file has a->b" in told
+    assert "there is no flow b->c; the file has a->b" in printed
 
 
 def test_several_flows(tmp_path: Path) -> None:
-    code, told = ask(tmp_path, "--group", "g", text=FLOWS + "b->a.enabled = true\n")
+    code, printed = ask(tmp_path, "--group", "g", text=FLOWS + "b->a.enabled = true\n")
     assert code == 1
-    assert "name one with --flow: a->b, b->a" in told
+    assert "name one with --flow: a->b, b->a" in printed
 
 
 def test_a_wrong_file(tmp_path: Path) -> None:
-    code, told = ask(tmp_path, "--group", "g", text=FLOWS + "tasks.max = none\n")
+    code, printed = ask(tmp_path, "--group", "g", text=FLOWS + "tasks.max = none\n")
     assert code == 2
-    assert "problem: " in told
-    assert "tasks.max" in told
+    assert "problem: " in printed
+    assert "tasks.max" in printed

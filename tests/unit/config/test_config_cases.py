@@ -1,4 +1,4 @@
-"""Whole files: each `cases/*.properties` comes to what the JSON beside it says.
+"""Whole files: each `cases/*.properties` comes to what the JSON beside it holds.
 
 A JSON holds either `problems`, or `clusters`, `warnings` and `flows`: per enabled flow the settings that matter to the
 case, by dotted path; and perhaps `heartbeats`, the names of the flows that write nothing else.

@@ -348,17 +348,19 @@ def test_tokens_refused(loads: Loads, lines: list[str], words: str) -> None:
 
 def test_kerberos_is_refused_with_the_way_out(loads: Loads) -> None:
     found = problems(loads, "security.protocol = SASL_SSL", "sasl.mechanism = GSSAPI", f"sasl.jaas.config = {SCRAM}")
-    (told,) = found
-    assert told.startswith(
+    (warning,) = found
+    assert warning.startswith(
         "f.properties:7: a.sasl.mechanism: 'GSSAPI'; expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
     )
-    assert told.endswith("Kerberos is not supported, so the brokers need a listener with one of these")
+    assert warning.endswith("Kerberos is not supported, so the brokers need a listener with one of these")
 
 
 def test_keys_of_brokers_are_accepted_with_a_warning(loads: Loads) -> None:
     config = loads("sasl.oauthbearer.expected.audience = x", "sasl.oauthbearer.jwks.endpoint.url = http://x")
-    (told,) = config.warnings
-    assert told.startswith("these keys configure brokers and have no effect on a client: a.sasl.oauthbearer.expected.")
+    (warning,) = config.warnings
+    assert warning.startswith(
+        "these keys configure brokers and have no effect on a client: a.sasl.oauthbearer.expected."
+    )
 
 
 def test_defaults_are_those_of_the_settings(loads: Loads) -> None:

@@ -112,8 +112,8 @@ def test_two_flows_that_name_one_remote_topic_are_warned_of(tmp_path: Path, more
         f"replication.policy.class = {IDENTITY}\n"
         + more.replace("DEFAULT", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy")
     )
-    said = [warning for warning in read(tmp_path, text).warnings if "both would write" in warning]
-    assert [one[: len(words or "")] for one in said] == ([] if words is None else [words])
+    warned = [warning for warning in read(tmp_path, text).warnings if "both would write" in warning]
+    assert [one[: len(words or "")] for one in warned] == ([] if words is None else [words])
 
 
 BOTH = BASE + "b->a.enabled = true\n"

@@ -30,7 +30,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class Election:
-    """Leads from the beginning, until it is told to give up."""
+    """Leads from the beginning, until it is asked to give up."""
 
     term = 1
     standing = Standing.LEADING
@@ -384,7 +384,7 @@ def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPa
 
 
 class Threads:
-    """Lets so many threads be started, None for as many as wanted; `started` says how many were."""
+    """Lets so many threads be started, None for as many as wanted; `started` counts how many were."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left: int | None = 0

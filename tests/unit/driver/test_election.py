@@ -53,20 +53,20 @@ def test_a_target_that_is_down_is_logged_now_and_then(
         finally:
             member.stop(1.0)
     assert member.standing is Standing.JOINING
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
-    assert len(said) == 1
-    assert said[0].startswith("a->z: cannot connect yet, trying again: ")
+    logged = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
+    assert len(logged) == 1
+    assert logged[0].startswith("a->z: cannot connect yet, trying again: ")
 
 
 def test_a_refusal_that_lasts_is_logged_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    says = Announcements(SETTINGS, "host-1", "a-mm2")
+    announced = Announcements(SETTINGS, "host-1", "a-mm2")
     for _ in range(3):
-        says.refused(RefusedError("group a-mm2 lacks READ"))
+        announced.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 1
     monkeypatch.setattr(announcements, "AGAIN_S", 0.0)
-    says.refused(RefusedError("group a-mm2 lacks READ"))
+    announced.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
 
 

@@ -49,7 +49,7 @@ def assignment(*shares: Sequence[int]) -> Assignment:
 
 
 class Copier:
-    """The other end of a line: does what a copier does with what it is told, and remembers it."""
+    """The other end of a line: does what a copier does with what it receives, and remembers it."""
 
     def __init__(self, leases: Leases, name: str, *, lets_go: bool = True, beats: bool = True) -> None:
         self.name = name
@@ -108,7 +108,7 @@ class Copier:
         self.changed(self, self.holds)
         self.send(Released(tuple(parts), tuple(part for part in parts if part in self.undrained)))
 
-    def said(self, cls: type[M]) -> list[M]:
+    def received(self, cls: type[M]) -> list[M]:
         return [message for message in list(self.heard) if isinstance(message, cls)]
 
 
@@ -141,7 +141,7 @@ class World:
     def copier(self, name: str, **how: bool) -> Copier:
         copier = Copier(self.leases, name, **how)
         self.copiers.append(copier)
-        wait_for(lambda: copier.said(BeatResponse) or not how.get("beats", True), 60, f"{name} is known")
+        wait_for(lambda: copier.received(BeatResponse) or not how.get("beats", True), 60, f"{name} is known")
         return copier
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
     two.claim(lease)
     require(lambda: two.holds == {PARTS[2]}, "two has the second")
     require(lambda: not world.leases.unclaimed, "all is claimed")
-    (message,) = one.said(Grants)
+    (message,) = one.received(Grants)
     assert [grant.position for grant in message.grants] == [Position(7, 5)] * 2
     assert world.leases.copiers == 2
 
@@ -193,12 +193,12 @@ def test_who_comes_too_late_gets_nothing(world: World) -> None:
     lease = world.leases.renew()
     one, two = world.copier("one"), world.copier("two")
     one.claim(first)
-    require(lambda: one.said(End) == [End(first)], "the old lease is over")
+    require(lambda: one.received(End) == [End(first)], "the old lease is over")
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one has it")
     two.claim(lease)
-    require(lambda: two.said(End) == [End(lease)], "there is no share left")
-    assert two.said(Grants) == []
+    require(lambda: two.received(End) == [End(lease)], "there is no share left")
+    assert two.received(Grants) == []
 
 
 def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
@@ -213,8 +213,8 @@ def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
         two.claim(lease)
         one.claim(lease)
         require(lambda: not world.leases.unclaimed, "both have claimed")
-    assert len(one.said(Grants)) == len(two.said(Grants)) == 1
-    assert one.said(Release) == two.said(Release) == []
+    assert len(one.received(Grants)) == len(two.received(Grants)) == 1
+    assert one.received(Release) == two.received(Release) == []
 
 
 def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
@@ -225,14 +225,14 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     lease = world.leases.renew(assignment([0], [1, 2]))
     one.claim(lease)
     require(lambda: world.leases._shares._by != {}, "one has claimed")
-    assert one.said(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
+    assert one.received(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
     two.claim(lease)
-    require(lambda: len(one.said(Release)) == 1, "one is asked for the rest")
-    assert two.said(Grants) == []
+    require(lambda: len(one.received(Release)) == 1, "one is asked for the rest")
+    assert two.received(Grants) == []
     one.release([PARTS[0]])
     require(lambda: two.holds == {PARTS[0]}, "two has it")
     assert one.holds == set(PARTS[1:3])
-    assert len(one.said(Release)) == 1
+    assert len(one.received(Release)) == 1
 
 
 def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
@@ -256,10 +256,10 @@ def test_partitions_move_within_a_lease(world: World) -> None:
     assert world.leases.plan(assignment([0, 1, 5], [3, 4])) == lease
     require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
     require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is released")
-    assert one.said(End) == two.said(End) == []
-    assert [len(message.partitions) for message in one.said(Release) + two.said(Release)] == [1, 1]
+    assert one.received(End) == two.received(End) == []
+    assert [len(message.partitions) for message in one.received(Release) + two.received(Release)] == [1, 1]
     assert world.leases.plan(assignment([0], [1], [3])) == lease + 1
-    require(lambda: len(one.said(End)) == len(two.said(End)) == 1, "another number of tasks is another lease")
+    require(lambda: len(one.received(End)) == len(two.received(End)) == 1, "another number of tasks is another lease")
 
 
 def test_an_unaffected_copier_gets_no_message(world: World) -> None:
@@ -272,7 +272,7 @@ def test_an_unaffected_copier_gets_no_message(world: World) -> None:
     world.leases.plan(assignment([0, 1], [2, 3]))
     require(lambda: len(two.holds) == 2, "two copies one more")
     assert {type(message) for message in one.heard} == {BeatResponse, Grants}
-    assert len(one.said(Grants)) == 1
+    assert len(one.received(Grants)) == 1
     assert world.looked_up[-1] == [PARTS[3]]
 
 
@@ -285,7 +285,7 @@ def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
     two.claim(lease)
     require(lambda: len(two.holds) == 1, "two copies")
     world.leases.plan(assignment([0], [1, 2]))
-    require(lambda: len(one.said(Release)) == 1, "one is asked to release")
+    require(lambda: len(one.received(Release)) == 1, "one is asked to release")
     world.leases.plan(assignment([0, 1], [2, 3]))
     one.release([PARTS[1]])
     require(lambda: one.holds == set(PARTS[:2]), "one has it anew")
@@ -360,8 +360,8 @@ def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> No
     require(lambda: len(world.looked_up) == 2, "one has released what it never had")
     world.lookup.set()
     require(lambda: two.holds == set(PARTS[:2]), "two has them")
-    require(lambda: len(one.said(Grants)) == 1, "the first lookup ends")
-    assert one.said(Grants) == [Grants(1, ())]
+    require(lambda: len(one.received(Grants)) == 1, "the first lookup ends")
+    assert one.received(Grants) == [Grants(1, ())]
     assert one.holds == set()
 
 
@@ -376,7 +376,7 @@ def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> 
     require(lambda: not world.leases.unclaimed, "it is claimed again")
     world.lookup.set()
     require(lambda: one.holds == set(PARTS[:2]), "one has them")
-    assert len(one.said(Grants)) == 1
+    assert len(one.received(Grants)) == 1
 
 
 def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
@@ -386,13 +386,13 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     lease = world.leases.renew()
     two.claim(lease)
-    require(lambda: len(one.said(Release)) == 1, "one is asked to release")
+    require(lambda: len(one.received(Release)) == 1, "one is asked to release")
     lease = world.leases.renew()
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is one's again")
     one.release([PARTS[0]])
     require(lambda: one.holds == {PARTS[0]}, "one has it anew")
-    assert len(one.said(Grants)) == 2
+    assert len(one.received(Grants)) == 2
     assert two.holds == set()
 
 
@@ -414,7 +414,7 @@ def test_failures_and_events_are_passed_on(world: World) -> None:
     one = world.copier("one")
     one.send(Event("gap", "a hole"))
     one.send(Failed(None, "GapError", "stop"))
-    require(lambda: world.failures == [("GapError", "stop")], "the failure is told")
+    require(lambda: world.failures == [("GapError", "stop")], "the failure is reported")
     assert world.events == [("gap", "a hole")]
 
 
@@ -425,7 +425,7 @@ def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(world.leases, "_grants", refuse)
     one = world.copier("one")
     one.claim(world.leases.renew(assignment([0])))
-    require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is told")
+    require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is reported")
 
 
 def test_stop_waits_for_all_copiers(world: World) -> None:
@@ -440,8 +440,8 @@ def test_stop_waits_for_all_copiers(world: World) -> None:
     assert not world.leases.unclaimed
     three = world.copier("three", lets_go=False)
     three.claim(lease)
-    require(lambda: bool(three.said(Stop)), "who comes now is sent away")
-    assert three.said(Grants) == []
+    require(lambda: bool(three.received(Stop)), "who comes now is sent away")
+    assert three.received(Grants) == []
 
 
 def test_stop_does_not_wait_for_ever(world: World) -> None:
@@ -461,9 +461,9 @@ def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
     require(lambda: world.leases.unclaimed, "its share is free")
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed again")
-    assert len(one.said(Grants)) == 1
-    assert not one.said(Release)
-    assert not one.said(End)
+    assert len(one.received(Grants)) == 1
+    assert not one.received(Release)
+    assert not one.received(End)
 
 
 def test_no_partition_is_ever_held_by_two(world: World, chance: random.Random) -> None:

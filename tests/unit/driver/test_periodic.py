@@ -18,7 +18,7 @@ from twinlog.errors import ClusterError, RefusedError
 
 
 class Steps:
-    """A step that counts its turns, and fails or leaves something undone as it is told."""
+    """A step that counts its turns, and fails or leaves something undone as it is asked."""
 
     def __init__(self) -> None:
         self.turns: list[float] = []
@@ -114,9 +114,9 @@ def test_a_failed_turn_is_logged_once_and_retried_soon(
     assert waits[0] >= 0.01
     assert waits[1] >= 0.02
     assert waits[2] >= 0.04
-    said = [record.getMessage() for record in caplog.records]
+    logged = [record.getMessage() for record in caplog.records]
     # A cluster that is down is no reason to switch anything off.
-    assert said == [
+    assert logged == [
         "a->b: cannot write heartbeats, trying again: cluster b: nobody there",
         "a->b: can write heartbeats again",
     ]

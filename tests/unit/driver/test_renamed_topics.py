@@ -83,18 +83,18 @@ def test_continue_and_restart_end_with_the_first_position_of_the_new_name() -> N
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "logged"),
     [("restart", "stand there a second time"), ("continue", "without what was copied to the other names meanwhile")],
 )
 def test_a_name_that_had_records_before_is_reported(
-    caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, said: str
+    caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, logged: str
 ) -> None:
     settings, there = replace(STOP, renamed_topic_policy=policy), Topic(NEW, 1)
     looked(settings, STORED, NEW, there)
-    assert said not in caplog.text
+    assert logged not in caplog.text
     looked(settings, STORED, NEW, there, records=1)
     assert "a->b: a_t had records already, which" in caplog.text
-    assert said in caplog.text
+    assert logged in caplog.text
     with pytest.raises(RefusedError, match="records already in a_t: restart would repeat them"):
         looked(STOP, STORED, NEW, there, records=1)
 

@@ -41,15 +41,15 @@ class Place:
 
 
 class Flow:
-    """Remembers how many tasks it was told to use."""
+    """Remembers how many tasks it was given."""
 
     def __init__(self, name: str, limit: int = 8) -> None:
         self.settings = SimpleNamespace(name=name)
         self.demand = Demand(limit)
-        self.told: list[int] = []
+        self.used: list[int] = []
 
     def use_slots(self, slots: int) -> None:
-        self.told.append(slots)
+        self.used.append(slots)
 
 
 def settings(source: str) -> FlowSettings:
@@ -67,8 +67,8 @@ def follow(runner: Runner, engine: Engine, slots: int, *flows: Flow) -> None:
     engine.slots = slots
     runner._slots_at = 0.0
     runner._follow_slots(engine)  # type: ignore[arg-type]
-    told: list[Any] = list(flows)
-    runner._share_slots(told)
+    used: list[Any] = list(flows)
+    runner._share_slots(used)
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
     engine, one, two = Engine(), Flow("a"), Flow("b")
     for slots in (5, 2, 1, 8):
         follow(runner, engine, slots, one, two)
-    assert (one.told, two.told) == ([3, 1, 1, 4], [2, 1, 1, 4])
+    assert (one.used, two.used) == ([3, 1, 1, 4], [2, 1, 1, 4])
     follow(runner, engine, 8, two)
-    assert two.told[-1] == 8, "the other one runs elsewhere"
+    assert two.used[-1] == 8, "the other one runs elsewhere"
 
 
 def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
     one, two = Flow("a", 1), Flow("b", 8)
     follow(runner, Engine(), 6, one, two)
-    assert (one.told, two.told) == ([1], [5])
+    assert (one.used, two.used) == ([1], [5])
 
 
 def test_without_any_slot_the_plan_stays_and_a_warning_names_the_reason(
@@ -104,7 +104,7 @@ def test_without_any_slot_the_plan_stays_and_a_warning_names_the_reason(
         monkeypatch.setattr(module, "AGAIN_S", 0.0)
         follow(runner, engine, 0, flow)
     assert len(caplog.records) == 2
-    assert flow.told == []
+    assert flow.used == []
 
 
 def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: p
     engine.slots = 1
     runner._meet(engine)  # type: ignore[arg-type]
     follow(runner, engine, 3, flow)
-    assert flow.told == [1]
+    assert flow.used == [1]
     assert "Spark has 1 slot for 2 tasks" in caplog.text
 
 
@@ -156,7 +156,7 @@ def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.Lo
     [
         pytest.param(Place(over=True), True, id="a flow that failed"),
         # Its target is away, or this process is cut off from it.
-        pytest.param(Place(), False, id="a flow of which nobody says who runs it"),
+        pytest.param(Place(), False, id="a flow of which nobody knows who runs it"),
     ],
 )
 def test_no_flow_keeps_executors_from_who_runs_the_others(

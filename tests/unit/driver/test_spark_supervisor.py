@@ -48,7 +48,7 @@ class Engine:
         self.quiet = True
 
     def interrupt(self) -> None:
-        self.error = EngineLostError("told to end")
+        self.error = EngineLostError("asked to end")
         self.go.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -170,7 +170,7 @@ def test_closed_it_keeps_what_runs_and_starts_nothing() -> None:
     wait_until_it_runs(supervised, engine)
     supervised.close()
     assert current(supervised) is engine
-    # What Spark says of its end is nothing to worry about.
+    # What Spark logs of its end is nothing to worry about.
     assert engine.quiet
     engine.error = killed()
     assert engine.stopped.wait(DEADLINE_S)

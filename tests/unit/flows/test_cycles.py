@@ -112,7 +112,7 @@ def test_flows_that_disagree_on_the_separator_know_each_others_copies() -> None:
     assert spread(flows, a="t", b="u") == {"a": {"t", "b_u"}, "b": {"u", "a.t"}}
     # What an earlier version or MirrorMaker 2 left behind goes nowhere either.
     assert spread(flows, a="b_a.t", b="a.b_u") == {"a": {"b_a.t"}, "b": {"a.b_u"}}
-    # Each flow is told the same by settings that it read itself.
+    # Each flow learns the same from settings that it read itself.
     again = [flow("a->b", separator="."), flow("b->a", separator="_")]
     assert cycle(again[0], TopicName("t"), flows) == tuple(flows)
     assert returning(again[1], TopicName("a.t"), flows) is not None
@@ -153,7 +153,7 @@ def test_a_topic_that_is_named_in_full_is_no_copy() -> None:
 
 
 class Deaf(ReplicationPolicy):
-    """A class of the user's that never tells where a topic came from."""
+    """A class of the user's that never knows where a topic came from."""
 
     def source_alias(self, topic: TopicName) -> Alias | None:
         return None
@@ -169,7 +169,7 @@ def by_class(name: str, policy: ReplicationPolicy) -> Topology:
 
 def test_classes_of_ones_own() -> None:
     deaf = [by_class("a->b", Deaf()), by_class("b->a", Deaf())]
-    # Nothing tells a copy from an original: each flow leaves the topic out, as where names are kept.
+    # Nothing distinguishes a copy from an original: each flow leaves the topic out, as where names are kept.
     assert spread(deaf, a="t", b="u") == {"a": {"t"}, "b": {"u"}}
     half = [flow("a->b"), by_class("b->a", Deaf("-", "-"))]
     assert cycle(half[0], TopicName("t"), half) == tuple(half)

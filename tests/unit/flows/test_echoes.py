@@ -1,4 +1,4 @@
-"""Topics that a flow of another file brought back are told by their names, and topics of one's own are not."""
+"""Topics that a flow of another file brought back are recognised by their names, and topics of one's own are not."""
 
 from __future__ import annotations
 

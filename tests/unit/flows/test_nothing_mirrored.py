@@ -9,7 +9,7 @@ from twinlog.flows.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
 
-def said(*seen: str, left_out: str = "") -> str:
+def reason(*seen: str, left_out: str = "") -> str:
     chosen = TopicFilter(("orders.*", "west.*"), (".*-test",))
     topology = Topology(Alias("east"), Alias("west"), ReplicationPolicy(), chosen)
     reasons = {TopicName(left_out): "another flow copies it"} if left_out else {}
@@ -17,7 +17,7 @@ def said(*seen: str, left_out: str = "") -> str:
 
 
 def test_each_filter_has_its_topics() -> None:
-    assert said("a", "b", "orders-test", "west.t", "orders", left_out="orders") == (
+    assert reason("a", "b", "orders-test", "west.t", "orders", left_out="orders") == (
         "no topic of east is mirrored, of 5 that can be seen (topics does not match it: a, b; "
         "topics.exclude matches it: orders-test; it came from the target cluster west: west.t; "
         "another flow copies it: orders)"
@@ -26,6 +26,6 @@ def test_each_filter_has_its_topics() -> None:
 
 def test_a_source_without_topics_may_be_one_without_rights() -> None:
     assert (
-        said()
+        reason()
         == "no topic of east can be seen besides heartbeats and internal ones; does the login have DESCRIBE on them?"
     )

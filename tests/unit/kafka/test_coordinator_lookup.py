@@ -51,12 +51,12 @@ class Cluster:
         if node is None:
             names = request.coordinator_keys or [request.key]
             self.questions.append(names)
-            told = [self._told(name) for name in names if name not in self.omitted]
-            return told[0] if len(names) == 1 else SimpleNamespace(coordinators=told)
+            answers = [self._of(name) for name in names if name not in self.omitted]
+            return answers[0] if len(names) == 1 else SimpleNamespace(coordinators=answers)
         self.asked.append((node, "control"))
         return await self._answer(request)
 
-    def _told(self, name: str) -> Any:
+    def _of(self, name: str) -> Any:
         return SimpleNamespace(key=name, error_code=self.codes.get(name, 0), node_id=self.where[name])
 
     async def send(self, request: Any, node: int, timeout_s: float | None) -> Any:

@@ -11,7 +11,7 @@ from twinlog.model.types import TopicName
 SHOP, ANEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
-def said(*partitions: tuple[int, int], topic_id: uuid.UUID | None = SHOP, error: int = 0) -> TopicMetadata:
+def response(*partitions: tuple[int, int], topic_id: uuid.UUID | None = SHOP, error: int = 0) -> TopicMetadata:
     """A topic whose partitions have this leader (-1 for none) and epoch."""
     parts = [
         SimpleNamespace(
@@ -28,7 +28,7 @@ def said(*partitions: tuple[int, int], topic_id: uuid.UUID | None = SHOP, error:
 
 
 def test_a_topic_is_as_the_broker_describes_it() -> None:
-    topic = said((3, 7), (-1, 4))
+    topic = response((3, 7), (-1, 4))
     assert (topic.name, topic.topic_id, topic.partitions) == (TopicName("shop"), SHOP, 2)
     assert topic.leaders == {0: Leader(3, 7)}
     assert topic.epochs == {0: 7, 1: 4}
@@ -37,34 +37,34 @@ def test_a_topic_is_as_the_broker_describes_it() -> None:
 
 
 def test_what_is_newer_counts_partition_by_partition() -> None:
-    known = newest(said((1, 5), (1, 5)), said((2, 6), (3, 4)))
+    known = newest(response((1, 5), (1, 5)), response((2, 6), (3, 4)))
     assert known.leaders == {0: Leader(2, 6), 1: Leader(1, 5)}
     assert known.epochs == {0: 6, 1: 5}
     assert known.replicas == {0: {2, 9}, 1: {1}}
 
 
 def test_an_older_leader_does_not_come_back_while_there_is_none() -> None:
-    without = newest(said((1, 5)), said((-1, 6)))
+    without = newest(response((1, 5)), response((-1, 6)))
     assert without.leaders == {}
-    still = newest(without, said((1, 5)))
+    still = newest(without, response((1, 5)))
     assert still.leaders == {}
-    assert newest(still, said((2, 7))).leaders == {0: Leader(2, 7)}
+    assert newest(still, response((2, 7))).leaders == {0: Leader(2, 7)}
 
 
 def test_the_same_epoch_may_have_other_replicas() -> None:
-    known = newest(said((1, 6)), said((4, 6)))
+    known = newest(response((1, 6)), response((4, 6)))
     assert known.leaders == {0: Leader(4, 6)}
 
 
 def test_a_topic_made_anew_begins_with_its_own_epochs() -> None:
-    assert newest(said((1, 5)), said((2, 0), topic_id=ANEW)).leaders == {0: Leader(2, 0)}
+    assert newest(response((1, 5)), response((2, 0), topic_id=ANEW)).leaders == {0: Leader(2, 0)}
 
 
 def test_a_topic_that_is_gone_has_no_leaders() -> None:
-    gone = newest(said((1, 5)), said(topic_id=None, error=3))
+    gone = newest(response((1, 5)), response(topic_id=None, error=3))
     assert (gone.error, gone.leaders, gone.partitions) == (3, {}, 0)
-    assert newest(gone, said((2, 0))).leaders == {0: Leader(2, 0)}
+    assert newest(gone, response((2, 0))).leaders == {0: Leader(2, 0)}
 
 
 def test_without_an_epoch_the_last_answer_counts() -> None:
-    assert newest(said((1, 5)), said((2, -1))).leaders == {0: Leader(2, -1)}
+    assert newest(response((1, 5)), response((2, -1))).leaders == {0: Leader(2, -1)}

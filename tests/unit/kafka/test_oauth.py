@@ -98,8 +98,8 @@ def test_a_token_server_that_hangs_holds_up_no_login_for_ever() -> None:
             return raised.value.sentence
 
         for _ in range(3):
-            said = loop.run(login)
-            assert said == f"the token server {url.replace('me:hidden@', '')} has not answered in time"
+            outcome = loop.run(login)
+            assert outcome == f"the token server {url.replace('me:hidden@', '')} has not answered in time"
         assert [thread.name for thread in threading.enumerate() if thread not in before] == ["token"]
     loop.close()
 
@@ -153,16 +153,16 @@ def test_without_a_thread_a_valid_old_token_is_used_and_no_login_waits(
     async def both() -> list[str]:
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", fail)
-            said = [await login("one")]
+            outcome = [await login("one")]
         try:
             await others[0]
-            said.append(f"other: {source.token()}")
+            outcome.append(f"other: {source.token()}")
         except NoTokenError as error:
-            said.append(f"other: {error.sentence}")
-        return said
+            outcome.append(f"other: {error.sentence}")
+        return outcome
 
-    told = "old" if good else "no token can be fetched: can't start new thread"
-    assert loop.run(both) == [f"one: {told}", f"other: {told}"]
+    expected = "old" if good else "no token can be fetched: can't start new thread"
+    assert loop.run(both) == [f"one: {expected}", f"other: {expected}"]
     assert not source._waiting
     loop.close()
 

@@ -1,4 +1,4 @@
-"""Brokers that are too old are told from those that will do, by what they say they know."""
+"""Brokers that are too old are distinguished from those that will do, by the versions that they report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who cannot read a topic of its own says which partition it is, and what its broker said."""
+"""Who cannot read a topic of its own names the partition, and what its broker answered."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_only_a_topic_that_is_gone_does_not_exist() -> None:
 
 
 def test_partitions_without_a_leader_are_named() -> None:
-    said = refusal(Cluster(leaderless={1: NO_LISTENER, 2: 5}))
+    text = refusal(Cluster(leaderless={1: NO_LISTENER, 2: 5}))
     assert re.fullmatch(
-        r"cluster south: positions-1 does not report where it ends \(nor do 1 more\): .+ code 72\)", said
+        r"cluster south: positions-1 does not report where it ends \(nor do 1 more\): .+ code 72\)", text
     )
 
 

@@ -32,11 +32,11 @@ SHARE = frozenset({TopicPartition(TopicName("t"), 0)})
 
 
 class Driver:
-    """A real lease server with one flow; remembers what that flow was told of other versions."""
+    """A real lease server with one flow; remembers what that flow heard of other versions."""
 
     def __init__(self) -> None:
-        self.told: list[str | None] = []
-        self.leases = Leases(FLOW, lambda parts: [], lambda *_: None, lambda *_: None, mismatch=self.told.append)
+        self.mismatches: list[str | None] = []
+        self.leases = Leases(FLOW, lambda parts: [], lambda *_: None, lambda *_: None, mismatch=self.mismatches.append)
         self.server = LeaseServer("127.0.0.1", {FLOW: self.leases})
 
     def call(self, first: dict[str, object]) -> bytes:
@@ -96,32 +96,34 @@ def test_a_copier_of_another_version_is_sent_away_and_the_driver_reports_it(
     for number in range(3):
         answer = driver.call(hello(NEWER, "9.9", flow=FLOW, copier=f"host-{number}"))
         assert json.loads(answer) == {"type": "Welcome", "version": VERSION, "release": __version__}
-    wait_for(lambda: len(driver.told) == 3, 60, "the flow is told each time")
-    said = (
+    wait_for(lambda: len(driver.mismatches) == 3, 60, "the flow hears of it each time")
+    logged = (
         f"copier host-0 has protocol version {NEWER} (twinlog 9.9), its driver protocol version {VERSION} "
         f"(twinlog {__version__}): they cannot work together. the driver has the older wheel: install the same one in "
         "both places, then start twinlog again"
     )
-    assert driver.told[0] == said
-    assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [said]
+    assert driver.mismatches[0] == logged
+    assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [logged]
     assert driver.leases.copiers == 0
 
 
 def test_a_copier_without_a_version_is_sent_away(driver: Driver) -> None:
     """As the first releases sent it."""
     driver.call({"type": "hello", "flow": FLOW, "copier": "host-0"})
-    wait_for(lambda: bool(driver.told), 60, "the flow is told")
-    assert str(driver.told[0]).startswith("copier host-0 has no protocol version (an earlier twinlog), its driver")
+    wait_for(lambda: bool(driver.mismatches), 60, "the flow hears of it")
+    assert str(driver.mismatches[0]).startswith(
+        "copier host-0 has no protocol version (an earlier twinlog), its driver"
+    )
 
 
 def test_what_was_reported_is_over_once_every_share_has_its_copier(driver: Driver) -> None:
     lease = driver.leases.plan((SHARE,))
     driver.call(hello(NEWER, "9.9", flow=FLOW, copier="host-0"))
-    wait_for(lambda: len(driver.told) == 1, 60, "the flow is told")
+    wait_for(lambda: len(driver.mismatches) == 1, 60, "the flow hears of it")
     line = Channel.open(driver.server.address)
     greet_as_copier(line, FLOW, "host-1")
     line.send(Claim(lease))
-    wait_for(lambda: driver.told[1:] == [None], 60, "the flow is told that it is over")
+    wait_for(lambda: driver.mismatches[1:] == [None], 60, "the flow hears that it is over")
     line.close()
 
 
@@ -179,11 +181,11 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
             line.receive()
         line.close()
 
-    def said(why: str) -> bool:
+    def logged(why: str) -> bool:
         return why in caplog.text
 
     for why in ("copier one sent End, which only others send", "message Claim lacks field lease"):
-        wait_for(partial(said, why), 60, "it is logged")
+        wait_for(partial(logged, why), 60, "it is logged")
     wait_for(lambda: driver.leases.copiers == 0, 60, "both are gone")
 
 

@@ -1,4 +1,4 @@
-"""A target that does not take everything: what is left out is said once for all topics that it concerns."""
+"""A target that does not take everything: what is left out is logged once for all topics that it concerns."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def sync(partition: int, upstream: int, downstream: int) -> OffsetSync:
     return OffsetSync(TopicName("orders"), partition, upstream, downstream)
 
 
-def store(tells: Any = lambda _: True) -> tuple[SyncStore, Reader]:
+def store(accepts: Any = lambda _: True) -> tuple[SyncStore, Reader]:
     reader = Reader()
-    return SyncStore(reader, tells, threading.Lock()), reader  # type: ignore[arg-type]
+    return SyncStore(reader, accepts, threading.Lock()), reader  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("at_most", [1, 4096])
@@ -59,11 +59,11 @@ def test_it_keeps_what_mirror_maker_2_keeps(monkeypatch: pytest.MonkeyPatch, at_
 def test_a_redundant_sync_takes_no_place() -> None:
     asked: list[OffsetSync] = []
 
-    def tells(one: OffsetSync) -> bool:
+    def accepts(one: OffsetSync) -> bool:
         asked.append(one)
         return one.upstream >= 10
 
-    found, reader = store(tells)
+    found, reader = store(accepts)
     for one in (sync(0, 20, 20), sync(0, 5, 5), sync(1, 30, 30)):
         reader.news.append((one.key, one.value))
     found.read()

@@ -41,7 +41,7 @@ class Cluster:
     leads: Leader = field(default_factory=lambda: Leader(1, 5))
     online: set[int] = field(default_factory=lambda: {1, 2, 3})
     asked: list[tuple[int, str]] = field(default_factory=list)
-    """Each fetch: who was asked, and which rack was told."""
+    """Each fetch: who was asked, and which rack was sent."""
     follower: Callable[[int], PartitionResponse] | None = None
     refreshed: int = 0
 
@@ -50,6 +50,9 @@ class Cluster:
 
     def holds(self, _: TopicPartition, node: int) -> bool:
         return node in self.online
+
+    def throttled_s(self, _node: int) -> float:
+        return 0.0
 
     async def refresh(self, _: Any) -> None:
         self.refreshed += 1
@@ -170,7 +173,7 @@ def test_what_a_follower_lacks_is_asked_of_the_leader(loop: Loop, refusal: Parti
     reading.run(lambda: reading.offset >= 20)
     # The refusal itself is not delivered, for it would be taken for a gap.
     assert not any(found.error or found.diverging_epoch >= 0 for found in reading.delivered)
-    # The leader is not told the rack any more, or it would send us back.
+    # The leader is not sent the rack any more, or it would send us back.
     assert cluster.asked[-1] == (1, "")
     assert cluster.refreshed
 

@@ -21,7 +21,7 @@ OTHER = TopicPartition(TopicName("shop"), 1)
 
 class SessionBroker:
     """Keeps a fetch session as Kafka does (classes IncrementalFetchContext and CachedPartition): a partition that it
-    refuses stays in it, and stands in every answer until it is told to forget it."""
+    refuses stays in it, and stands in every answer until it is asked to forget it."""
 
     alias = "north"
     fetch_version = 12
@@ -29,7 +29,7 @@ class SessionBroker:
 
     def __init__(self) -> None:
         self.known: dict[TopicPartition, FetchPosition] = {}
-        self.said: list[set[TopicPartition]] = []
+        self.requested: list[set[TopicPartition]] = []
         self.refuses: set[TopicPartition] = set()
 
     async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
@@ -40,7 +40,7 @@ class SessionBroker:
             for number in numbers:
                 del self.known[TopicPartition(topic, number)]
         self.known.update(asked)
-        self.said.append(set(asked))
+        self.requested.append(set(asked))
         return FetchedPartitions(0, 0, 7, [(part.topic, [self._answer(part)]) for part in self.known])
 
     def _answer(self, part: TopicPartition) -> PartitionResponse:
@@ -77,7 +77,7 @@ def test_a_refused_partition_is_named_again_while_it_is_wanted(loop: Loop) -> No
     broker.refuses.clear()
     assert fetch(loop, session, both) == {0: 0, 1: 0}
     fetch(loop, session, both)
-    assert broker.said == [{PART, OTHER}, {PART}, set()]
+    assert broker.requested == [{PART, OTHER}, {PART}, set()]
 
 
 def test_answers_that_come_early_and_empty_make_a_pause(loop: Loop) -> None:

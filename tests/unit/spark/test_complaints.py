@@ -19,14 +19,14 @@ BrokenPipeError: [Errno 32] Broken pipe
 """
 
 
-def said(text: str) -> list[str]:
+def shown(text: str) -> list[str]:
     """The lines that are warnings."""
     complaints = Complaints()
     return [line for line in text.splitlines() if complaints.level(line) == logging.WARNING]
 
 
 def test_a_worker_that_was_idle_for_too_long_is_nothing_to_say() -> None:
-    assert said(IDLE_WORKER_ENDS) == []
+    assert shown(IDLE_WORKER_ENDS) == []
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,26 @@ def test_a_worker_that_was_idle_for_too_long_is_nothing_to_say() -> None:
     ],
 )
 def test_other_errors_are_passed_on_in_one_line(text: str) -> None:
-    assert said(text) == text.splitlines()[-1:]
+    assert shown(text) == text.splitlines()[-1:]
 
 
 def test_what_came_before_has_no_part_in_the_next_error() -> None:
     broken = "BrokenPipeError: [Errno 32] Broken pipe"
-    assert said(f"{IDLE_WORKER_ENDS}ERROR Executor: x\n{broken}") == ["ERROR Executor: x", broken]
+    assert shown(f"{IDLE_WORKER_ENDS}ERROR Executor: x\n{broken}") == ["ERROR Executor: x", broken]
 
 
 def test_the_reason_is_the_first_line_of_a_java_error() -> None:
     text = "ERROR Executor: Exception in task 0.0\njava.lang.Error: x\n\tat a.b.C(D.scala:1)\nCaused by: y\n"
-    assert said(text) == ["ERROR Executor: Exception in task 0.0"]
+    assert shown(text) == ["ERROR Executor: Exception in task 0.0"]
 
 
 def test_a_query_that_is_ended_is_nothing_to_say() -> None:
-    assert said("ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] is aborting.") == []
-    assert said("ERROR Utils: Aborting task\norg.apache.spark.TaskKilledException\n\tat org.apache.spark") == []
-    assert said("ERROR DataWritingSparkTask: Aborting commit for partition 0 (task 0, attempt 0, stage 0.0)") == []
-    assert len(said("ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)")) == 1
+    assert (
+        shown("ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] is aborting.") == []
+    )
+    assert shown("ERROR Utils: Aborting task\norg.apache.spark.TaskKilledException\n\tat org.apache.spark") == []
+    assert shown("ERROR DataWritingSparkTask: Aborting commit for partition 0 (task 0, attempt 0, stage 0.0)") == []
+    assert len(shown("ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)")) == 1
 
 
 def test_greetings_are_nothing_at_all() -> None:

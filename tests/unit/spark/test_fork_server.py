@@ -89,14 +89,14 @@ def test_a_launcher_ends_with_its_daemon_though_a_worker_runs_on(fork_server: Fo
 
 
 def test_what_is_no_daemon_is_run_by_python_itself(fork_server: ForkServer) -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [fork_server.launcher, "-c", "import sys; print(sys.executable, *sys.argv[1:])", "a b"],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
         check=True,
     )
-    assert told.stdout.strip() == f"{sys.executable} a b"
+    assert done.stdout.strip() == f"{sys.executable} a b"
 
 
 def test_without_its_fork_server_the_launcher_starts_a_daemon_of_its_own(fork_server: ForkServer) -> None:

@@ -46,7 +46,7 @@ def play() -> Iterator[Play]:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "text"),
     [
         ("kill -9 $$", "was killed by SIGKILL"),
         # As the shells around a JVM that only just starts would say it.
@@ -59,15 +59,15 @@ def play() -> Iterator[Play]:
 @pytest.mark.parametrize(
     "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(), TypeError("no _jvm")]
 )
-def test_whatever_is_asked_of_a_dead_jvm_is_a_loss(play: Play, script: str, said: str, error: Exception) -> None:
+def test_whatever_is_asked_of_a_dead_jvm_is_a_loss(play: Play, script: str, text: str, error: Exception) -> None:
     jvm = play(script)
     assert jvm._process is not None
     jvm._process.wait(DEADLINE_S)
-    with pytest.raises(EngineLostError, match=said) as lost, jvm.asked():
+    with pytest.raises(EngineLostError, match=text) as lost, jvm.asked():
         raise error
     assert lost.value.retriable
     assert lost.value.__cause__ is error
-    with pytest.raises(EngineLostError, match=said):
+    with pytest.raises(EngineLostError, match=text):
         jvm.require_alive()
 
 
@@ -96,9 +96,9 @@ def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
     jvm = play("exit 1")
     assert jvm._process is not None
     jvm._process.wait(DEADLINE_S)
-    told = jvm._has_ended(starting=True)
-    assert (type(told), told.retriable) == (EngineError, False)
-    assert "is it Java 17 or later?" in str(told)
+    ended = jvm._has_ended(starting=True)
+    assert (type(ended), ended.retriable) == (EngineError, False)
+    assert "is it Java 17 or later?" in str(ended)
 
 
 def test_a_stopped_jvm_is_reported_as_stopped(play: Play) -> None:
@@ -118,7 +118,7 @@ def spark_that(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("codes", "error", "said"),
+    ("codes", "error", "text"),
     [
         # Spark's own shells, when they cannot say what became of Java.
         (("exit 1", "exit 1"), EngineError, "ended with code 1 before it listened"),
@@ -127,12 +127,12 @@ def spark_that(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], error: type[EngineError], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], error: type[EngineError], text: str
 ) -> None:
     tries = "".join(f"if [ $n = {number} ]; then {code}; fi\n" for number, code in enumerate(codes, 1))
     spark_that(f'echo >> "{tmp_path}/tries"\nn=$(grep -c "" "{tmp_path}/tries")\n{tries}', tmp_path, monkeypatch)
     jvm = Jvm()
-    with pytest.raises(error, match=said) as raised:
+    with pytest.raises(error, match=text) as raised:
         jvm.start(SparkConf(), tmp_path)
     assert type(raised.value) is error
     assert len((tmp_path / "tries").read_text().splitlines()) == len(codes)
@@ -172,7 +172,7 @@ def test_a_slow_start_is_logged_repeatedly_and_can_be_ended(
     starting = threading.Thread(target=start)
     starting.start()
     try:
-        wait_for(lambda: len(warnings()) >= 2, DEADLINE_S, "it is said that the start is slow")
+        wait_for(lambda: len(warnings()) >= 2, DEADLINE_S, "it is logged that the start is slow")
         assert starting.is_alive()
     finally:
         jvm.interrupt()

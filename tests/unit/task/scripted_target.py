@@ -1,4 +1,4 @@
-"""A target of one broker, in this process and in virtual time: it keeps logs as brokers do, and fails as told."""
+"""A target of one broker, in this process and in virtual time: it keeps logs as brokers do, and fails as asked."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ScriptedTarget:
         self.hanging_s = 0.5
         self.holder = ProducerEpoch(1, -1)
         self.inside: set[TopicPartition] = set()
-        self.said: list[str] = []
+        self.handled: list[str] = []
         """What the coordinator did, in order, and in between the first append to each partition."""
         self.lent = 0
         self._producers: dict[TopicPartition, Producer] = {}
@@ -154,8 +154,8 @@ class ScriptedTarget:
         return Appended(0, base, -1)
 
     def _note(self, what: str) -> None:
-        if what not in self.said[-4:]:
-            self.said.append(what)
+        if what not in self.handled[-4:]:
+            self.handled.append(what)
 
     # What its transaction coordinator is asked for.
 
@@ -178,7 +178,7 @@ class ScriptedTarget:
             raise FencedError("cluster south: somebody else writes")
         self._end("aborted")
         self.holder = ProducerEpoch(1, self.holder.epoch + 1)
-        self.said.append("init")
+        self.handled.append("init")
         return self.holder
 
     async def add(self, holder: ProducerEpoch, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -188,7 +188,7 @@ class ScriptedTarget:
         if refused:
             return refused
         self.inside.update(partitions)
-        self.said.append("add " + ", ".join(map(str, sorted(partitions))))
+        self.handled.append("add " + ", ".join(map(str, sorted(partitions))))
         return {}
 
     async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:
@@ -198,7 +198,7 @@ class ScriptedTarget:
         if known is False or not self.inside:
             return False
         self._end("committed" if commit else "aborted")
-        self.said.append("commit" if commit else "abort")
+        self.handled.append("commit" if commit else "abort")
         return True
 
     def _end(self, state: str) -> None:

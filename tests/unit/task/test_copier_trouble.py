@@ -169,7 +169,7 @@ def test_what_the_target_does_not_answer_in_time_is_left_undrained() -> None:
 
 @pytest.mark.parametrize("late_s", [0.0, 3.0])
 def test_after_a_crash_nothing_is_copied_twice(late_s: float) -> None:
-    """Appends are acknowledged, or still on their way, and no position says so."""
+    """Appends are acknowledged, or still on their way, and no position counts them."""
     with world() as here:
         copier = here.begin()
         feed(here, VALUES[:9])
@@ -198,8 +198,8 @@ def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
         here.source.log(TOPIC).delete_before(12)
         here.begin(here.grant(position=position, drained=True))
         here.until(lambda: bool(here.failures or any(kind == "gap" for kind, _ in here.events)))
-        told = " ".join([*(str(error) for _, error in here.failures), *(text for _, text in here.events)])
-        assert "shop-0" in told
+        reported = " ".join([*(str(error) for _, error in here.failures), *(text for _, text in here.events)])
+        assert "shop-0" in reported
         assert set(here.copied()) <= set(VALUES[:6]) | set(VALUES[12:])
 
 

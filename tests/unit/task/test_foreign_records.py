@@ -1,4 +1,4 @@
-"""What somebody else writes to a remote topic is said at once, and then once a minute."""
+"""What somebody else writes to a remote topic is logged at once, and then once a minute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlog.task.foreign_records import SUM_S, ForeignOffsets
 ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2))
 
 
-class Said:
+class Reported:
     """Counts foreign offsets on a clock of its own."""
 
     def __init__(self) -> None:
@@ -18,16 +18,16 @@ class Said:
 
 
 def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -> None:
-    said = Said()
+    reported = Reported()
     for number in range(1000):
-        said.offsets.seen(ONE, 10 * number, 10 * number + 3)
-    assert said.texts == [
+        reported.offsets.seen(ONE, 10 * number, 10 * number + 3)
+    assert reported.texts == [
         "foreign: north.t-0: 3 target offsets from 0 on are not ours; somebody else writes to this remote topic"
     ]
-    said.now += SUM_S
-    said.offsets.turn()
-    said.offsets.turn()
-    assert said.texts[1:] == [
+    reported.now += SUM_S
+    reported.offsets.turn()
+    reported.offsets.turn()
+    assert reported.texts[1:] == [
         (
             "foreign: north.t-0: 2997 target offsets in 999 places from 10 to 9992 are not ours; somebody else writes "
             "to this remote topic"
@@ -36,17 +36,17 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
 
 
 def test_a_sum_of_several_partitions_is_one_line() -> None:
-    said = Said()
-    said.offsets.seen(ONE, 0, 1)
-    said.offsets.seen(OTHER, 5, 9)
-    said.offsets.seen(ONE, 3, 4)
-    said.offsets.report()
-    assert said.texts[1:] == [
+    reported = Reported()
+    reported.offsets.seen(ONE, 0, 1)
+    reported.offsets.seen(OTHER, 5, 9)
+    reported.offsets.seen(ONE, 3, 4)
+    reported.offsets.report()
+    assert reported.texts[1:] == [
         (
             "foreign: 5 target offsets in 2 partitions are not ours; somebody else writes to these remote topics: "
             "north.t-1: 4 target offsets from 5 on; north.t-0: 1 target offsets from 3 on"
         )
     ]
-    said.now += SUM_S
-    said.offsets.turn()
-    assert len(said.texts) == 2
+    reported.now += SUM_S
+    reported.offsets.turn()
+    assert len(reported.texts) == 2

@@ -26,7 +26,7 @@ CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)
 
 
 class Target:
-    """A partition whose target answers as the test says; `failures` are what the flow would stop on."""
+    """A partition whose target answers as the test asks; `failures` are what the flow would stop on."""
 
     def __init__(self, **producer: Any) -> None:
         self.failures: list[TwinlogError] = []

@@ -1,4 +1,4 @@
-"""Where to copy again from, by what the exact map says and what is left on the target."""
+"""Where to copy again from, by what the exact map has and what is left on the target."""
 
 from __future__ import annotations
 

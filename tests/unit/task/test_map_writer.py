@@ -43,7 +43,7 @@ class Topic:
 
 
 class Copied:
-    """A writer whose topic can be told to fail."""
+    """A writer whose topic can be made to fail."""
 
     def __init__(self, loop: Loop) -> None:
         client: Any = None

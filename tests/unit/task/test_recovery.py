@@ -223,7 +223,7 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
 
 
 class Shortened:
-    """A target whose log was cut back to offset 2; says what was asked about it."""
+    """A target whose log was cut back to offset 2; notes what was asked about it."""
 
     def __init__(self, *, anew: bool = False) -> None:
         self._anew = anew

@@ -1,4 +1,4 @@
-"""What a copier says of itself: to its driver at once, to the topic in pieces that fit, and no more than is new."""
+"""What a copier reports of itself: to its driver at once, to the topic in pieces that fit, and no more than is new."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Target:
                 self.taken.append(report)
         return {(name, partition): (0, 0)}
 
-    def said(self) -> dict[int, int]:
+    def reported(self) -> dict[int, int]:
         """Records that all reports together have of each partition."""
         sums: dict[int, int] = {}
         for report in self.taken:
@@ -126,7 +126,7 @@ class Scene:
         self.clock = clock
         self.copier = Copier(loop, clock, partitions)
         self.target = self.copier.target
-        self.told: list[Report] = []
+        self.delivered: list[Report] = []
         self.hears = True
         copier: Any = self.copier
         self.reporter = Reporter(copier, "copier-1", self._deliver)
@@ -134,7 +134,7 @@ class Scene:
 
     def _deliver(self, report: Report) -> bool:
         if self.hears:
-            self.told.append(report)
+            self.delivered.append(report)
         return self.hears
 
     def pass_seconds(self, seconds: int) -> None:
@@ -161,8 +161,8 @@ def test_the_driver_gets_only_changes_and_every_second(scene: Callable[[int], Sc
     here.pass_seconds(2)
     here.copier.parts[1].copy(7)
     here.pass_seconds(2)
-    assert [len(report.partitions) for report in here.told] == [3, 0, 1, 0]
-    assert here.told[2].partitions[0].records == 7
+    assert [len(report.partitions) for report in here.delivered] == [3, 0, 1, 0]
+    assert here.delivered[2].partitions[0].records == 7
 
 
 def test_a_driver_that_does_not_read_gets_everything_later(scene: Callable[[int], Scene]) -> None:
@@ -173,8 +173,8 @@ def test_a_driver_that_does_not_read_gets_everything_later(scene: Callable[[int]
         here.pass_seconds(1)
     here.hears = True
     here.pass_seconds(1)
-    assert [(part.partition, part.records) for part in here.told[0].partitions] == [(0, 3), (1, 0)]
-    assert here.told[0].seconds == 4
+    assert [(part.partition, part.records) for part in here.delivered[0].partitions] == [(0, 3), (1, 0)]
+    assert here.delivered[0].seconds == 4
 
 
 def test_a_target_that_is_down_gets_everything_later_and_the_driver_at_once(scene: Callable[[int], Scene]) -> None:
@@ -183,10 +183,10 @@ def test_a_target_that_is_down_gets_everything_later_and_the_driver_at_once(scen
     for _ in range(3):
         here.copier.parts[0].copy(1)
         here.pass_seconds(1)
-    assert sum(part.records for report in here.told for part in report.partitions) == 3
+    assert sum(part.records for report in here.delivered for part in report.partitions) == 3
     here.target.down = False
     here.pass_seconds(1)
-    assert here.target.said() == {0: 3, 1: 0}
+    assert here.target.reported() == {0: 3, 1: 0}
 
 
 def test_the_last_counts_of_a_released_partition_are_reported(scene: Callable[[int], Scene]) -> None:
@@ -195,8 +195,8 @@ def test_the_last_counts_of_a_released_partition_are_reported(scene: Callable[[i
     here.copier.parts[0].copy(4)
     del here.copier.partitions[here.copier.parts[0].source]
     here.run(here.reporter.flush)
-    assert here.told[-1].partitions[0].records == 4
-    assert here.target.said()[0] == 4
+    assert here.delivered[-1].partitions[0].records == 4
+    assert here.target.reported()[0] == 4
     here.pass_seconds(round(FULL_EVERY_S) + 1)
     assert {part.partition for part in here.target.taken[-1].partitions} == {1}
 
@@ -207,7 +207,7 @@ def test_a_report_goes_in_pieces_that_the_topic_takes(scene: Callable[[int], Sce
     for part in here.copier.parts:
         part.copy(part.source.partition)
     here.pass_seconds(1)
-    assert here.target.said() == {number: number for number in range(200)}
+    assert here.target.reported() == {number: number for number in range(200)}
     asked = here.target.asked
     here.copier.parts[3].copy(1)
     here.pass_seconds(1)
@@ -227,7 +227,7 @@ def test_a_topic_that_takes_no_report_is_named_once_and_not_asked_for_ever(scene
     asked = here.target.asked
     here.pass_seconds(round(QUIET_S) - 6)
     assert here.target.asked == asked
-    assert len(here.told) == round(QUIET_S) - 1
+    assert len(here.delivered) == round(QUIET_S) - 1
 
 
 def test_idle_partitions_are_named_once_a_minute(scene: Callable[[int], Scene]) -> None:
@@ -249,8 +249,8 @@ def test_events_are_reported_once_and_the_last_ones_are_kept(scene: Callable[[in
     here.pass_seconds(2)
     here.target.down = False
     here.pass_seconds(2)
-    said = [text for report in here.target.taken for _, text in report.events]
-    assert said == [str(number) for number in range(10, module.MOST_EVENTS + 10)]
+    reported = [text for report in here.target.taken for _, text in report.events]
+    assert reported == [str(number) for number in range(10, module.MOST_EVENTS + 10)]
 
 
 def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:

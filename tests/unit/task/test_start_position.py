@@ -91,7 +91,7 @@ def start_positions(loop: Loop, cluster: Any = None) -> StartPositions:
 
 
 def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
-    """What is asked of both is asked at once, and leaders that were just told are not asked for again."""
+    """What is asked of both is asked at once, and leaders that were just returned are not asked for again."""
     asked: list[set[str]] = []
     fresh = [replace(grant, position=None) for grant in grants()]
     slow = start_positions(loop, Slow(loop, [], asked))

@@ -132,7 +132,7 @@ class Copying:
             deadline = self.loop.clock.monotonic() + most_s
             while not until():
                 assert self.crashes == []
-                assert self.loop.clock.monotonic() < deadline, (self.events, self.target.said)
+                assert self.loop.clock.monotonic() < deadline, (self.events, self.target.handled)
                 await self.loop.sleep(0.01)
 
         self.loop.run(play)
@@ -204,7 +204,7 @@ class Copying:
         self._pumping.discard(source)
 
     async def _allow(self, part: PartitionCopy) -> None:
-        """The remote topic takes large batches, whatever its broker said once."""
+        """The remote topic takes large batches, whatever its broker answered once."""
         part.take_limit(1 << 20)
 
     async def _lend(self) -> LentId:
@@ -237,9 +237,9 @@ def test_records_and_their_positions_are_committed_together(copying: Callable[..
     one = copying(2)
     one.run(lambda: one.done)
     one.assert_copied_once()
-    said = one.target.said
+    handled = one.target.handled
     # The position is appended behind the acknowledged records, and takes part before the commit.
-    first = said[: said.index("commit") + 1]
+    first = handled[: handled.index("commit") + 1]
     assert first[0] == "init"
     assert first.index(f"add {POSITIONS}") > max(first.index(f"append north.shop-{number}") for number in (0, 1))
     assert first[-2:] == [f"append {POSITIONS}", "commit"]
@@ -268,7 +268,7 @@ def test_a_lost_transaction_is_aborted_and_its_records_are_copied_again(
     one.assert_copied_once()
     (event,) = one.events
     assert event.startswith("north-mm2-0: aborted, its records are copied again: north.shop-0: target: ")
-    assert "abort" in one.target.said
+    assert "abort" in one.target.handled
     # Both took part, so of both it is asked whether anything was lost.
     assert [{part.remote.partition for part in parts} for parts in one.looked] == [{0, 1}]
 
@@ -279,7 +279,7 @@ def test_what_passes_is_sent_again_within_the_transaction(copying: Callable[...,
     one.target.answers[one.remote(0)] = deque([code, code, 0, code])
     one.run(lambda: one.done)
     one.assert_copied_once()
-    assert (one.events, "abort" in one.target.said) == ([], False)
+    assert (one.events, "abort" in one.target.handled) == ([], False)
 
 
 def test_a_batch_that_is_too_large_is_cut_within_the_transaction(copying: Callable[..., Copying]) -> None:
@@ -287,7 +287,7 @@ def test_a_batch_that_is_too_large_is_cut_within_the_transaction(copying: Callab
     one.target.answers[one.remote(0)] = deque([Code.MESSAGE_TOO_LARGE])
     one.run(lambda: one.done)
     one.assert_copied_once()
-    assert (one.events, "abort" in one.target.said) == ([], False)
+    assert (one.events, "abort" in one.target.handled) == ([], False)
 
 
 def test_a_transaction_that_the_coordinator_forgot_is_copied_again(copying: Callable[..., Copying]) -> None:

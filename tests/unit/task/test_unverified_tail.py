@@ -34,7 +34,7 @@ def target(loop: Loop) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("sequence", "last", "end", "epoch", "doubt"),
+    ("sequence", "last", "end", "epoch", "unverified"),
     [
         (20, 19, 100, 0, False),
         (20, 24, 105, 0, False),
@@ -46,24 +46,24 @@ def target(loop: Loop) -> Any:
         (0, 99, 100, 1, False),
         (SEQUENCE_MASK - 1, 2, 105, 0, False),
         (SEQUENCE_MASK - 1, 2, 104, 0, True),
-        # The log has less of it than the position says.
+        # The log has less of it than the position counts.
         (20, 9, 100, 0, True),
         (20, -1, 100, 0, False),
     ],
 )
 def test_a_producer_appended_more_than_the_log_grew(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, sequence: int, last: int, end: int, epoch: int, doubt: bool
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, sequence: int, last: int, end: int, epoch: int, unverified: bool
 ) -> None:
     async def states(*_: Any) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
         return {REMOTE: [ProducerState(8, 0, 7, -1, 0), ProducerState(7, epoch, last, -1, 0)]}, {}
 
     monkeypatch.setattr(unverified_tail, "producer_states", states)
     position = Position(100, 100, writer=Writer(7, 0, sequence))
-    assert loop.run(find_unverified, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: doubt}, {})
+    assert loop.run(find_unverified, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: unverified}, {})
 
 
 def batch(base: int, *, control: bool = False, transactional: bool = True, abort: bool = False) -> bytes:
-    """A batch of one record; of a marker its key says what it is."""
+    """A batch of one record; of a marker its key shows what it is."""
     key = b"\0\0\0" + bytes([not abort])
     record = bytes([0, 0, 0, len(key) << 1]) + key + bytes([1, 0])
     record = bytes([len(record) << 1]) + record

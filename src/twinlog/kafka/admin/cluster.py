@@ -125,8 +125,8 @@ class ClusterAdmin:
         return self.call(self._configs, list(topics))
 
     async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
-        found, untold = await describe_configs(self.client, topics)
-        refused = [name for name, code in untold.items() if error_codes.refused(code)]
+        found, unread = await describe_configs(self.client, topics)
+        refused = [name for name, code in unread.items() if error_codes.refused(code)]
         if refused:
             raise self.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(refused)}", "reading its settings")
         return found
