@@ -69,4 +69,4 @@ def test_another_version_is_reported_by_the_driver_alone() -> None:
     text = (
         "ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)\ntwinlog.errors.VersionMismatchError: copier one\n"
     )
-    assert said(text) == text.splitlines()[:1]
+    assert shown(text) == text.splitlines()[:1]
