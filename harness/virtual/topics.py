@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ with warnings.catch_warnings():
     from kafka.protocol import admin, metadata
 
 MAX_MESSAGE_BYTES = 1_048_588
+
+Refuse = Callable[[str, Mapping[str, str]], tuple[int, str]]
+"""Error code and text, for the name of a topic and its settings; 0 where there is nothing wrong."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class VirtualTopics:
         self.ids: dict[str, uuid.UUID] = {}
         self.refusals: dict[str, tuple[int, str]] = {}
         """Why topics that are to be created or to grow are refused: error code and text, by name."""
+        self.refuse: Refuse = lambda _topic, _configs: (0, "")
+        """The cluster's policy for topics that are to be created: what is wrong with one, given its settings."""
         self._name = name
         self._nodes = nodes
         self._down = down
@@ -155,8 +160,11 @@ class VirtualTopics:
             error, text = self._refusal(CREATE_TOPICS, topic.name, code)
             if not error and self.count(topic.name):
                 error = Code.TOPIC_ALREADY_EXISTS
+            configs = {one.name: one.value for one in topic.configs}
             if not error:
-                self.create(topic.name, topic.num_partitions, {one.name: one.value for one in topic.configs})
+                error, text = self.refuse(topic.name, configs)
+            if not error:
+                self.create(topic.name, topic.num_partitions, configs)
             results.append(
                 kind.CreatableTopicResult(
                     name=topic.name,

@@ -369,7 +369,10 @@ class ClusterClient:
         raise ClusterError(f"cluster {self.alias}: no producer id yet: {error_codes.explain(response.error_code)}")
 
     async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
-        """Refresh until every topic has a leader for each of its partitions; ClusterError after `timeout_s`."""
+        """Refresh until every topic is there and has a leader; ClusterError after `timeout_s`.
+
+        A partition that has none does not hold up the others: who copies it waits for it.
+        """
         deadline = self.loop.clock.monotonic() + timeout_s
         names = set(topics)
         while True:

@@ -132,7 +132,7 @@ class ClusterAdmin:
         return found
 
     def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
-        """Create topics and wait until each partition has a leader; returns those that were refused, with the reason.
+        """Create topics and wait until each of them has a leader; returns those that were refused, with the reason.
 
         A topic that exists already counts as created.
         """
