@@ -1,4 +1,4 @@
-"""Lets an event loop do whatever it can do, where a test is about to say that something did not happen."""
+"""Lets an event loop do whatever it can do, where a test is about to assert that something did not happen."""
 
 from __future__ import annotations
 

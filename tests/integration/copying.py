@@ -258,7 +258,7 @@ class CopyFlow:
     def start(self, *names: str, max_batch_bytes: int | None = None, **settings: Any) -> RunningCopier:
         """Begin to copy topics from their stored positions.
 
-        `max_batch_bytes` replaces what the remote topic says; `settings` go to `flow_settings`.
+        `max_batch_bytes` replaces the limit of the remote topic; `settings` go to `flow_settings`.
         """
         running = RunningCopier(flow_settings(self.source, self.target, **settings))
         self._running.append(running)

@@ -220,7 +220,7 @@ def test_a_group_in_use_on_the_target_is_left_alone_until_it_is_not(
         member.read(30)
         commit_offsets(scene.source, {group: {(scene.topic, 0): 20}})
         wait_for(lambda: scene.checkpoints(group), 60, "a checkpoint")
-        wait_for(lambda: f"group {group} is in use" in caplog.text, 60, "the flow says that the group is in use")
+        wait_for(lambda: f"group {group} is in use" in caplog.text, 60, "the flow logs that the group is in use")
         assert scene.on_target(group) == {}
         member.beat()
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(20)})
@@ -237,7 +237,7 @@ def test_offsets_never_go_back_and_checkpoints_only_with_their_group(scene: Scen
     wait_for(lambda: scene.checkpoints(group)[-1].downstream == 10, PATIENCE_S, "the checkpoint follows the group back")
     commit_offsets(scene.source, {group: {(scene.topic, 0): 12}})
     wait_for(lambda: scene.checkpoints(group)[-1].downstream == 12, PATIENCE_S, "and forth")
-    # A later commit of another group says that the target has been looked at since.
+    # A later commit of another group shows that the target has been looked at since.
     last = scene.group("last")
     commit_offsets(scene.source, {last: {(scene.topic, 0): 1}})
     scene.wait_for_offsets(last, {(scene.remote, 0): Committed(1)})
@@ -287,7 +287,7 @@ def test_groups_without_checkpoints_are_named_with_the_reason(scene: Scene, capl
     commit_offsets(scene.source, {left_out: {(scene.topic, 0): 1}, elsewhere: {(other, 0): 0}})
 
     def logged(group: str, keys: str) -> bool:
-        """The flow of the other tests says of both groups that they are not its own."""
+        """The flow of the other tests logs of both groups that they are not its own."""
         reasons = (message for message in caplog.messages if "no checkpoints for group" in message)
         return any(group in message and keys in message for message in reasons)
 

@@ -1,4 +1,4 @@
-"""What a flow finds on its clusters and must not take for granted; it says so and changes nothing there."""
+"""What a flow finds on its clusters and must not take for granted; it logs that and changes nothing there."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Opened:
                 return False
             return True
 
-        wait_for(refreshed, 60, "both clusters tell their topics")
+        wait_for(refreshed, 60, "both clusters list their topics")
         return found
 
     def close(self) -> None:

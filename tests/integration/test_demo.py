@@ -1,4 +1,4 @@
-"""The demo as a user runs it: it proves what it says, and leaves nothing behind, however it ends."""
+"""The demo as a user runs it: it proves what it prints, and leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DemoRun:
     def output(self) -> str:
         return self.process.log.read_text(encoding="utf-8")
 
-    def says(self, text: str) -> None:
+    def prints(self, text: str) -> None:
         def printed() -> bool:
             self.note_children()
             if text not in self.output:
@@ -79,7 +79,7 @@ def tidy(tmp_path: Path) -> Iterator[list[DemoRun]]:
 def test_the_demo_proves_every_record_and_leaves_nothing(tmp_path: Path, tidy: list[DemoRun]) -> None:
     demo = DemoRun(tmp_path)
     tidy.append(demo)
-    demo.says("(SIGTERM)")
+    demo.prints("(SIGTERM)")
     assert demo.process.wait(60) == 0, demo.output
     written = re.search(r"all ([0-9,]+) records", demo.output)
     assert written is not None, demo.output
@@ -94,7 +94,7 @@ def test_the_demo_proves_every_record_and_leaves_nothing(tmp_path: Path, tidy: l
 def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], number: signal.Signals) -> None:
     demo = DemoRun(tmp_path)
     tidy.append(demo)
-    demo.says("twinlog run")
+    demo.prints("twinlog run")
     demo.note_children()
     os.kill(demo.process.pid, number)
     assert demo.process.wait(60) == 130, demo.output

@@ -83,7 +83,7 @@ def test_a_leader_stays_one_while_others_come_and_go(settings: FlowSettings) -> 
 
 
 def test_who_leaves_is_followed_at_once(settings: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of one that says nothing it would be long before anybody knew.
+    # Of one that is silent it would be long before anybody knew.
     monkeypatch.setattr(membership, "SESSION_S", 5 * ENOUGH_S)
     with elections(settings, 3) as (first, second, third):
         first.stop(ENOUGH_S)

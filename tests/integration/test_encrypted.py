@@ -356,7 +356,7 @@ def packed(part: dict[str, Any]) -> str:
 
 @dataclass
 class TokenServer:
-    """An OAuth token endpoint that knows one client; fails as often as `failures` says."""
+    """An OAuth token endpoint that knows one client; fails `failures` times."""
 
     url: str
     failures: list[int] = field(default_factory=list)

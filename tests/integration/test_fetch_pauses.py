@@ -1,4 +1,4 @@
-"""A source broker is asked only while it leads, and no more often than it has something to say."""
+"""A source broker is asked only while it leads, and no more often than it has something to return."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def copied(flow: CopyFlow, topic: str) -> list[int]:
 
 
 def require_stop(running: RunningCopier, *words: str) -> None:
-    """The flow stops, and says why and how to go on."""
+    """The flow stops, and logs why and how to go on."""
     _, error = running.wait_for_failure()
     assert isinstance(error, GapError)
     for word in (*words, KEY):
@@ -33,7 +33,7 @@ def require_stop(running: RunningCopier, *words: str) -> None:
 
 
 def require_going_on(running: RunningCopier, *words: str) -> None:
-    """The flow goes on and says what is missing, once."""
+    """The flow goes on and logs what is missing, once."""
     event = running.wait_for_event("gap")
     for word in (*words, "goes on"):
         assert word in event

@@ -191,7 +191,7 @@ def test_requests_are_counted_by_the_broker(own_cluster: KafkaCluster, topic_nam
 
 
 def test_asking_without_pause_is_found(own_cluster: KafkaCluster, loop_watch: LoopWatch) -> None:
-    # Fetch 4 without a client id, of no partition and without patience; the answer says how long it is.
+    # Fetch 4 without a client id, of no partition and without patience; the answer begins with its length.
     question = struct.pack(">ihhihiiiibi", 31, 1, 4, 1, -1, -1, 0, 0, 1, 0, 0)
     requests(own_cluster)
     assert loop_watch.look() == []

@@ -64,16 +64,16 @@ def test_the_flow_ends_with_one_line_that_names_both_versions_and_the_way_out(
 
     assert process.wait(300) == 1, process.log
     errors = [line.split(" ERROR ", 1)[1] for line in process.log.splitlines() if " ERROR " in line[:40]]
-    said, failed = errors
+    logged, failed = errors
     assert re.fullmatch(
         rf"{caller} has protocol version {OLDER} \(twinlog 0\.0\.1\), its driver protocol version {VERSION} "
         rf"\(twinlog {re.escape(__version__)}\): they cannot work together\. the executors \(or Spark's driver\) have "
         "the older wheel: install the same one in both places, then start twinlog again",
-        said,
+        logged,
     )
     # Spark tried a task four times, each with a copier of its own.
     assert failed.startswith("left->right: FAILED: ")
-    assert re.sub(r"copier \S+", "copier", failed).endswith(re.sub(r"copier \S+", "copier", said))
+    assert re.sub(r"copier \S+", "copier", failed).endswith(re.sub(r"copier \S+", "copier", logged))
     assert "the query is started again" not in process.log
     assert "Traceback" not in process.log
     assert offsets(right, f"left.{topic}")[1] == 0

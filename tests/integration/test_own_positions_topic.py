@@ -1,4 +1,4 @@
-"""A flow that gets a positions topic of its own goes on where the shared one says that it stood."""
+"""A flow that gets a positions topic of its own goes on where it stood by the shared one."""
 
 from __future__ import annotations
 

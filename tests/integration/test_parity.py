@@ -250,7 +250,7 @@ def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
 
 
 def _settle(process: MirrorProcess, wanted: Left, source: KafkaCluster, target: KafkaCluster) -> Left:
-    """Wait until nothing is left to explain, or for a while; the tests say what is wrong then."""
+    """Wait until nothing is left to explain, or for a while; the tests report what is wrong then."""
     last: list[Left] = []
 
     def same() -> bool:

@@ -122,7 +122,7 @@ class Scene:
 
 
 def stored_positions(target: KafkaCluster) -> dict[tuple[str, int], Position]:
-    """What the positions topic says of each source partition."""
+    """What the positions topic has of each source partition."""
     found: dict[tuple[str, int], Position] = {}
     for record in consume(target, "mm2-offsets.a.internal"):
         headers = tuple((name, value or b"") for name, value in record.headers)

@@ -139,7 +139,7 @@ def test_what_is_missing_is_named_until_it_is_there(
     named: list[tuple[str, str, str]] = []
     changed = False
 
-    def settled(flow: FlowWithoutSpark) -> bool:
+    def ended_or_copies(flow: FlowWithoutSpark) -> bool:
         return flow.runner.ended or bool(set(LACKS.findall(caplog.text)) - set(named)) or done(flow)
 
     def done(flow: FlowWithoutSpark) -> bool:
@@ -157,7 +157,7 @@ def test_what_is_missing_is_named_until_it_is_there(
     for _ in range(30):
         caplog.clear()
         with FlowWithoutSpark(settings) as flow:
-            wait_for(partial(settled, flow), 60, "the flow copies, or says what it lacks")
+            wait_for(partial(ended_or_copies, flow), 60, "the flow copies, or logs what it lacks")
             lacking = set(LACKS.findall(caplog.text)) - set(named)
             if not lacking and done(flow):
                 break

@@ -120,7 +120,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
     outages: list[tuple[str, int, int]] = []
 
     def outage(side: str, fail: Callable[[], None], heal: Callable[[], None], until: str) -> None:
-        """Have a cluster fail until a line says so much, and wait until all is well again."""
+        """Have a cluster fail until a line shows it, and wait until all is well again."""
         watcher.wait_for(r"running.* lag \d+ \(\d s ago\), ETA \w+$", HEALED_S)
         fail()
         begun = watcher.wait_for(

@@ -47,7 +47,7 @@ def three() -> Iterator[Clusters]:
 
 
 def made_in(alias: str, topic: str, numbers: range) -> list[NewRecord]:
-    """Records that say where they were made and in which order."""
+    """Records that hold where they were made and in which order."""
     return [NewRecord(f"{alias} {topic} {number}".encode()) for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""A cluster that cannot be reached says why: what the port speaks, who was refused, what to look at."""
+"""A cluster that cannot be reached is reported, with the reason: its protocol, who was refused, what to look at."""
 
 from __future__ import annotations
 

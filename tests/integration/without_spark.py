@@ -69,7 +69,7 @@ class Worker:
 
 
 class FlowWithoutSpark:
-    """Runs one flow; use as a context manager. `place(number)` says which worker takes a share of the next lease.
+    """Runs one flow; use as a context manager. `place(number)` is which worker takes a share of the next lease.
 
     `flows` are all flows of the file that it is in.
     """

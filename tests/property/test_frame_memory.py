@@ -11,7 +11,7 @@ from twinlog.kafka.net.frame_memory import KEEP_S, LARGE_BYTES, FrameMemory
 MB = 1 << 20
 MOST_BYTES = 4 * MB
 SIZES = st.sampled_from((1, LARGE_BYTES - 1, LARGE_BYTES, MB, MB + 1, MOST_BYTES, MOST_BYTES + 1))
-# Take a frame of a size and keep a part of it, or let go of the oldest part that is kept.
+# Take a frame of a size and keep a part of it, or drop the oldest part that is kept.
 STEPS = st.lists(st.tuples(SIZES, st.floats(0, 1)) | st.none(), max_size=30)
 
 

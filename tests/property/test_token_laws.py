@@ -1,4 +1,4 @@
-"""A token is renewed before it ends, and as the settings say where its life is long enough."""
+"""A token is renewed before it ends, and as the settings ask where its life is long enough."""
 
 from __future__ import annotations
 

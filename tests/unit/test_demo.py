@@ -1,4 +1,4 @@
-"""The demo's comparison must see what it says it would see, and its output must show no login."""
+"""The demo's comparison must see what it promises to see, and its output must show no login."""
 
 from __future__ import annotations
 

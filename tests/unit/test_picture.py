@@ -1,4 +1,4 @@
-"""A picture is drawn from its text, and says so when it is not."""
+"""A picture is drawn from its text, and the check fails when it is not."""
 
 from __future__ import annotations
 

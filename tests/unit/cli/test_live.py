@@ -1,4 +1,4 @@
-"""The live table and the log lines say what counts, and nothing that is not known."""
+"""The live table and the log lines show what counts, and nothing that is not known."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_daemon_without_a_log_file_reports_it(file: Path, tmp_path: Path) -> N
 
 
 def test_a_misspelt_key_is_reported_though_it_is_only_ignored(tmp_path: Path) -> None:
-    """Nothing is enabled then, and only the ignored key says why."""
+    """Nothing is enabled then, and only the ignored key shows why."""
     wrong = tmp_path / "mm2.properties"
     servers = "us-east.bootstrap.servers = a:1\nus-west.bootstrap.servers = b:1\n"
     wrong.write_text(

@@ -1,4 +1,4 @@
-"""Warnings that say the same of several flows are one line."""
+"""Equal warnings of several flows are one line."""
 
 from __future__ import annotations
 

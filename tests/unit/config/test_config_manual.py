@@ -154,7 +154,7 @@ ACCEPTED = [
             "have no effect here: key.converter",
         ],
     ),
-    # Two flows, and two processes that tell them different things.
+    # Two flows, and two processes that give them different settings.
     (TWO + "us-east->us-west.enabled = true\nus-west->us-east.topics = foo\n", {"topics": ("foo",)}, []),
     (TWO + "us-east->us-west.enabled = false\n", {"enabled": True}, []),
 ]

@@ -1,4 +1,4 @@
-"""Two processes of a flow find out which settings differ between them, and tell nobody a secret."""
+"""Two processes of a flow find out which settings differ between them, and send nobody a secret."""
 
 from __future__ import annotations
 

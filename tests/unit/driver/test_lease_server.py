@@ -86,7 +86,7 @@ def one_copier(lease_server: LeaseServer) -> tuple[Leases, Channel]:
 def test_a_copier_that_does_not_read_delays_no_other(
     lease_server: LeaseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suspended worker: its grants fill the connection, and then a plan wants to tell it something."""
+    """A suspended worker: its grants fill the connection, and then a plan has a message for it."""
     monkeypatch.setattr(leases_module, "DEAD_S", 1.0)
     leases, line = one_copier(lease_server)
     lease = leases.plan((PARTS,))

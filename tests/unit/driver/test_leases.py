@@ -349,7 +349,7 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
 
 
 def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> None:
-    """The target is slow to tell positions; meanwhile a later lease gives the partitions to another copier."""
+    """The target is slow to return positions; meanwhile a later lease gives the partitions to another copier."""
     one, two = world.copier("one"), world.copier("two")
     lease = world.leases.renew(assignment([0, 1]))
     world.lookup.clear()

@@ -83,4 +83,4 @@ def test_a_flow_is_quiet_when_its_copiers_have_little_to_do_for_long() -> None:
     assert not load.quiet
     clock.now += 2 * QUIET_S
     load.turn(ASSIGNMENT)
-    assert not load.quiet, "copiers that say nothing are not known to be quiet"
+    assert not load.quiet, "copiers that report nothing are not known to be quiet"

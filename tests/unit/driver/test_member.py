@@ -1,4 +1,4 @@
-"""Who is appointed to run a flow, by what its group's members say of themselves."""
+"""Who is appointed to run a flow, by what its group's members report of themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of a flow: when they take their turns, and what they say when one fails."""
+"""Jobs of a flow: when they take their turns, and what they log when one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a flow may say that all is copied."""
+"""Whether a flow may report that all is copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions match what Java says they match, or are refused with a reason."""
+"""Expressions match what they match in Java, or are refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of a few lines: it says what it knows and which brokers there are, or says nothing at all."""
+"""A broker of a few lines: it answers what it supports and which brokers there are, or is silent."""
 
 from __future__ import annotations
 

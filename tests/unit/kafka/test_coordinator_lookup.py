@@ -1,4 +1,4 @@
-"""A coordinator is looked for once, and again when it does not answer or says that it is one no more."""
+"""A coordinator is looked for once, and again when it does not answer or answers that it is one no more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinlog.kafka.protocol.error_codes import Code
 
 
 class Cluster:
-    """Brokers that coordinate groups: `where` says which one each, `codes` has errors that groups have instead.
+    """Brokers that coordinate groups: `where` is which one each, `codes` has errors that groups have instead.
 
     `meanwhile` is called while brokers that came are asked for.
     """

@@ -1,4 +1,4 @@
-"""How far away a cluster is: the quickest of all answers says it, not the first one."""
+"""How far away a cluster is: the quickest of all answers shows it, not the first one."""
 
 from __future__ import annotations
 

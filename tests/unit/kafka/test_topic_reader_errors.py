@@ -24,7 +24,7 @@ NOT_LEADER, UNKNOWN, NO_LISTENER, INVALID = 6, 3, 72, 17
 
 
 class Cluster:
-    """What a cluster says of the topic; `refuses` are the codes by which leaders refuse to tell an offset."""
+    """What a cluster answers about the topic; `refuses` are the codes by which leaders refuse to return an offset."""
 
     def __init__(self, *, error: int = 0, leaderless: dict[int, int] | None = None) -> None:
         self.alias = Alias("south")

@@ -22,7 +22,7 @@ WHERE = TopicPartition(TopicName("mm2-offsets.east.internal"), 3)
 
 
 class Log:
-    """A position log whose target answers as the test says."""
+    """A position log whose target answers as the test asks."""
 
     def __init__(self) -> None:
         self.offered: list[AppendQueue] = []

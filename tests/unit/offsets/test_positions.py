@@ -1,4 +1,4 @@
-"""What a position's header says, also when an older version or MirrorMaker 2 wrote the position."""
+"""What a position's header holds, also when an older version or MirrorMaker 2 wrote the position."""
 
 from __future__ import annotations
 

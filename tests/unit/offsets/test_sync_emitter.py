@@ -1,4 +1,4 @@
-"""Offset syncs are emitted when MirrorMaker 2's rule says so, and never starve."""
+"""Offset syncs are emitted by MirrorMaker 2's rule, and never starve."""
 
 from __future__ import annotations
 

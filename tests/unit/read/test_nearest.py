@@ -1,4 +1,4 @@
-"""Partitions are read where their leader sends us (KIP-392), and only the leader says what is missing."""
+"""Partitions are read where their leader sends us (KIP-392), and only the leader reports what is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLIENT = ClientSettings(("nobody:1",), retry_backoff_ms=1, retry_backoff_max_ms=
 
 @dataclass
 class Cluster:
-    """Broker 1 leads a partition and sends those of rack `near` to broker 2; `ask(node, rack, offset)` may say else."""
+    """Broker 1 leads a partition and sends those of rack `near` to broker 2, whose answers `follower` may replace."""
 
     loop: Loop
     settings: ClientSettings = CLIENT

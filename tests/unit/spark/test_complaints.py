@@ -1,4 +1,4 @@
-"""What Spark says on standard error: complaints are passed on, traces and what every orderly end brings are not."""
+"""What Spark writes to standard error: complaints are passed on, traces and what every orderly end brings are not."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Play = Callable[[str], Jvm]
 
 @pytest.fixture
 def play() -> Iterator[Play]:
-    """A JVM that does what a shell script says, and listens to nobody."""
+    """A JVM that does what a shell script does, and listens to nobody."""
     played: list[Jvm] = []
 
     def start(script: str) -> Jvm:
@@ -49,7 +49,7 @@ def play() -> Iterator[Play]:
     ("script", "text"),
     [
         ("kill -9 $$", "was killed by SIGKILL"),
-        # As the shells around a JVM that only just starts would say it.
+        # As the shells around a JVM that only just starts would report it.
         ("exit 137", "was killed by SIGKILL"),
         ("exit 143", "was killed by SIGTERM"),
         ("exit 3", "ran out of heap"),
@@ -120,7 +120,7 @@ def spark_that(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("codes", "error", "text"),
     [
-        # Spark's own shells, when they cannot say what became of Java.
+        # Spark's own shells, when they cannot know what became of Java.
         (("exit 1", "exit 1"), EngineError, "ended with code 1 before it listened"),
         (("exit 1", "kill -9 $$"), EngineLostError, "SIGKILL"),
         (("kill -9 $$",), EngineLostError, "SIGKILL"),

@@ -43,7 +43,7 @@ def defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("Invalid maximum heap size: -Xmxabc", "spark.executor.memory = abc (--conf)"),
         ("Executor memory must be a positive number", "spark.executor.memory = abc (--conf)"),
         ("Master must either be yarn or start with spark, k8s, or local", "spark.master = nonsense (--master)"),
-        # Neither a part of a word nor what many settings say is a hint.
+        # Neither a part of a word nor what many settings hold is a hint.
         ("abcdef is false", None),
         ("spark.executor.memoryOverhead is large", None),
     ],

@@ -97,16 +97,16 @@ class Driver:
     def connect(self, _address: DriverAddress) -> Any:
         return self.line
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         self.line.messages.append(encode(message))
 
     def hear(self, message: Any) -> None:
         match message:
             case CopierHello():
-                self.tell(Welcome(VERSION, __version__))
+                self.send(Welcome(VERSION, __version__))
             case Beat(at):
                 if self.answers:
-                    self.tell(BeatResponse(at, VALID_S))
+                    self.send(BeatResponse(at, VALID_S))
             case Bye():
                 self.line.break_off()
         self.heard.append((self._here.clock.now, message))
@@ -136,7 +136,7 @@ class Scene:
             try:
                 # Blocks the loop on purpose: virtual time stands still until there is a copier to play with.
                 assert made.wait(60)
-                self.driver.tell(Grants(1, (self.here.grant(),)))
+                self.driver.send(Grants(1, (self.here.grant(),)))
                 await script()
             except BaseException as error:
                 self.problems.append(error)
@@ -181,7 +181,7 @@ def test_a_lease_that_no_other_follows_ends_in_order(scene: Scene) -> None:
         await scene.here.loop.sleep(20)
         assert scene.driver.first(Claim) == Claim(1)
         assert not scene.over.is_set()
-        scene.driver.tell(End(1))
+        scene.driver.send(End(1))
         ended_at = scene.here.clock.now
         await scene.until(scene.over.is_set)
         # The copier goes on for a while: another lease may find it.
@@ -203,7 +203,7 @@ def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
     async def script() -> None:
         scene.join()
         await scene.copied(*VALUES)
-        scene.driver.tell(End(1))
+        scene.driver.send(End(1))
         await scene.until(scene.over.is_set)
         assert not scene.copier.works_under(1)
         await scene.here.loop.sleep(GRACE_S / 2)
@@ -213,7 +213,7 @@ def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
         assert scene.copier.works_under(2)
         scene.here.write(*LATER)
         await scene.copied(*LATER)
-        scene.driver.tell(Stop())
+        scene.driver.send(Stop())
 
     scene.play(script)
     assert len(scene.driver.times(Released)) == 1
@@ -237,7 +237,7 @@ def test_nothing_is_appended_once_its_driver_is_silent(scene: Scene) -> None:
         # It is heard again: what waited goes on.
         scene.driver.answers = True
         await scene.copied(*LATER)
-        scene.driver.tell(Stop())
+        scene.driver.send(Stop())
 
     scene.play(script)
     assert scene.here.copied() == VALUES + LATER
@@ -273,13 +273,13 @@ def test_what_is_dropped_stores_and_appends_nothing_more(scene: Scene) -> None:
         scene.here.write(*LATER)
         await scene.copied(*LATER)
         before.append(scene.here.stored())
-        scene.driver.tell(Drop())
+        scene.driver.send(Drop())
 
     scene.play(script)
     assert scene.copier.error is None
     assert scene.here.stored() == before[0]
     assert scene.driver.times(Released) == []
-    # Whoever goes on finds what the position does not say.
+    # Whoever goes on finds what the position does not count.
     assert before[0] is not None
     assert before[0].next_source < 24
 
@@ -288,14 +288,14 @@ def test_what_is_asked_back_is_released_and_nothing_else(scene: Scene) -> None:
     async def script() -> None:
         scene.join()
         await scene.copied(*VALUES)
-        scene.driver.tell(Release((part(),)))
+        scene.driver.send(Release((part(),)))
         await scene.until(lambda: bool(scene.driver.times(Released)))
         scene.here.write(*LATER)
         await scene.here.loop.sleep(30)
         assert scene.here.copied() == VALUES
-        scene.driver.tell(Grants(1, (scene.here.grant(position=scene.here.stored(), drained=True),)))
+        scene.driver.send(Grants(1, (scene.here.grant(position=scene.here.stored(), drained=True),)))
         await scene.copied(*LATER)
-        scene.driver.tell(Stop())
+        scene.driver.send(Stop())
 
     scene.play(script)
     assert scene.here.copied() == VALUES + LATER
@@ -308,7 +308,7 @@ def test_what_stops_the_flow_is_told_to_the_driver(scene: Scene) -> None:
         scene.here.target.fault(PRODUCE, Fault(code=29), topic=REMOTE)
         scene.here.write(*LATER)
         await scene.until(lambda: bool(scene.driver.times(Failed)))
-        scene.driver.tell(Drop())
+        scene.driver.send(Drop())
 
     scene.play(script)
     failed = scene.driver.first(Failed)

@@ -1,4 +1,4 @@
-"""A batch that the target does not take is tried as often and as long as the producer's settings say."""
+"""A batch that the target does not take is tried as often and as long as the producer's settings ask."""
 
 from __future__ import annotations
 
