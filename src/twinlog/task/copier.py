@@ -17,12 +17,11 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.unreachable import throttles
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position, Writer
+from twinlog.offsets.positions import Position
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import Beginning
@@ -37,6 +36,7 @@ from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
 from twinlog.task.start_position import StartPosition, StartPositions
 from twinlog.task.transactions import Transactions
+from twinlog.task.troubles import Troubles
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import CopyRules
 from twinlog.write.queue import ProducerIdentity
@@ -46,15 +46,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
-SILENT_S = 5.0
-"""A source broker that does not answer for so long is reported as the trouble of its partitions, and so is a target
-broker that throttles while appends wait for so long."""
-
 DRAIN_S = 2.0
 """How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
-
-COUNT_S = 5.0
-"""How often the copier checks whether a sum of foreign records is due."""
 
 NO_LIMIT_MS = 2**31 - 1
 """Connect's own `delivery.timeout.ms`: batches are tried for ever."""
@@ -106,15 +99,7 @@ class Copier:
         self._moved = loop.signal()
         loop.crashed = self._crashed
         producer = settings.producer
-        self._rules = CopyRules(
-            max_batch_bytes=1 << 30,
-            read_committed=settings.consumer.isolation_level == "read_committed",
-            codec=producer.compression_type,
-            codec_level=producer.compression_level,
-            merge_batch_bytes=producer.merge_batch_bytes,
-            check_crcs=settings.consumer.check_crcs,
-            oversized=settings.oversized_record_policy,
-        )
+        self._rules = CopyRules.of(settings)
         self.memory = CopierMemory(
             settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
         )
@@ -162,6 +147,10 @@ class Copier:
                 lost=self._lost,
                 event=listener.event,
             )
+        self.troubles = Troubles(
+            *(self.source, self.target, self._reader),
+            transaction=lambda: None if self.transactions is None else self.transactions.trouble,
+        )
         self._beginning = Beginning(
             loop,
             settings,
@@ -203,7 +192,7 @@ class Copier:
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
             self.loop.start(self._keep_deadlines)
         self._committer.start(positions=self.transactions is None)
-        self.loop.start(self._keep_counting)
+        self.loop.start(self._foreign.keep_counting, self.loop, lambda: self.stopped)
 
     async def _reach_target(self) -> None:
         await self.retry(self.target.connect)
@@ -261,21 +250,18 @@ class Copier:
         """What this copier holds, copied already or waiting for a cluster."""
         return [*self.partitions, *self._beginning.waiting]
 
-    def _who(self, grant: Grant, position: Position) -> Position:
-        """A position with its writer; transactions fence late appends by themselves."""
-        if self.transactions is not None:
-            return replace(position, writer=None)
-        if position.writer is not None:
-            return position
-        identity = self._producer_ids.first(grant.remote)
-        return replace(position, writer=Writer(identity.producer_id, identity.epoch, 0))
-
     async def _store_first(
         self, found: Mapping[Grant, Position], resolved: StartPosition
     ) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
         await self._producer_ids.prepare()
-        positions = {grant.source: self._who(grant, position) for grant, position in found.items()}
+        # Transactions fence late appends by themselves.
+        fenced = self.transactions is not None
+        writers = {
+            grant: None if fenced else self._producer_ids.writer(grant.remote, position)
+            for grant, position in found.items()
+        }
+        positions = {grant.source: replace(found[grant], writer=writer) for grant, writer in writers.items()}
         for grant in found:
             self._committer.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
         return positions if self.transactions is not None else await self._committer.first(positions)
@@ -364,38 +350,6 @@ class Copier:
         self._listener.event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 
-    def trouble(self, part: PartitionCopy) -> str | None:
-        """What holds a partition up, None when nothing does."""
-        transaction = None if self.transactions is None else self.transactions.trouble
-        return part.trouble or transaction or self._throttled_target(part) or self._silent_source(part)
-
-    def _throttled_target(self, part: PartitionCopy) -> str | None:
-        leader = self.target.leader(part.remote)
-        if leader is None or not part.queue.overdue(self.loop.clock.monotonic(), SILENT_S):
-            return None
-        return f"target: {throttles(leader.node)}" if self.target.throttled_s(leader.node) else None
-
-    def _silent_source(self, part: PartitionCopy) -> str | None:
-        if part.paused or part.held_back:
-            return None
-        answered_at = self.source_answered_at(part)
-        if answered_at is not None and self.loop.clock.monotonic() - answered_at < SILENT_S:
-            return None
-        leader = self.source.leader(part.source)
-        if leader is None:
-            return "source: no leader is known"
-        throttled_by = self._reader.throttled_by(part.source)
-        if throttled_by is not None:
-            return f"source: {throttles(throttled_by)}"
-        return None if answered_at is None else f"source: no answer from broker {leader.node}"
-
-    def source_answered_at(self, part: PartitionCopy) -> float | None:
-        """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
-        # A released partition was followed up to that moment.
-        if part.read.answered_at is None or part.held_back or (part.paused and not part.left):
-            return part.read.answered_at
-        return max(part.read.answered_at, self._reader.answered_at(part.source) or part.read.answered_at)
-
     def report_event(self, kind: str, text: str) -> None:
         """Report something that an operator should see."""
         self._listener.event(kind, text)
@@ -414,11 +368,6 @@ class Copier:
         self._moved.set()
         self.source.close()
         self.target.close()
-
-    async def _keep_counting(self) -> None:
-        while not self.stopped:
-            await self.loop.sleep(COUNT_S)
-            self._foreign.turn()
 
     async def _keep_deadlines(self) -> None:
         while not self.stopped:

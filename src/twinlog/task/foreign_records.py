@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
 """How often a sum is reported."""
+
+LOOK_S = 5.0
+"""How often it is looked whether a sum is due."""
 
 NAMED = 3
 """How many partitions a sum names."""
@@ -47,8 +51,14 @@ class ForeignOffsets:
             seen.end = end
         self.turn()
 
+    async def keep_counting(self, loop: Loop, stopped: Callable[[], bool]) -> None:
+        """Report each sum when it is due, until `stopped()`."""
+        while not stopped():
+            await loop.sleep(LOOK_S)
+            self.turn()
+
     def turn(self) -> None:
-        """Report the sum if it is due; to be called every few seconds."""
+        """Report the sum if it is due."""
         if self._clock() >= self._quiet_until:
             self.report()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twinlog.model.types import TopicPartition
-from twinlog.offsets.positions import Writer
+from twinlog.offsets.positions import Position, Writer
 from twinlog.write.queue import ProducerIdentity
 
 LAST_EPOCH = 32_767
@@ -47,6 +47,13 @@ class ProducerIds:
         """For a partition that begins here, for the first time or again."""
         assert self._producer is not None
         return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
+
+    def writer(self, remote: TopicPartition, position: Position) -> Writer:
+        """Who appends to a partition that begins here at `position`: whom that names, or else the first."""
+        if position.writer is not None:
+            return position.writer
+        identity = self.first(remote)
+        return Writer(identity.producer_id, identity.epoch, 0)
 
     async def after(self, identity: ProducerIdentity) -> ProducerIdentity:
         """For a partition that continues here, and has used `identity` until now."""

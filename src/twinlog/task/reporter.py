@@ -228,12 +228,12 @@ class Reporter:
 
     def _shown(self, part: PartitionCopy, now: float) -> Shown:
         """A partition's position, its source's end if known, and its trouble."""
-        answered_at = self._copier.source_answered_at(part)
+        answered_at = self._copier.troubles.source_answered_at(part)
         end = SourceOffset(-1)
         if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
-        return part.durable.next_source, end, self._copier.trouble(part)
+        return part.durable.next_source, end, self._copier.troubles.of(part)
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(

@@ -7,6 +7,7 @@ from typing import Literal
 
 from twinlog.model.types import SourceOffset
 from twinlog.record.compression import NONE
+from twinlog.settings.flow import FlowSettings
 
 LARGEST_MERGED_BYTES = 4 << 20
 _ANY_RECORDS = 1 << 30
@@ -39,6 +40,20 @@ class CopyRules:
     merge_records: int = 64
     check_crcs: bool = True
     oversized: Literal["stop", "skip"] = "stop"
+
+    @classmethod
+    def of(cls, settings: FlowSettings) -> CopyRules:
+        """The rules of a flow, before the limit of a remote topic is known."""
+        producer, consumer = settings.producer, settings.consumer
+        return cls(
+            max_batch_bytes=1 << 30,
+            read_committed=consumer.isolation_level == "read_committed",
+            codec=producer.compression_type,
+            codec_level=producer.compression_level,
+            merge_batch_bytes=producer.merge_batch_bytes,
+            check_crcs=consumer.check_crcs,
+            oversized=settings.oversized_record_policy,
+        )
 
     def merging_all(self) -> CopyRules:
         """These rules for a distant target: batches as large as the topic allows, up to 4 MB.

@@ -17,6 +17,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.task import copier as module
 from twinlog.task.copier import Copier
+from twinlog.task.troubles import SILENT_S
 
 VALUES = [b"%d" % number for number in range(40)]
 
@@ -292,16 +293,16 @@ def test_a_source_that_throttles_is_waited_for_and_named() -> None:
         here.until(lambda: here.copied() == VALUES[:3])
         feed(here, VALUES[3:])
         asked = here.source.asked[FETCH]
-        here.pass_by(module.SILENT_S + 30)
+        here.pass_by(SILENT_S + 30)
         trouble = "source: broker 1 throttles this client, as it is over a quota"
-        assert copier.trouble(copier.partitions[part()]) == trouble
+        assert copier.troubles.of(copier.partitions[part()]) == trouble
         # It is there, and nobody asks it in vain.
         assert copier.source.contact.reach().out_s < 0
         assert here.source.asked[FETCH] == asked
         assert here.copied() == VALUES[:3]
         here.until(lambda: here.copied() == VALUES)
         here.pass_by(1)
-        assert copier.trouble(copier.partitions[part()]) is None
+        assert copier.troubles.of(copier.partitions[part()]) is None
 
 
 def test_a_target_that_throttles_is_waited_for_and_named() -> None:
@@ -312,12 +313,12 @@ def test_a_target_that_throttles_is_waited_for_and_named() -> None:
         here.until(lambda: here.copied() == VALUES[:3])
         here.pass_by(1)
         feed(here, VALUES[3:])
-        here.pass_by(module.SILENT_S + 30)
+        here.pass_by(SILENT_S + 30)
         trouble = "target: broker 1 throttles this client, as it is over a quota"
-        assert copier.trouble(copier.partitions[part()]) == trouble
+        assert copier.troubles.of(copier.partitions[part()]) == trouble
         assert copier.target.contact.reach().out_s < 0
         here.until(lambda: here.copied() == VALUES)
-        assert copier.trouble(copier.partitions[part()]) is None
+        assert copier.troubles.of(copier.partitions[part()]) is None
         assert here.failures == []
 
 
@@ -352,8 +353,8 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         copier = here.begin()
         here.pass_by(2)
         here.source.stop(1)
-        here.pass_by(module.SILENT_S + 40)
-        trouble = copier.trouble(copier.partitions[part()])
+        here.pass_by(SILENT_S + 40)
+        trouble = copier.troubles.of(copier.partitions[part()])
         assert trouble is not None
         assert "source" in trouble
         with pytest.raises(ClusterError):

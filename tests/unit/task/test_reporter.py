@@ -114,7 +114,11 @@ class Copier:
     def source_answered_at(self, part: Part) -> float:
         return self._clock.now
 
-    def trouble(self, part: Part) -> None:
+    @property
+    def troubles(self) -> Copier:
+        return self
+
+    def of(self, part: Part) -> None:
         return None
 
     def report_event(self, kind: str, text: str) -> None:

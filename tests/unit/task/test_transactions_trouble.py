@@ -129,7 +129,7 @@ def test_a_leader_that_is_lost_in_a_transaction_costs_no_record(here: World) -> 
 
     def trouble() -> str:
         """Why the other partition is not copied."""
-        return copier.trouble(copier.partitions[part(0)]) or ""
+        return copier.troubles.of(copier.partitions[part(0)]) or ""
 
     here.until(lambda: "the open transaction waits for north.shop-1" in trouble())
     here.pass_by(60)
@@ -155,7 +155,7 @@ def test_who_keeps_a_commit_from_its_end_is_named() -> None:
         here.until(lambda: committed(here) == VALUES[:6])
         feed(here, VALUES[6:])
         named = "of north-mm2-MirrorSourceConnector-0 does not end; without a leader for"
-        here.until(lambda: named in (copier.trouble(copier.partitions[part()]) or ""))
+        here.until(lambda: named in (copier.troubles.of(copier.partitions[part()]) or ""))
         here.pass_by(60)
         assert (committed(here), committed(here, 1)) == (VALUES[:6], [])
         here.target.move(REMOTE, 1, 2)
