@@ -8,12 +8,13 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
+from tests.segment_keys import decode_segment_key
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.maps import ExactMaps, StoredRecord
 from twinlog.offsets.positions import Position
 from twinlog.offsets.runs import CopiedRuns
-from twinlog.offsets.segments import Segment, SegmentWriter, decode_segment_key, first_generation, segment_at
+from twinlog.offsets.segments import Segment, SegmentWriter, first_generation, segment_at
 
 PART = TopicPartition(TopicName("orders"), 3)
 SEGMENT_POINTS = 2

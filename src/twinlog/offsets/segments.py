@@ -79,12 +79,6 @@ class SegmentKey(NamedTuple):
     joined_up_to: SourceOffset | None = None
 
 
-def decode_segment_key(key: bytes | None) -> SegmentKey | None:
-    """The content of a segment's key; None for any other key."""
-    parts = split_segment_key(key)
-    return None if parts is None else SegmentKey(decode_partition(parts[0]), *decode_place(parts[1]))
-
-
 def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
     """The bytes of a segment's key that name the partition, and those that name the segment; None for others.
 

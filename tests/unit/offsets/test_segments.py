@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.segment_keys import decode_segment_key
 from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.offsets import maps as maps_module
 from twinlog.offsets import segments as segments_module
@@ -21,7 +22,6 @@ from twinlog.offsets.segments import (
     SegmentKey,
     SegmentWriter,
     Tip,
-    decode_segment_key,
     segment_at,
     segments_topic,
 )
