@@ -35,6 +35,9 @@ class Target:
         self.refused = 0
         self.log: list[int] = []
 
+    def throttled_s(self, _node: int) -> float:
+        return 0.0
+
     def leader(self, _partition: TopicPartition) -> Leader:
         return Leader(1, 0)
 
@@ -113,6 +116,9 @@ class Crowded:
         self._loop = loop
         self._flying = [0, 0]
         self.most = [0, 0]
+
+    def throttled_s(self, _node: int) -> float:
+        return 0.0
 
     def leader(self, partition: TopicPartition) -> Leader:
         return Leader(partition.partition, 0)
