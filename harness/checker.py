@@ -27,6 +27,8 @@ CRC_HEADER = "crc"
 TICK_S = 0.05
 """At each tick one partition gets its share. A request holds one partition's records here, and requests cost a broker
 more than their records do."""
+SLOW_TICK_S = 0.1
+"""For load that goes on while processes start and end: half the requests, of the brokers' other clients as well."""
 FLUSH_S = 90.0
 
 

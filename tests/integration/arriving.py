@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
-from harness.checker import Load, require_clean
+from harness.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
@@ -46,8 +46,8 @@ def both_ways(
     left, right = clusters
     there, back = (create_topic(cluster, new_name("t"), partitions) for cluster in clusters)
     return (
-        LoadedFlow(left, right, f"left.{there}", Load(left, there, partitions, rate=rate)),
-        LoadedFlow(right, left, f"right.{back}", Load(right, back, partitions, rate=rate)),
+        LoadedFlow(left, right, f"left.{there}", Load(left, there, partitions, rate=rate, tick_s=SLOW_TICK_S)),
+        LoadedFlow(right, left, f"right.{back}", Load(right, back, partitions, rate=rate, tick_s=SLOW_TICK_S)),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import psutil
 
-from harness.checker import Load, require_clean
+from harness.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for
@@ -63,7 +63,7 @@ def test_the_two_steps_to_exactly_once(
             time.sleep(chance.uniform(0.2, 1.2))
         return process
 
-    with Load(left, topic, PARTITIONS, rate=RATE) as load:
+    with Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S) as load:
         os.killpg(run("").pid, signal.SIGKILL)
         assert run("preparing").terminate() == 0
         process = run("enabled")

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from harness.checker import Arrivals, Load, require_clean
+from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic, offsets
@@ -72,7 +72,7 @@ class Scene:
         self.source, self.target, self.twinlog, self.topic = source, target, twinlog, topic
         self.remote = f"a.{topic}"
         self.chance = chance
-        self.load = Load(source, topic, PARTITIONS, rate=RATE, size=100)
+        self.load = Load(source, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S)
 
     def begin(self) -> None:
         create_topic(self.source, self.topic, PARTITIONS)

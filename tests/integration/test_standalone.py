@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.checker import Load
+from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
@@ -100,7 +100,7 @@ def test_executors_and_workers_die(
     chance: random.Random,
 ) -> None:
     topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
-    load = Load(source_cluster, topic, PARTITIONS, rate=RATE)
+    load = Load(source_cluster, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S)
     flows = (LoadedFlow(source_cluster, target_cluster, f"lone.{topic}", load),)
 
     settings = {"topics": topic, "tasks.max": "2"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.checker import Arrivals, Load, require_clean
+from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.mm2 import MirrorMaker2
@@ -74,7 +74,7 @@ def test_another_process_takes_over_at_every_end(
     remote = f"left.{topic_name}"
     create_topic(left, topic_name, PARTITIONS)
     file = flow_properties("left->right", left, right, {"topics": topic_name})
-    with Load(left, topic_name, PARTITIONS, rate=500, size=500) as load:
+    with Load(left, topic_name, PARTITIONS, rate=500, size=500, tick_s=SLOW_TICK_S) as load:
         first = run_twinlog("left, right", file)
         leads(first)
         second = run_twinlog("left, right", f"{file}left->right.tasks.max = 2\nleft.consumer.fetch.min.bytes = 2\n")
@@ -151,8 +151,8 @@ def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
         taker.wait_for_line(rf" {flow}: this process .* runs the flow", START_S, times=times)
         giver.wait_for_line(rf" {flow}: standing by for \S+-{taker.pid} \(since ", START_S)
 
-    with Load(one, there, PARTITIONS, rate=500) as first_load, Load(other, back, PARTITIONS, rate=500) as second_load:
-        loads = (first_load, second_load)
+    loads = tuple(Load(cluster, topic, PARTITIONS, rate=500, tick_s=SLOW_TICK_S) for cluster, topic, *_ in ways)
+    with loads[0], loads[1]:
         first = run_twinlog("here, away", file)
         first.wait_for_line(r"this process .* runs the flow", START_S, times=2)
         goes_on()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.checker import Load
+from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
@@ -133,7 +133,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
 
     with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings) as flow, watched(flow) as watcher:
         assert watcher.lines == [] or "starting" in watcher.lines[0]
-        with Load(source, topic, PARTITIONS, rate=500):
+        with Load(source, topic, PARTITIONS, rate=500, tick_s=SLOW_TICK_S):
             # The source answers all the time how much waits.
             outage("target", target.kill, lambda: target.restart(wait=False), r"lag \d{4,} \([01] s ago\)$")
             outage("target", target.suspend, target.resume, r"lag \d{4,} \([01] s ago\)$")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.checker import Identity, Load, Verdict, check, identify
+from harness.checker import SLOW_TICK_S, Identity, Load, Verdict, check, identify
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import commit_offsets, group_offsets
@@ -163,7 +163,7 @@ def handed(
         assert process.terminate() == 0, process.log
 
     try:
-        with Load(source, TOPIC, PARTITIONS, rate=RATE) as load:
+        with Load(source, TOPIC, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S) as load:
             for number, system in enumerate((mm2, twinlog, mm2)):
                 with system() as alive:
                     marks = _turn(source, target, alive, number, result.turns[-1].committed if number else {})
