@@ -101,9 +101,10 @@ class World:
         return self.target.log(REMOTE, number).values(committed=committed)
 
     def stored(self, number: int = 0) -> Position | None:
-        """The last position that the target has of a source partition."""
+        """The last position of a source partition that a driver finds on the target; exactly once, a committed one."""
         found = None
-        for record in self.target.log(self.settings.positions_topic).records():
+        committed = self.settings.exactly_once == "enabled"
+        for record in self.target.log(self.settings.positions_topic).records(committed=committed):
             known = decode_position(
                 SOURCE,
                 PositionRecord(
