@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +22,8 @@ START_DEADLINE_S = 120.0
 HOST = "127.0.0.1"
 CHEAP_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For JVMs that live for a minute: a processor spends more on the better compiler than that wins back."""
+LEADS = "I have been elected leader"
+REGISTERED = "Successfully registered with master"
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 
 
@@ -58,7 +60,7 @@ class SparkWorker:
             except psutil.NoSuchProcess:
                 continue
         self.process.kill()
-        psutil.wait_procs(lost, timeout=10)
+        psutil.wait_procs(lost, timeout=60)
         return lost
 
 
@@ -72,11 +74,12 @@ def _command(process: psutil.Process) -> list[str]:
 class SparkCluster:
     """Master and workers as child processes; use as a context manager.
 
-    Each worker has `cores` and `memory_mb` for executors. Executors take the Python that the driver asks for.
+    Tests may share one: each begins with the number of workers that it needs. A worker has `cores` and `memory_mb` for
+    executors. Executors take the Python that the driver asks for.
     `work_dir` is a temporary directory that `close` removes, with TWINLOG_KEEP=1 it stays.
     """
 
-    def __init__(self, workers: int = 2, *, cores: int = 1, memory_mb: int = 700) -> None:
+    def __init__(self, *, cores: int = 1, memory_mb: int = 700) -> None:
         self.work_dir = Path(tempfile.mkdtemp(prefix="twinlog-spark-"))
         self._port = claim_port()
         self.master = f"spark://{HOST}:{self._port}"
@@ -89,17 +92,9 @@ class SparkCluster:
             "SPARK_LOCAL_DIRS": str(self.work_dir / "local"),
         }
         self._master = self._child("master", _MASTER, "--host", HOST, "--port", str(self._port), "--webui-port", "0")
-        self.workers = [
-            SparkWorker(
-                self._child(
-                    f"worker-{number}",
-                    _WORKER,
-                    *("--host", HOST, "--webui-port", "0", "--cores", str(cores), "--memory", f"{memory_mb}m"),
-                    *("--work-dir", str(self.work_dir / f"worker-{number}"), self.master),
-                )
-            )
-            for number in range(workers)
-        ]
+        self._worker_words = ("--cores", str(cores), "--memory", f"{memory_mb}m")
+        self._numbers = itertools.count(1)
+        self.workers: list[SparkWorker] = []
 
     def _child(self, name: str, main_class: str, *words: str) -> Child:
         command = [str(spark_home() / "bin" / "spark-class"), main_class, *words]
@@ -120,24 +115,44 @@ class SparkCluster:
     def options(self) -> list[str]:
         """The same for the command line of twinlog, and the master."""
         settings = (("--conf", f"{key}={value}") for key, value in self.driver_settings.items())
-        return ["--master", self.master, *chain.from_iterable(settings)]
+        return ["--master", self.master, *itertools.chain.from_iterable(settings)]
 
     def start(self) -> SparkCluster:
-        """Start the master and its workers; returns when each worker is registered."""
+        """Start the master and return once it takes workers; there are none yet, see `have`."""
         self._master.start()
-        for worker in self.workers:
+
+        def leads() -> bool:
+            self._master.require_alive()
+            return LEADS in self._master.log.read_text(errors="replace")
+
+        wait_for(leads, START_DEADLINE_S, "Spark's master takes workers")
+        return self
+
+    def have(self, count: int) -> SparkCluster:
+        """Kill or start workers until there are so many; returns when each is registered."""
+        there = [worker for worker in self.workers if worker.process.alive]
+        for worker in there[count:]:
+            worker.kill()
+        fresh = [self._worker(next(self._numbers)) for _ in range(count - len(there))]
+        for worker in fresh:
             worker.process.start()
+        self.workers = [*there[:count], *fresh]
 
         def registered() -> bool:
             for child in (self._master, *(worker.process for worker in self.workers)):
                 child.require_alive()
-            return self._master.log.read_text(errors="replace").count("Registering worker") >= len(self.workers)
+            return all(REGISTERED in worker.process.log.read_text(errors="replace") for worker in fresh)
 
         try:
-            wait_for(registered, START_DEADLINE_S, f"{len(self.workers)} Spark workers have registered")
+            wait_for(registered, START_DEADLINE_S, f"{count} Spark workers have registered")
         except TimeoutError as late:
             raise HarnessError(f"{late}\n{self._master.log_tail()}") from late
         return self
+
+    def _worker(self, number: int) -> SparkWorker:
+        name = f"worker-{number}"
+        words = ("--host", HOST, "--webui-port", "0", *self._worker_words, "--work-dir", str(self.work_dir / name))
+        return SparkWorker(self._child(name, _WORKER, *words, self.master))
 
     def close(self) -> None:
         """Kill what runs and remove the directory."""

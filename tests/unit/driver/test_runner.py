@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.driver.test_slots import settings
+from twinlog.driver.outcome import Outcome
 from twinlog.driver.runner import Runner, RunOptions, _all_at_once
+from twinlog.scratch import PREFIX
 
 
 @pytest.fixture
@@ -35,3 +39,12 @@ def test_a_signal_stops_the_run(no_threads: None) -> None:
     runner = Runner([settings("a")], RunOptions())
     runner.stop()
     assert runner._finished()
+
+
+def test_a_run_begins_with_removing_what_killed_runs_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path))
+    dead = tmp_path / f"{PREFIX}dead"
+    dead.mkdir()
+    assert Runner([], RunOptions(until_caught_up=True)).run() is Outcome.DONE
+    assert not dead.exists()
