@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from harness.cluster import KafkaCluster
+from harness.wait import wait_for
 
 DEADLINE_S = 30.0
 
@@ -39,7 +40,8 @@ class Acl:
 
 
 def create_acls(cluster: KafkaCluster, wanted: Iterable[Acl]) -> None:
-    """Create them; raises KafkaException."""
+    """Create them, and wait until brokers have heard of them from their controller. Raises KafkaException."""
+    rights = set(wanted)
     admin = cluster.clients.admin()
     bindings = [
         AclBinding(
@@ -51,10 +53,11 @@ def create_acls(cluster: KafkaCluster, wanted: Iterable[Acl]) -> None:
             AclOperation[acl.operation],
             AclPermissionType[acl.permission],
         )
-        for acl in wanted
+        for acl in rights
     ]
     for future in admin.create_acls(bindings, request_timeout=DEADLINE_S).values():
         future.result(DEADLINE_S)
+    wait_for(lambda: rights <= acls(cluster), DEADLINE_S, f"{cluster.name} has the ACLs")
 
 
 def acls(cluster: KafkaCluster) -> set[Acl]:

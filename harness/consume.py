@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -11,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.wait import slowness
+from harness.wait import wait_for
 
 TimestampType = Literal["none", "create", "append"]
 _TIMESTAMP_TYPES: tuple[TimestampType, ...] = ("none", "create", "append")
@@ -126,12 +125,9 @@ def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadl
     consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
     open_ends = set(places)
     records: list[Record] = []
-    patience_s = deadline_s * slowness()
-    end = time.monotonic() + patience_s
-    while open_ends:
-        if time.monotonic() > end:
-            raise HarnessError(f"end of {sorted(open_ends)} not reached within {patience_s:.4g} s")
-        for message in consumer.consume(num_messages=10_000, timeout=0.1):
+
+    def at_the_end() -> bool:
+        for message in consumer.consume(num_messages=10_000, timeout=0.1) if open_ends else ():
             error = message.error()
             if error is None:
                 records.append(to_record(message))
@@ -139,6 +135,12 @@ def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadl
                 open_ends.discard((str(message.topic()), int(message.partition() or 0)))
             elif not error.retriable():
                 raise HarnessError(f"{message.topic()}: {error}")
+        return not open_ends
+
+    try:
+        wait_for(at_the_end, deadline_s, "every partition is read to its end", every_s=0)
+    except TimeoutError as late:
+        raise HarnessError(f"{late}; not read to their ends: {sorted(open_ends)}") from late
     return records
 
 

@@ -110,7 +110,7 @@ def carry(client: socket.socket, port: int, delay_s: float, window: int) -> None
     opens = time.monotonic() + 2 * delay_s
     with client:
         try:
-            server = socket.create_connection(("127.0.0.1", port), timeout=10)
+            server = socket.create_connection(("127.0.0.1", port), timeout=60)
         except OSError:
             time.sleep(2 * delay_s)
             return

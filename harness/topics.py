@@ -90,11 +90,12 @@ def topic_config(cluster: KafkaCluster, name: str) -> dict[str, str]:
 
 
 def set_topic_config(cluster: KafkaCluster, name: str, config: Mapping[str, str]) -> None:
-    """Set some settings of a topic, leave its others alone."""
+    """Set some settings of a topic, leave its others alone; wait until a broker has heard of it from its controller."""
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     admin = cluster.clients.admin()
     admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+    wait_for(lambda: config.items() <= topic_config(cluster, name).items(), DEADLINE_S, f"{name} has {dict(config)}")
 
 
 def offsets(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:

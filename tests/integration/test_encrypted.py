@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from harness.certificates import Certified, authority
@@ -137,6 +138,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         upsertion = UserScramCredentialUpsertion("mirror", user, b"mirror-secret")
         admin = AdminClient(cluster.client_config())
         admin.alter_user_scram_credentials([upsertion])["mirror"].result(60)
+
+        def known() -> bool:
+            found: Any = admin.describe_user_scram_credentials(["mirror"])
+            with contextlib.suppress(KafkaException):
+                return bool(found["mirror"].result(60))
+            return False
+
+        wait_for(known, 60, "the broker has heard of the login from its controller")
         yield Site(cluster, root, directory)
 
 

@@ -66,7 +66,7 @@ def wait_for_leader(cluster: KafkaCluster, topic: str, node: int) -> None:
     admin = AdminClient(cluster.client_config())
 
     def leads() -> bool:
-        known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        known = admin.list_topics(topic, timeout=60).topics[topic].partitions
         return bool(known) and int(known[0].leader) == node
 
     wait_for(leads, 60, f"{topic} is led by node {node}")

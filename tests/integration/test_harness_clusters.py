@@ -239,8 +239,7 @@ def test_acls_bind_users_but_not_the_plaintext_listener(topic_name: str) -> None
             Acl("pre", "User:connect", "ALL", "DENY", pattern="PREFIXED"),
         }
         create_acls(cluster, rights)
-        # The controller has them before the broker does.
-        wait_for(lambda: acls(cluster) == rights, 60, "the broker knows the rights")
+        assert acls(cluster) == rights
         produce(cluster, topic_name, numbered(1), user="admin")
         with pytest.raises(HarnessError, match="TOPIC_AUTHORIZATION_FAILED"):
             produce(cluster, topic_name, numbered(1), user="mirrormaker")

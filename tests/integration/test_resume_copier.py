@@ -127,7 +127,7 @@ def place_topic(cluster: KafkaCluster, topic: str, replicas: list[list[int]]) ->
     admin = AdminClient(cluster.client_config())
     new = NewTopic(topic, len(replicas), replica_assignment=replicas)
     admin.create_topics([new], operation_timeout=30)[topic].result(60)
-    wait_for(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == len(replicas), 60, topic)
+    wait_for(lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == len(replicas), 60, topic)
     return topic
 
 
