@@ -22,13 +22,12 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("standalone", "standby", "resume", "take_over", "exactly_once_run", "parity", "run", "harness_clusters"),
-    *("topologies", "engine", "demo", "mirror_maker", "failover", "gaps_run", "encrypted", "status"),
-    *("few_slots", "checkpoints"),
+    *("standalone", "standby", "resume", "exactly_once_run", "parity", "run", "harness_clusters", "status"),
+    *("encrypted", "checkpoints", "translation", "take_over", "gaps_run", "engine", "exactly_once", "leases"),
+    *("resume_copier", "topologies", "failover", "demo", "mirror_maker", "formats", "few_slots"),
 )
-"""Files that take most of a processor's time, those that take more first. They are begun in this order, so that no
-worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which else begins with the
-files of most tests."""
+"""Files that take longest, those that take longer first. They are begun in this order, so that no worker is left with
+one of them alone at the end. `make test` has pytest-xdist keep it, which else begins with the files of most tests."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
