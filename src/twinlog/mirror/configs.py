@@ -35,7 +35,7 @@ _Changes = dict[TopicName, list[ConfigChange]]
 _Own = dict[TopicName, dict[str, str | None]]
 
 
-def wanted_settings(source: Sequence[ConfigEntry], chosen: ConfigPropertyFilter) -> dict[str, str | None]:
+def wanted_settings(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter) -> dict[str, str | None]:
     """What a remote topic should have, by the settings of its source.
 
     A setting that is not in the result is left alone: excluded, read-only, sensitive, or from the static file of the
@@ -43,12 +43,12 @@ def wanted_settings(source: Sequence[ConfigEntry], chosen: ConfigPropertyFilter)
     """
     wanted: dict[str, str | None] = {}
     for entry in source:
-        if entry.read_only or entry.sensitive or not chosen.accepts(entry.name):
+        if entry.read_only or entry.sensitive or not filter_.accepts(entry.name):
             continue
         if entry.source in _MADE:
             wanted[entry.name] = entry.value
         elif entry.source == ConfigSource.DEFAULT:
-            wanted[entry.name] = entry.value if chosen.accepts_default(entry.name) else None
+            wanted[entry.name] = entry.value if filter_.accepts_default(entry.name) else None
     return wanted
 
 
