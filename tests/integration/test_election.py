@@ -16,7 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.driver.election import election
+from twinlog.driver.election import election, fitness
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.kafka.coordinator import membership
@@ -96,8 +96,8 @@ def test_who_leaves_is_followed_at_once(settings: FlowSettings, monkeypatch: pyt
 def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
     settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "CONNECT_S", 1.0)
-    monkeypatch.setattr(election, "REACH_S", 0.2)
+    monkeypatch.setattr(fitness, "CONNECT_S", 1.0)
+    monkeypatch.setattr(fitness, "REACH_S", 0.2)
     nowhere = replace(settings, source_admin=AdminSettings(ClientSettings(("127.0.0.1:1",))))
     with elections(nowhere, 2) as (first, second):
         first.give_up("m-1", unfit_s=0.1)

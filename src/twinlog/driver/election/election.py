@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.fingerprint import fingerprint
+from twinlog.driver.election.fitness import Fitness
 from twinlog.driver.election.intruders import why_taken
 from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.election.member import Leadership, Member, Term, appoint
 from twinlog.driver.election.roster import Roster
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.plan.spread import Crew
@@ -39,8 +39,6 @@ RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
 CONNECT_S = 5.0
-REACH_S = 10.0
-"""How often a process that gave a flow up because it did not reach the source tries to reach it again."""
 
 SILENT_S = 5.0
 """After so long without an answer a process that stands by logs it."""
@@ -85,8 +83,6 @@ class Election:
         """Keys in which this process differs from the leader it stands by for."""
         self.term = 0
         """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
-        self.unfit = False
-        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
         self._roster = roster
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         self._changed = changed
@@ -96,6 +92,7 @@ class Election:
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
         self._lease = LeadershipLease()
         self._wake = self._loop.signal()
+        self._fitness = Fitness(self._loop, settings, self._begin, self._wake.set)
         self._last_term: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term that this process ended itself, and the process to which it left the flow."""
@@ -121,6 +118,11 @@ class Election:
         if self.standing is not Standing.LEADING:
             return 0.0
         return max(0.0, self._lease.until - self._admin.clock.monotonic())
+
+    @property
+    def unfit(self) -> bool:
+        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
+        return self._fitness.unfit
 
     @property
     def text(self) -> str:
@@ -152,9 +154,8 @@ class Election:
             if self.standing is Standing.LEADING and self._last_term is not None:
                 self._given_up = (self._last_term, heir)
                 self._roster.leave(self.settings.name, heir)
-                if unfit_s and not self.unfit:
-                    self.unfit = True
-                    self._begin(lambda: self._become_fit(unfit_s))
+                if unfit_s:
+                    self._fitness.lose(unfit_s)
                 self._lease.lose()
                 self._become(Standing.JOINING)
                 self._rejoin = True
@@ -186,6 +187,7 @@ class Election:
 
     def _ask_to_stop(self) -> None:
         self._stopping = True
+        self._fitness.stop()
         self._wake.set()
 
     def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -366,24 +368,6 @@ class Election:
             # Another broker has taken the group over without the rebalance: the answer to the join never comes.
             self._void = True
             self._wake.set()
-
-    async def _become_fit(self, wait_s: float) -> None:
-        """Wait, and until the source can be reached from here."""
-        while not self._stopping:
-            await self._loop.sleep(wait_s)
-            wait_s = REACH_S
-            source = ClusterClient(self._loop, self.settings.source, self.settings.source_admin.client)
-            try:
-                await source.connect(CONNECT_S)
-            except Exception as error:
-                # Whatever it is: who runs the flow must not depend on it.
-                log.debug("%s: still not ready: %r", self.settings.name, error)
-            else:
-                self.unfit = False
-                self._wake.set()
-                break
-            finally:
-                source.close()
 
     # Outcomes.
 

@@ -1,0 +1,93 @@
+"""Which of several reasons is read where a broker cannot be reached: a timeout says the least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.errors import IllegalSaslStateError, KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
+
+from tests.unit.kafka.fake_broker import FakeBroker
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.connections import LOGIN_AGAIN_S
+from twinlog.kafka.net.frames import FrameConnection
+from twinlog.kafka.net.loop import Loop
+from twinlog.settings.flow import ClientSettings
+
+QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
+
+Connect = Callable[[ClientSettings], ClusterClient]
+
+
+@pytest.fixture
+def clients(loop: Loop) -> Iterator[Connect]:
+    """Makes clients that are closed after the test."""
+    made: list[ClusterClient] = []
+
+    def make(settings: ClientSettings) -> ClusterClient:
+        made.append(ClusterClient(loop, "north", settings))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.mark.parametrize("later", [KafkaTimeoutError("Timeout during ApiVersions check"), KafkaTimeoutError()])
+@pytest.mark.parametrize(
+    ("first", "read"),
+    [
+        (KafkaConnectionError("Handshake failed: alert of the other side"), "alert of the other side"),
+        (IllegalSaslStateError("no"), "the port does not want a login"),
+    ],
+)
+def test_a_timeout_hides_no_better_reason(
+    loop: Loop,
+    clients: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Exception,
+    read: str,
+    later: Exception,
+) -> None:
+    """As on a busy machine, where the last attempt of a caller has no time left when its turn comes."""
+    reasons = iter([first])
+
+    async def ask_versions(*_: Any) -> None:
+        raise next(reasons, later)
+
+    monkeypatch.setattr(FrameConnection, "_get_api_versions", ask_versions)
+    with FakeBroker() as broker:
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        with pytest.raises(ClusterError, match=read):
+            loop.run(client.connect, 0.3)
+        assert next(reasons, None) is None
+
+
+def test_a_refused_login_is_read_although_the_next_one_timed_out(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logins go on on each of a client's three managers, and a refusal is forgotten there after a while."""
+    refused = SaslAuthenticationFailedError("SaslAuthenticationFailed: wrong password")
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+        errors = iter([refused])
+
+        async def ask_versions(*_: Any) -> None:
+            raise next(errors, KafkaTimeoutError("Timeout during ApiVersions check"))
+
+        monkeypatch.setattr(FrameConnection, "_get_api_versions", ask_versions)
+        request = client._control.cluster.metadata_request()
+        with pytest.raises(RefusedError, match="wrong password"):
+            loop.run(client.send, request, 1)
+        client._data._refused_at[1] -= LOGIN_AGAIN_S + 1
+        client._data.reset_backoff(1)
+        with pytest.raises(ClusterError):
+            loop.run(client.send, request, 1)
+        assert "wrong password" in client._why_unreachable()
+        client._control.failures[f"127.0.0.1:{broker.port}"] = KafkaTimeoutError("Connection timed out")
+        assert "wrong password" in client._why_unreachable()
