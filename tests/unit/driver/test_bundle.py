@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tests.unit.driver.test_leases import World, assignment, require
+from tests.unit.driver.leasing import World, assignment, require
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
 from twinlog.lease.grant import Share

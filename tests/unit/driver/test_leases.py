@@ -5,149 +5,27 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import Pipe
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.wait import wait_for
-from twinlog.driver import leases as module
-from twinlog.driver.flow_status import FlowStatus
-from twinlog.driver.leases import Leases
-from twinlog.lease.channel import Channel
+from tests.unit.driver.leasing import PARTS, Copier, World, assignment, require
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import (
-    Beat,
     BeatResponse,
-    Bye,
-    Claim,
     End,
     Event,
     Failed,
-    FromCopier,
     Grants,
     Left,
-    Message,
     Release,
-    Released,
     ReportMessage,
     Stop,
 )
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.plan.assignment import Assignment
-
-M = TypeVar("M")
-PARTS = [TopicPartition(TopicName("t"), number) for number in range(6)]
-
-
-def assignment(*shares: Sequence[int]) -> Assignment:
-    return tuple(frozenset(PARTS[number] for number in share) for share in shares)
-
-
-class Copier:
-    """The other end of a line: does what a copier does with what it receives, and remembers it."""
-
-    def __init__(self, leases: Leases, name: str, *, lets_go: bool = True, beats: bool = True) -> None:
-        self.name = name
-        self.holds: set[TopicPartition] = set()
-        self.heard: list[Message] = []
-        self.drained: dict[TopicPartition, bool] = {}
-        self.undrained: set[TopicPartition] = set()
-        self.lets_go = lets_go
-        self.cut_off = threading.Event()
-        self.changed: Callable[[Copier, set[TopicPartition]], None] = lambda copier, holds: None
-        self._lock = threading.Lock()
-        ours, theirs = Pipe()
-        self._line = Channel(ours)
-        self._serving = threading.Thread(target=leases.serve, args=(Channel(theirs), name), daemon=True)
-        self._serving.start()
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
-        if beats:
-            self.send(Beat(1.0))
-
-    def send(self, message: FromCopier) -> None:
-        with self._lock:
-            self._line.send(message)
-
-    def claim(self, lease: int) -> None:
-        self.send(Claim(lease))
-
-    def die(self) -> None:
-        """As a killed process does: its line ends."""
-        self._line.shut()
-        self._serving.join(60)
-
-    def _read(self) -> None:
-        try:
-            while True:
-                self._take(self._line.receive())
-        except (OSError, EOFError):
-            self.holds.clear()
-            self.cut_off.set()
-
-    def _take(self, message: Message) -> None:
-        self.heard.append(message)
-        match message:
-            case Grants(_, grants):
-                self.drained.update({grant.source: grant.drained for grant in grants})
-                self.holds |= {grant.source for grant in grants}
-                self.changed(self, self.holds)
-            case Release(parts) if self.lets_go:
-                self.release(parts)
-            case Stop() if self.lets_go:
-                self.release(tuple(self.holds))
-                self.send(Bye())
-
-    def release(self, parts: Sequence[TopicPartition]) -> None:
-        self.holds -= set(parts)
-        self.changed(self, self.holds)
-        self.send(Released(tuple(parts), tuple(part for part in parts if part in self.undrained)))
-
-    def received(self, cls: type[M]) -> list[M]:
-        return [message for message in list(self.heard) if isinstance(message, cls)]
-
-
-class World:
-    """Leases with their surroundings."""
-
-    def __init__(self) -> None:
-        self.failures: list[tuple[str, str]] = []
-        self.events: list[tuple[str, str]] = []
-        self.looked_up: list[list[TopicPartition]] = []
-        self.lookup = threading.Event()
-        self.lookup.set()
-        self.copiers: list[Copier] = []
-        self.flow_status = FlowStatus()
-        self.leases = Leases(
-            "a->b",
-            self._grants,
-            lambda kind, text: self.failures.append((kind, text)),
-            lambda kind, text: self.events.append((kind, text)),
-            reported=self.flow_status.take,
-            gone=self.flow_status.gone,
-        )
-
-    def _grants(self, parts: Sequence[TopicPartition]) -> list[Grant]:
-        self.looked_up.append(list(parts))
-        self.lookup.wait(60)
-        remote = TopicName("a.t")
-        return [Grant(part, TopicPartition(remote, part.partition), None, 1000, Position(7, 5)) for part in parts]
-
-    def copier(self, name: str, **how: bool) -> Copier:
-        copier = Copier(self.leases, name, **how)
-        self.copiers.append(copier)
-        wait_for(lambda: copier.received(BeatResponse) or not how.get("beats", True), 60, f"{name} is known")
-        return copier
-
-    def close(self) -> None:
-        for copier in self.copiers:
-            copier.die()
-        self.leases.stop(0)
 
 
 @pytest.fixture
@@ -155,10 +33,6 @@ def world() -> Iterator[World]:
     world = World()
     yield world
     world.close()
-
-
-def require(condition: Callable[[], bool], what: str) -> None:
-    wait_for(condition, 60, what, every_s=0.002)
 
 
 def test_a_claim_is_answered_with_a_share(world: World) -> None:
@@ -292,62 +166,6 @@ def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
     require(lambda: two.holds == set(PARTS[2:4]), "two never had it")
 
 
-def test_a_dead_copiers_share_is_free(world: World) -> None:
-    lease = world.leases.renew(assignment([0, 1]))
-    one = world.copier("one")
-    one.claim(lease)
-    require(lambda: len(one.holds) == 2, "one copies")
-    one.die()
-    assert world.leases.unclaimed
-    two = world.copier("two")
-    two.claim(lease)
-    require(lambda: two.holds == set(PARTS[:2]), "two goes on")
-    assert not two.drained[PARTS[0]]
-
-
-def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
-    lease = world.leases.renew(assignment([0]))
-    for _ in range(20):
-        one = world.copier("one")
-        one.claim(lease)
-        one.die()
-    require(lambda: world.leases.unclaimed, "the share is free")
-    two = world.copier("two")
-    two.claim(lease)
-    require(lambda: two.holds == {PARTS[0]}, "two has it")
-
-
-def test_a_silent_copier_loses_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DEAD_S", 0.3)
-    lease = world.leases.renew(assignment([0]))
-    one = world.copier("one", lets_go=False)
-    one.claim(lease)
-    require(lambda: one.holds == {PARTS[0]}, "one copies")
-    require(one.cut_off.is_set, "one is cut off")
-    two = world.copier("two")
-    two.claim(lease)
-    require(lambda: two.holds == {PARTS[0]}, "two has it")
-
-
-def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "RELEASE_S", 0.2)
-    monkeypatch.setattr(module, "VALID_S", 1.0)
-    one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(assignment([0]))
-    one.claim(lease)
-    require(lambda: one.holds == {PARTS[0]}, "one copies")
-    one.send(Beat(2.0))
-    last_beat = time.monotonic()
-    lease = world.leases.renew()
-    two.claim(lease)
-    require(one.cut_off.is_set, "one is cut off")
-    require(lambda: two.holds == {PARTS[0]}, "two has it")
-    assert time.monotonic() - last_beat >= 1.0
-    assert not two.drained[PARTS[0]]
-
-
 def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> None:
     """The target is slow to return positions; meanwhile a later lease gives the partitions to another copier."""
     one, two = world.copier("one"), world.copier("two")
@@ -442,11 +260,6 @@ def test_stop_waits_for_all_copiers(world: World) -> None:
     three.claim(lease)
     require(lambda: bool(three.received(Stop)), "who comes now is sent away")
     assert three.received(Grants) == []
-
-
-def test_stop_does_not_wait_for_ever(world: World) -> None:
-    world.copier("one", lets_go=False)
-    assert not world.leases.stop(0.2)
 
 
 def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
