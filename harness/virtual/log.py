@@ -104,13 +104,13 @@ class VirtualLog:
         self.start = offset
         self.batches = [(batch, data) for batch, data in self.batches if batch.last_offset >= offset]
 
-    def read(self, offset: int, most_bytes: int, *, committed: bool) -> bytes:
-        """The batches from the one that holds an offset on, at least one, as far as a consumer may see them."""
+    def read(self, offset: int, most_bytes: int, *, committed: bool, at_least_one: bool) -> bytes:
+        """The batches from the one that holds an offset on, as far as a consumer may see them."""
         end, found = self.stable_end if committed else self.end, b""
         for batch, data in self.batches:
             if batch.last_offset < offset or batch.base_offset >= end:
                 continue
-            if found and len(found) + len(data) > most_bytes:
+            if (found or not at_least_one) and len(found) + len(data) > most_bytes:
                 break
             found += data
         return found

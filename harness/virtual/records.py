@@ -76,7 +76,7 @@ class VirtualRecords:
         kind = consumer.FetchResponse
         complete = last or bool(code)
         responses, left = [], request.max_bytes
-        committed = bool(request.isolation_level)
+        committed, filled = bool(request.isolation_level), False
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
@@ -85,7 +85,12 @@ class VirtualRecords:
                 if not error and not log.start <= part.fetch_offset <= log.end:
                     error = Code.OFFSET_OUT_OF_RANGE
                 room = min(left, part.partition_max_bytes)
-                records = b"" if error else log.read(part.fetch_offset, room, committed=committed)
+                if error:
+                    records = b""
+                else:
+                    # One batch comes however large it is, but only one of all partitions.
+                    records = log.read(part.fetch_offset, room, committed=committed, at_least_one=not filled)
+                filled = filled or bool(records)
                 left = max(0, left - len(records))
                 complete = complete or bool(error or records)
                 aborted = [

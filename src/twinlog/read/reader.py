@@ -252,6 +252,10 @@ class SourceReader:
             asked = poll.wanted.get(fetched.partition)
             if asked is not None and not self._stopped:
                 poll.changed.add(fetched.partition)
+                if fetched.answer.records:
+                    # Behind all others: a broker without room for another fetch session fills its answers in the order
+                    # of the request, and a long backlog would keep the others from being read (KIP-74).
+                    poll.wanted[fetched.partition] = poll.wanted.pop(fetched.partition)
                 accepted = self._take(node, asked, fetched) and accepted
         return accepted
 
