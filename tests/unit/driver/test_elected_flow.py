@@ -276,7 +276,7 @@ def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
     election.leadership = Leadership(Member("other", until=False), Term(3, "id", 1.0))
     elected.attend(lease_server)
     assert elected.over
-    wait_for(lambda: all_stored[0].done == ["read a->z", "follow", "close"], 10, "nothing is read any more")
+    wait_for(lambda: all_stored[0].done == ["read a->z", "follow", "close"], 60, "nothing is read any more")
     elected.attend(lease_server)
     assert len(all_stored) == 1
 
