@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import selectors
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from harness.virtual.clock import VirtualClock
+from harness.virtual.log import VirtualLog
 from tests.source_log import read_back
 from twinlog.errors import ClusterError, FencedError, RefusedError
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch
@@ -22,42 +20,6 @@ from twinlog.write.queue import NO_ANSWER
 
 LOST_ANSWER = -20
 """The broker appends, and its answer is lost."""
-
-REMEMBERED = 5
-"""Batches of a producer that a broker recognises when they come again (Kafka class ProducerStateEntry)."""
-
-
-def virtual_loop() -> Loop:
-    """A loop whose clock jumps to the next moment at which anything happens."""
-    clock = VirtualClock()
-
-    class Jumping(selectors.DefaultSelector):
-        def select(self, timeout: float | None = None) -> Any:
-            found = super().select(0)
-            if not found:
-                assert timeout is not None, "everybody waits, and nothing will happen"
-                clock.sleep(timeout)
-            return found
-
-    return Loop(clock, selector=Jumping)
-
-
-@dataclass
-class Entry:
-    """What is at one offset: a value, or None for a marker. `state` is open, committed or aborted."""
-
-    value: bytes | None
-    state: str
-
-
-@dataclass
-class Producer:
-    """What a leader knows of the producer that appends to a partition."""
-
-    epoch: int = -1
-    next_sequence: int = 0
-    last: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Base offsets of its last batches, by their first sequence number and how many records they have."""
 
 
 class ScriptedTarget:
@@ -74,7 +36,7 @@ class ScriptedTarget:
     def __init__(self, loop: Loop, settings: FlowSettings) -> None:
         self.loop = loop
         self.settings = settings.producer.client
-        self.logs: dict[TopicPartition, list[Entry]] = {}
+        self.logs: dict[TopicPartition, VirtualLog] = {}
         self.answers: dict[TopicPartition, deque[int]] = {}
         self.coordinator: dict[str, deque[Any]] = {"init": deque(), "add": deque(), "end": deque()}
         self.leaderless: set[TopicPartition] = set()
@@ -84,7 +46,6 @@ class ScriptedTarget:
         self.handled: list[str] = []
         """What the coordinator did, in order, and in between the first append to each partition."""
         self.lent = 0
-        self._producers: dict[TopicPartition, Producer] = {}
 
     # What a client of the cluster is asked for.
 
@@ -127,31 +88,17 @@ class ScriptedTarget:
         return answers
 
     def _append(self, at: TopicPartition, data: bytes) -> Appended:
-        header, records = read_back(data)
+        header, _ = read_back(data)
         if at in self.leaderless:
             return Appended(Code.NOT_LEADER_OR_FOLLOWER, -1, -1)
         if (header.producer_id, header.producer_epoch) != self.holder:
             return Appended(Code.INVALID_PRODUCER_EPOCH, -1, -1)
         if at not in self.inside:
             return Appended(Code.INVALID_TXN_STATE, -1, -1)
-        producer = self._producers.setdefault(at, Producer())
-        if header.producer_epoch > producer.epoch:
-            producer.epoch, producer.next_sequence = header.producer_epoch, 0
-            producer.last.clear()
-        batch = header.base_sequence, len(records)
-        if batch in producer.last:
-            return Appended(0, producer.last[batch], 5)
-        if header.base_sequence != producer.next_sequence:
-            return Appended(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, -1)
-        log = self.logs.setdefault(at, [])
-        base = len(log)
-        log += [Entry(record.value, "open") for record in records]
-        producer.next_sequence += len(records)
-        producer.last[batch] = base
-        if len(producer.last) > REMEMBERED:
-            del producer.last[min(producer.last)]
-        self._note(f"append {at}")
-        return Appended(0, base, -1)
+        code, base = self.logs.setdefault(at, VirtualLog()).append(data)
+        if code == Code.NONE:
+            self._note(f"append {at}")
+        return Appended(code, base, -1)
 
     def _note(self, what: str) -> None:
         if what not in self.handled[-4:]:
@@ -176,7 +123,7 @@ class ScriptedTarget:
         await self._scripted("init")
         if expected not in (NOBODY, self.holder):
             raise FencedError("cluster south: somebody else writes")
-        self._end("aborted")
+        self._end(commit=False)
         self.holder = ProducerEpoch(1, self.holder.epoch + 1)
         self.handled.append("init")
         return self.holder
@@ -197,22 +144,16 @@ class ScriptedTarget:
             raise FencedError("cluster south: somebody else writes")
         if known is False or not self.inside:
             return False
-        self._end("committed" if commit else "aborted")
+        self._end(commit=commit)
         self.handled.append("commit" if commit else "abort")
         return True
 
-    def _end(self, state: str) -> None:
+    def _end(self, *, commit: bool) -> None:
         for at in self.inside:
-            log = self.logs.setdefault(at, [])
-            for entry in log:
-                if entry.state == "open":
-                    entry.state = state
-            log.append(Entry(None, state))
+            self.logs.setdefault(at, VirtualLog()).mark(self.holder.producer_id, self.holder.epoch, commit=commit)
         self.inside.clear()
 
     # What consumers see.
 
-    def committed(self, at: TopicPartition) -> list[bytes]:
-        return [
-            entry.value for entry in self.logs.get(at, ()) if entry.state == "committed" and entry.value is not None
-        ]
+    def committed(self, at: TopicPartition) -> list[bytes | None]:
+        return self.logs[at].values(committed=True) if at in self.logs else []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.task.scripted_target import virtual_loop
+from harness.virtual.loop import VirtualLoop, VirtualWorld
 from tests.unit.task.test_recovery import SOURCE, checked_part, misplaced_part, recovery
 from twinlog.errors import ClusterError, CopyError
 from twinlog.model.types import SourceOffset, TargetOffset
@@ -39,7 +39,7 @@ class Failing:
 
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_check_goes_on_until_the_source_answers(refuses: bool) -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, 0))
     look = Failing(at(10, 0), refuses=refuses)
@@ -54,7 +54,7 @@ def test_a_check_goes_on_until_the_source_answers(refuses: bool) -> None:
 
 
 def test_a_check_that_finds_nothing_missing_asks_without_the_epoch() -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, 0))
     part.seek(at(4, 4, leader_epoch=7))
@@ -65,7 +65,7 @@ def test_a_check_that_finds_nothing_missing_asks_without_the_epoch() -> None:
 
 
 def test_who_was_released_is_not_checked_any_more() -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     look = Failing(None, 0)
     part.leave()
@@ -75,7 +75,7 @@ def test_who_was_released_is_not_checked_any_more() -> None:
 
 
 def test_a_refused_fetch_is_asked_again_after_a_pause() -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     settings = SimpleNamespace(consumer=SimpleNamespace(client=ClientSettings((), retry_backoff_ms=400)))
     refreshed: list[bool] = []
@@ -89,7 +89,7 @@ def test_a_refused_fetch_is_asked_again_after_a_pause() -> None:
 
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     found = StartPosition({SOURCE: at(7, 7)}, {})
     resolve = Failing(found, refuses=refuses)
@@ -111,7 +111,7 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
 
 @pytest.mark.parametrize("refuses", [False, True])
 def test_what_was_lost_of_transactions_is_looked_for_until_the_target_answers(refuses: bool) -> None:
-    loop = virtual_loop()
+    loop = VirtualLoop(VirtualWorld())
     part = misplaced_part(transactional=True)
     part.abort(ProducerIdentity(1, 1, transactional=True))
     behind = Failing(at(2, 3), refuses=refuses)

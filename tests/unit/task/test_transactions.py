@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.loop import VirtualLoop, VirtualWorld
 from tests.source_log import New, SourceLog
-from tests.unit.task.scripted_target import LOST_ANSWER, ScriptedTarget, virtual_loop
+from tests.unit.task.scripted_target import LOST_ANSWER, ScriptedTarget
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -53,7 +54,7 @@ class Copying:
     """What a copier does exactly once with some partitions of a source that always answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, partitions: int = 1) -> None:
-        self.loop = virtual_loop()
+        self.loop = VirtualLoop(VirtualWorld())
         self.loop.crashed = self._crashed
         self.target = ScriptedTarget(self.loop, SETTINGS)
         self.failures: list[TwinlogError] = []
@@ -156,7 +157,7 @@ class Copying:
         for part in self.partitions.values():
             assert self.target.committed(part.remote) == [b"%d" % number for number in range(RECORDS)]
             log = self.target.logs[part.remote]
-            assert part.committed.next_target == len(log)
+            assert part.committed.next_target == log.end
             assert part.copied.counts.records == RECORDS
         assert (self.failures, self.crashes) == ([], [])
 
