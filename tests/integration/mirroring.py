@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.wait import wait_for
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics import TopicMirror
@@ -12,7 +13,8 @@ from twinlog.settings.flow import FlowSettings
 
 
 def mirror_topics(settings: FlowSettings) -> dict[TopicName, Refusal]:
-    """Create the remote topics that are missing and let the others grow; returns what was refused."""
+    """Create the remote topics that are missing and let the others grow; returns what was refused, once a broker shows
+    the rest."""
     source = ClusterAdmin(settings.source, settings.source_admin.client)
     target = ClusterAdmin(settings.target, settings.target_admin.client)
     try:
@@ -20,10 +22,20 @@ def mirror_topics(settings: FlowSettings) -> dict[TopicName, Refusal]:
         target.connect()
         mirror = TopicMirror(settings, source, target)
         changes = compare(topology_of(settings), source.topics(), target.topics())
-        return {
+        refused = {
             **(mirror.create(changes.create) if changes.create else {}),
             **(mirror.grow(changes.grow) if changes.grow else {}),
         }
+        done = [pair for pair in (*changes.create, *changes.grow) if pair.remote not in refused]
+
+        def known() -> bool:
+            there = target.topics()
+            return all(
+                pair.remote in there and there[pair.remote].partitions == pair.source.partitions for pair in done
+            )
+
+        wait_for(known, 60, "the target's broker has heard of them from its controller")
+        return refused
     finally:
         source.close()
         target.close()

@@ -162,8 +162,9 @@ def test_the_sources_defaults_when_asked_for(
 ) -> None:
     both(clusters, topic_name, {}, {"delete.retention.ms": "5", "retention.bytes": "7"})
     syncing(topics=(topic_name,), use_defaults_from="source")()
-    config = topic_config(clusters[1], f"north.{topic_name}")
-    assert config["delete.retention.ms"] == "86400000"
+    remote = f"north.{topic_name}"
+    wait_for(lambda: topic_config(clusters[1], remote)["delete.retention.ms"] == "86400000", 60, "the default is set")
+    config = topic_config(clusters[1], remote)
     assert config["retention.bytes"] == "-1"
     assert "min.insync.replicas" not in config
 
