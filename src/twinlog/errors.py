@@ -16,6 +16,8 @@
     ├── DriverLostError  the driver of a lease has gone              retriable
     ├── MessageError     a message between driver and task has another form  fatal
     │   └── VersionMismatchError  they are of different versions     fatal
+    ├── RequestError     a request to the REST API cannot be fulfilled   by its status
+    │   └── NotOwnerError    another worker fulfils it
     └── EngineError      Spark cannot start, or refuses              fatal
         └── EngineLostError  Spark's JVM has ended                   retriable
 
@@ -147,6 +149,22 @@ class MessageError(TwinlogError):
 
 class VersionMismatchError(MessageError):
     """Driver and task have different versions of twinlog; nothing is copied in that task."""
+
+
+class RequestError(TwinlogError):
+    """A request to a worker's REST API is not fulfilled; `status` is the HTTP status of the answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotOwnerError(RequestError):
+    """Only the worker at `url` can fulfil a request: the leader of the group, or the owner of a connector."""
+
+    def __init__(self, message: str, url: str) -> None:
+        super().__init__(409, message)
+        self.url = url
 
 
 class EngineError(TwinlogError):
