@@ -1,0 +1,158 @@
+"""The state of a group of workers, as the records of its config topic add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.connect.model import Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connect.storage.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    LoggerRecord,
+    RestartRecord,
+    SessionKey,
+    TargetStateRecord,
+    TaskRecord,
+)
+
+
+@dataclass(slots=True)
+class Connector:
+    """A connector: its configuration, what it is to be, and the configurations of its tasks."""
+
+    config: Config
+    tasks: tuple[Config, ...] = ()
+    applied: Config | None = None
+    """The configuration that the tasks were made from; None before they were."""
+    consistent: bool = True
+    """Whether a commit found the configurations of all its tasks; compaction may have removed some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a worker does about records that it has read: connectors by name, in the order of the topic."""
+
+    connectors: Sequence[ConnectorName] = ()
+    """Whose configuration or existence changed."""
+    target_states: Sequence[ConnectorName] = ()
+    tasks: Sequence[ConnectorName] = ()
+    restarts: Sequence[Restart] = ()
+    loggers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Noted:
+    connectors: dict[ConnectorName, None] = field(default_factory=dict)
+    target_states: dict[ConnectorName, None] = field(default_factory=dict)
+    tasks: dict[ConnectorName, None] = field(default_factory=dict)
+    restarts: list[Restart] = field(default_factory=list)
+    loggers: dict[str, str] = field(default_factory=dict)
+
+    def changes(self) -> Changes:
+        return Changes(
+            tuple(self.connectors), tuple(self.target_states), tuple(self.tasks), tuple(self.restarts), self.loggers
+        )
+
+
+class ClusterState:
+    """Connectors with their tasks; not thread-safe. Made to forgive what compaction leaves, as Connect does.
+
+    Task configurations count only from the next commit on, and a commit that finds fewer than it names changes none:
+    such a connector is inconsistent until its tasks are configured anew (Kafka class KafkaConfigBackingStore).
+    """
+
+    def __init__(self) -> None:
+        self.connectors: dict[ConnectorName, Connector] = {}
+        self.session_key: SessionKey | None = None
+        self._target_states: dict[ConnectorName, TargetState] = {}
+        self._uncommitted: dict[ConnectorName, dict[int, Config]] = {}
+        self._fenced: dict[ConnectorName, int] = {}
+        self._unfenced: set[ConnectorName] = set()
+
+    def target_state(self, name: ConnectorName) -> TargetState:
+        """What a connector is to be; without a record it is to run."""
+        return self._target_states.get(name, TargetState.STARTED)
+
+    def tasks(self, name: ConnectorName) -> list[TaskId]:
+        """The ids of a connector's tasks; none of an inconsistent one."""
+        connector = self.connectors.get(name)
+        if connector is None or not connector.consistent:
+            return []
+        return [TaskId(name, number) for number in range(len(connector.tasks))]
+
+    def awaits_fencing(self, name: ConnectorName) -> bool:
+        """Whether task configurations came since the producers of earlier tasks were fenced."""
+        return name in self._unfenced
+
+    def fenced_tasks(self, name: ConnectorName) -> int | None:
+        """How many producers the tasks before the last fencing had; None when none was ever fenced."""
+        return self._fenced.get(name)
+
+    def take(self, records: Iterable[ConfigRecord]) -> Changes:
+        """Take records in the order of the topic; returns what a worker that runs has to do about them."""
+        noted = _Noted()
+        for record in records:
+            self._take(record, noted)
+        return noted.changes()
+
+    def _take(self, record: ConfigRecord, noted: _Noted) -> None:
+        match record:
+            case ConnectorRecord(name, config):
+                self._put(name, config)
+                noted.connectors[name] = None
+            case TargetStateRecord(name, state):
+                self._set_target_state(name, state)
+                noted.target_states[name] = None
+            case TaskRecord(task, config):
+                self._uncommitted.setdefault(task.connector, {})[task.task] = config
+            case CommitRecord(name, tasks):
+                if self._commit(name, tasks):
+                    noted.tasks[name] = None
+            case FencingRecord(name, tasks):
+                self._fenced[name] = tasks
+                self._unfenced.discard(name)
+            case SessionKey():
+                self.session_key = record
+            case RestartRecord(restart):
+                noted.restarts.append(restart)
+            case LoggerRecord(logger, level):
+                noted.loggers[logger] = level
+
+    def _put(self, name: ConnectorName, config: Config | None) -> None:
+        if config is None:
+            self._remove(name)
+        elif name in self.connectors:
+            self.connectors[name].config = config
+        else:
+            self.connectors[name] = Connector(config)
+
+    def _set_target_state(self, name: ConnectorName, state: TargetState | None) -> None:
+        if state is None:
+            self._target_states.pop(name, None)
+        else:
+            self._target_states[name] = state
+
+    def _commit(self, name: ConnectorName, tasks: int) -> bool:
+        """Returns whether a connector's tasks are others now."""
+        connector = self.connectors.get(name)
+        if connector is None:
+            # It was removed, and compaction took its configuration and its end.
+            self._remove(name)
+            return False
+        committed = self._uncommitted.pop(name, {})
+        self._unfenced.add(name)
+        if any(number not in committed for number in range(tasks)):
+            connector.consistent = False
+            connector.tasks = ()
+            return True
+        connector.tasks = tuple(committed[number] for number in range(tasks))
+        connector.applied = connector.config
+        connector.consistent = True
+        return True
+
+    def _remove(self, name: ConnectorName) -> None:
+        self.connectors.pop(name, None)
+        self._uncommitted.pop(name, None)

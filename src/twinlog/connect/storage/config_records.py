@@ -1,0 +1,211 @@
+"""The records of the config topic, byte for byte as a Connect worker writes them (Kafka class KafkaConfigBackingStore).
+
+The topic has one partition: the order of its records counts.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.connect.model import Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connect.storage.schemaless_json import dump, flag, load, number, strings, text
+
+StoredRecord = tuple[bytes, bytes | None]
+"""Key and value of a record; None deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRecord:
+    """A connector's configuration; None removes the connector."""
+
+    name: ConnectorName
+    config: Config | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateRecord:
+    """What a connector is to be; None when it is removed."""
+
+    name: ConnectorName
+    state: TargetState | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task's configuration, which counts from the next commit on."""
+
+    task: TaskId
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """The task configurations before this record count from here on; a connector has `tasks` of them."""
+
+    name: ConnectorName
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class FencingRecord:
+    """The producers of earlier tasks are fenced; `tasks` tasks may begin (KIP-618)."""
+
+    name: ConnectorName
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What workers sign requests to each other with (KIP-507); `created_ms` is in milliseconds since 1970."""
+
+    key: bytes = field(repr=False)
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """Every worker restarts what it has of a connector (KIP-745)."""
+
+    restart: Restart
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """Every worker sets the level of a logger (KIP-976)."""
+
+    logger: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that no worker understands, and why; nothing of its value is shown."""
+
+    key: str
+    reason: str
+
+
+ConfigRecord = (
+    ConnectorRecord
+    | TargetStateRecord
+    | TaskRecord
+    | CommitRecord
+    | FencingRecord
+    | SessionKey
+    | RestartRecord
+    | LoggerRecord
+)
+
+CONNECTOR, TARGET_STATE, TASK, COMMIT = "connector-", "target-state-", "task-", "commit-"
+FENCING, SESSION_KEY, RESTART, LOGGER = "tasks-fencing-", "session-key", "restart-connector-", "logger-cluster-"
+
+
+def encode(record: ConfigRecord) -> StoredRecord:
+    """A record as key and value."""
+    match record:
+        case ConnectorRecord(name, None):
+            return _key(CONNECTOR, name), None
+        case ConnectorRecord(name, config) if config is not None:
+            return _key(CONNECTOR, name), dump({"properties": dict(config)})
+        case TargetStateRecord(name, None):
+            return _key(TARGET_STATE, name), None
+        case TargetStateRecord(name, state) if state is not None:
+            # A worker from before KIP-875 knows no STOPPED, and pauses instead.
+            old = TargetState.PAUSED if state is TargetState.STOPPED else state
+            return _key(TARGET_STATE, name), dump({"state": old, "state.v2": state})
+        case TaskRecord(task, config):
+            return _key(TASK, str(task)), dump({"properties": dict(config)})
+        case CommitRecord(name, tasks):
+            return _key(COMMIT, name), dump({"tasks": tasks})
+        case FencingRecord(name, tasks):
+            return _key(FENCING, name), dump({"task-count": tasks})
+        case SessionKey(key, algorithm, created_ms):
+            fields = {"key": b64encode(key).decode(), "algorithm": algorithm, "creation-timestamp": created_ms}
+            return SESSION_KEY.encode(), dump(fields)
+        case RestartRecord(restart):
+            fields = {"include-tasks": restart.include_tasks, "only-failed": restart.only_failed}
+            return _key(RESTART, restart.connector), dump(fields)
+        case LoggerRecord(logger, level):
+            return _key(LOGGER, logger), dump({"level": level})
+    raise AssertionError(record)
+
+
+def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | Unreadable | None:
+    """The content of a record; None for what a worker ignores: unknown keys, and deletions that mean nothing."""
+    if key is None:
+        return None
+    try:
+        name = key.decode()
+    except UnicodeDecodeError:
+        return None
+    found = next((kind for kind in _DECODERS if name.startswith(kind)), None)
+    if found is None:
+        return None
+    rest = name.removeprefix(found)
+    if value is None:
+        if found == CONNECTOR:
+            return ConnectorRecord(ConnectorName(rest), None)
+        return TargetStateRecord(ConnectorName(rest), None) if found == TARGET_STATE else None
+    try:
+        return _DECODERS[found](rest, load(value))
+    except ValueError as error:
+        return Unreadable(name, str(error))
+
+
+def _connector(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    return ConnectorRecord(ConnectorName(name), strings(fields, "properties"))
+
+
+def _target_state(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    new = fields.get("state.v2")
+    state = TargetState(new if isinstance(new, str) else text(fields, "state"))
+    return TargetStateRecord(ConnectorName(name), state)
+
+
+def _task(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    connector, _, count = name.rpartition("-")
+    if not connector or not count.isdecimal():
+        raise ValueError("its key names no task")
+    return TaskRecord(TaskId(ConnectorName(connector), int(count)), strings(fields, "properties"))
+
+
+def _commit(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    return CommitRecord(ConnectorName(name), number(fields, "tasks"))
+
+
+def _fencing(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    return FencingRecord(ConnectorName(name), number(fields, "task-count"))
+
+
+def _session_key(_: str, fields: Mapping[str, object]) -> ConfigRecord:
+    key = b64decode(text(fields, "key"), validate=True)
+    return SessionKey(key, text(fields, "algorithm"), number(fields, "creation-timestamp"))
+
+
+def _restart(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    include_tasks = flag(fields, "include-tasks", default=False)
+    return RestartRecord(Restart(ConnectorName(name), include_tasks, flag(fields, "only-failed", default=False)))
+
+
+def _logger(name: str, fields: Mapping[str, object]) -> ConfigRecord:
+    return LoggerRecord(name, text(fields, "level"))
+
+
+_DECODERS: Mapping[str, Callable[[str, Mapping[str, object]], ConfigRecord]] = {
+    TARGET_STATE: _target_state,
+    CONNECTOR: _connector,
+    FENCING: _fencing,
+    TASK: _task,
+    COMMIT: _commit,
+    SESSION_KEY: _session_key,
+    RESTART: _restart,
+    LOGGER: _logger,
+}
+"""By the first part of a key."""
+
+
+def _key(kind: str, name: str) -> bytes:
+    return f"{kind}{name}".encode()

@@ -1,0 +1,126 @@
+"""The records of the status topic, as a Connect worker writes them (Kafka class KafkaStatusBackingStore)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.connect.model import ConnectorName, State, Status, TaskId
+from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.schemaless_json import dump, load, number, optional_text, text
+
+CONNECTOR, TASK, TOPIC = "status-connector-", "status-task-", "status-topic-"
+OF_CONNECTOR = ":connector-"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatusRecord:
+    """The status of a connector; None when it is gone."""
+
+    name: ConnectorName
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatusRecord:
+    """The status of a task; None when it is gone."""
+
+    task: TaskId
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTopic:
+    """A task of a connector has used a topic, first at `since_ms`, in milliseconds since 1970 (KIP-558)."""
+
+    task: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTopicRecord:
+    """A topic that a connector has used; None when that was reset."""
+
+    name: ConnectorName
+    topic: str
+    used: ActiveTopic | None
+
+
+StatusRecord = ConnectorStatusRecord | TaskStatusRecord | ActiveTopicRecord
+
+
+def encode(record: StatusRecord) -> StoredRecord:
+    """A record as key and value; what is destroyed is deleted."""
+    match record:
+        case ConnectorStatusRecord(name, status):
+            return f"{CONNECTOR}{name}".encode(), _status_value(status)
+        case TaskStatusRecord(task, status):
+            return f"{TASK}{task}".encode(), _status_value(status)
+        case ActiveTopicRecord(name, topic, used):
+            value = None
+            if used is not None:
+                fields = {"name": topic, "connector": name, "task": used.task, "discoverTimestamp": used.since_ms}
+                value = dump({"topic": fields})
+            return f"{TOPIC}{topic}{OF_CONNECTOR}{name}".encode(), value
+    raise AssertionError(record)
+
+
+def decode(key: bytes | None, value: bytes | None) -> StatusRecord | Unreadable | None:
+    """The content of a record; None for what a worker ignores."""
+    try:
+        name = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    try:
+        if name.startswith(CONNECTOR):
+            rest = name.removeprefix(CONNECTOR)
+            return ConnectorStatusRecord(ConnectorName(rest), _status(value)) if rest else None
+        if name.startswith(TASK):
+            connector, _, task = name.removeprefix(TASK).rpartition("-")
+            if connector and task.isdecimal():
+                return TaskStatusRecord(TaskId(ConnectorName(connector), int(task)), _status(value))
+            return None
+        if name.startswith(TOPIC):
+            # No topic has a colon in its name.
+            topic, colon, connector = name.removeprefix(TOPIC).partition(OF_CONNECTOR)
+            if topic and colon and connector:
+                return ActiveTopicRecord(ConnectorName(connector), topic, _active_topic(value))
+    except ValueError as error:
+        return Unreadable(name, str(error))
+    return None
+
+
+def _status_value(status: Status | None) -> bytes | None:
+    if status is None or status.state is State.DESTROYED:
+        return None
+    fields: dict[str, object] = {
+        "state": status.state,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+    }
+    if status.version is not None:
+        # Workers before 4.1 know no such field, and pass over it.
+        fields["version"] = status.version
+    return dump(fields)
+
+
+def _status(value: bytes | None) -> Status | None:
+    if value is None:
+        return None
+    fields = load(value)
+    return Status(
+        State(text(fields, "state")),
+        text(fields, "worker_id"),
+        number(fields, "generation"),
+        optional_text(fields, "trace"),
+        optional_text(fields, "version"),
+    )
+
+
+def _active_topic(value: bytes | None) -> ActiveTopic | None:
+    if value is None:
+        return None
+    fields = load(value).get("topic")
+    if not isinstance(fields, dict):
+        raise ValueError(f"topic is no JSON object but {type(fields).__name__}")
+    return ActiveTopic(number(fields, "task"), number(fields, "discoverTimestamp"))

@@ -1,0 +1,82 @@
+"""The states of connectors and tasks, and the topics they have used, as the records of the status topic add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twinlog.connect.model import ConnectorName, State, Status, TaskId
+from twinlog.connect.storage.status_records import (
+    ActiveTopic,
+    ActiveTopicRecord,
+    ConnectorStatusRecord,
+    StatusRecord,
+    TaskStatusRecord,
+)
+
+
+class Statuses:
+    """What every worker of a group knows of the others' connectors; not thread-safe."""
+
+    def __init__(self) -> None:
+        self._connectors: dict[ConnectorName, Status] = {}
+        self._tasks: dict[ConnectorName, dict[int, Status]] = {}
+        self._topics: dict[ConnectorName, dict[str, ActiveTopic]] = {}
+
+    def connector(self, name: ConnectorName) -> Status | None:
+        """The state of a connector; None when no worker has reported one."""
+        return self._connectors.get(name)
+
+    def task(self, task: TaskId) -> Status | None:
+        """The state of a task; None when no worker has reported one."""
+        return self._tasks.get(task.connector, {}).get(task.task)
+
+    def tasks(self, name: ConnectorName) -> dict[int, Status]:
+        """The states of a connector's tasks, by number and in that order."""
+        return dict(sorted(self._tasks.get(name, {}).items()))
+
+    def active_topics(self, name: ConnectorName) -> Mapping[str, ActiveTopic]:
+        """The topics that a connector has used since its last reset."""
+        return dict(self._topics.get(name, {}))
+
+    def known(self) -> set[ConnectorName]:
+        """The connectors of which there is any state; those of removed ones may be left over."""
+        return self._connectors.keys() | self._tasks.keys()
+
+    def take(self, records: Iterable[StatusRecord]) -> None:
+        """Take records in the order in which they were written."""
+        for record in records:
+            match record:
+                case ConnectorStatusRecord(name, None):
+                    self._connectors.pop(name, None)
+                    self._tasks.pop(name, None)
+                case ConnectorStatusRecord(name, status) if status is not None:
+                    self._connectors[name] = status
+                case TaskStatusRecord(task, status):
+                    self._take_task(task, status)
+                case ActiveTopicRecord(name, topic, used):
+                    self._take_topic(name, topic, used)
+
+    def _take_task(self, task: TaskId, status: Status | None) -> None:
+        tasks = self._tasks.setdefault(task.connector, {})
+        known = tasks.get(task.task)
+        if status is None:
+            tasks.pop(task.task, None)
+        elif not (
+            # The worker that lost a task may report that later than the one that has it reports its own.
+            status.state is State.UNASSIGNED
+            and known is not None
+            and known.state is State.RUNNING
+            and known.generation >= status.generation
+        ):
+            tasks[task.task] = status
+        if not tasks:
+            del self._tasks[task.connector]
+
+    def _take_topic(self, name: ConnectorName, topic: str, used: ActiveTopic | None) -> None:
+        topics = self._topics.setdefault(name, {})
+        if used is None:
+            topics.pop(topic, None)
+        else:
+            topics[topic] = used
+        if not topics:
+            del self._topics[name]
