@@ -116,8 +116,11 @@ def _run(
 
     from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
+    from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
-    runner = Runner(config.flows, RunOptions(master, conf, until_caught_up, config.warm_up), config.all_enabled)
+    runner = Runner(
+        config.flows, RunOptions(SparkOptions(master, conf, config.warm_up), until_caught_up), config.all_enabled
+    )
     stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)
     try:

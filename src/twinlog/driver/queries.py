@@ -25,9 +25,12 @@ WATCHED_AT_ONCE = 10
 
 
 class Queries:
-    """Which query copies which flows; used by one thread. `known` are the settings of all flows that may start here."""
+    """Which query copies which flows; used by one thread.
 
-    def __init__(self, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
+    `known()` are the settings of all flows that may start here.
+    """
+
+    def __init__(self, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._known = known
         self._queries: list[SupervisedQuery] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
@@ -31,13 +31,16 @@ WAITS_S = 3.0
 
 
 class SupervisedQuery:
-    """The query of some flows, as long as there are any; `known` are the settings of all flows that may join it."""
+    """The query of some flows, as long as there are any; `known()` are the settings of all flows that may
+    join it without another start of it."""
 
-    def __init__(self, name: str, known: Sequence[FlowSettings], clock: Clock = SYSTEM) -> None:
+    def __init__(self, name: str, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self.name = name
         self.flows: list[FlowRunner] = []
         self._known = known
+        self._told: Sequence[FlowSettings] = ()
+        """The settings that the tasks of the running query have."""
         self._bundle = Bundle(name, clock=clock)
         self._engine: SparkEngine | None = None
         self._lease_server: LeaseServer | None = None
@@ -69,6 +72,8 @@ class SupervisedQuery:
             return
         if engine is not self._engine:
             self._move_to(engine)
+        if self._query is not None and any(flow.settings not in self._told for flow in flows):
+            self.end()
         if self._query is None:
             if now >= self._not_before:
                 self._begin(engine, lease_server)
@@ -117,7 +122,8 @@ class SupervisedQuery:
         self._lease_server = lease_server
         lease_server.bundles[self.name] = self._bundle
         try:
-            self._query = engine.query(self.name, self._known, lease_server.address)
+            self._told = self._known()
+            self._query = engine.query(self.name, self._told, lease_server.address)
         except EngineLostError:
             raise
         except EngineError as error:

@@ -17,6 +17,13 @@ from twinlog.errors import EngineError, EngineLostError
 LEASE_SERVER: Any = SimpleNamespace(address=None, bundles={})
 
 
+class Every(tuple[Any, ...]):
+    """The settings of every flow there is."""
+
+    def __contains__(self, settings: object) -> bool:
+        return True
+
+
 class Query:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -90,7 +97,7 @@ def flow() -> Flow:
 
 @pytest.fixture
 def query(flow: Flow) -> Any:
-    query = SupervisedQuery("a->b", ())
+    query = SupervisedQuery("a->b", Every)
     query.add(flow)  # type: ignore[arg-type]
     return query
 
@@ -109,6 +116,18 @@ def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query:
     # Nobody is left to be asked for its end.
     assert not first.queries[0].stopped
     assert not flow.leases.disbanded
+
+
+def test_a_flow_whose_settings_came_later_joins_another_query() -> None:
+    engine, flows, known = Engine(), [Flow("a->b"), Flow("b->c")], list[Any]()
+    query: Any = SupervisedQuery("shared", lambda: tuple(known))
+    for flow in flows:
+        known.append(flow.settings)
+        query.add(flow)
+        query.watch(engine, LEASE_SERVER)
+        query.watch(engine, LEASE_SERVER)
+    assert [one.stopped for one in engine.queries] == [True, False]
+    assert all(flow.leases.disbanded == 1 for flow in flows)
 
 
 def test_an_engine_that_is_lost_at_once_leaves_no_query(flow: Flow, query: Any) -> None:
@@ -189,7 +208,7 @@ def test_a_flow_that_waits_gets_into_the_task_of_others(
 def test_queries_follow_the_slots() -> None:
     lease_server: Any = SimpleNamespace(address=None, bundles={})
     engine, flows = Engine(), [Flow("a->b"), Flow("b->a"), Flow("a->c")]
-    queries: Any = Queries([])
+    queries: Any = Queries(Every)
     for slots in (3, 1, 2, 0):
         queries.attend(engine, lease_server, flows, slots)
         queries.attend(engine, lease_server, flows, slots)
@@ -204,7 +223,7 @@ def test_queries_follow_the_slots() -> None:
 
 def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
     engine, flows = Engine(), [Flow("a->b"), Flow("b->a")]
-    queries: Any = Queries([])
+    queries: Any = Queries(Every)
     queries.attend(engine, LEASE_SERVER, flows, 1)
     assert engine.running == ["a->b, b->a"]
     flows[0].ended = True
@@ -225,7 +244,7 @@ def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
 
 def test_a_flow_that_is_elected_joins_the_only_task() -> None:
     engine, first, second = Engine(), Flow("a->b"), Flow("b->a")
-    queries: Any = Queries([])
+    queries: Any = Queries(Every)
     queries.attend(engine, LEASE_SERVER, [first], 1)
     queries.attend(engine, LEASE_SERVER, [first, second], 1)
     assert engine.running == ["a->b"]
@@ -239,7 +258,7 @@ def test_a_flow_that_is_elected_joins_the_only_task() -> None:
 
 def test_of_many_queries_some_are_looked_at_each_time() -> None:
     engine, flows = Engine(), [Flow(f"a->{number}") for number in range(25)]
-    queries: Any = Queries([])
+    queries: Any = Queries(Every)
     begun = []
     for _ in range(3):
         queries.attend(engine, LEASE_SERVER, flows, 25)
@@ -252,7 +271,7 @@ def test_a_shared_task_is_logged_when_it_lasts(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     flows = [Flow("a->b"), Flow("b->a")]
-    queries: Any = Queries([])
+    queries: Any = Queries(Every)
     queries.attend(Engine(), LEASE_SERVER, flows, 1)
     queries.attend(Engine(), LEASE_SERVER, flows, 2)
     monkeypatch.setattr(module_of_queries, "LOG_AFTER_S", 0.0)

@@ -11,7 +11,8 @@ import pytest
 
 from tests.unit.driver.test_slots import settings
 from twinlog.driver.outcome import Outcome
-from twinlog.driver.runner import Runner, RunOptions, _all_at_once
+from twinlog.driver.runner import Runner, RunOptions
+from twinlog.driver.spark_flows import SparkOptions, all_at_once
 from twinlog.scratch import PREFIX
 
 
@@ -30,7 +31,7 @@ def test_steps_are_done_one_after_the_other(no_threads: None, caplog: pytest.Log
         raise OSError("this one fails")
 
     steps: list[Any] = [lambda: done.append("one"), fails, lambda: done.append("two")]
-    _all_at_once(steps)
+    all_at_once(steps)
     assert done == ["one", "two"]
     assert "this one fails" in caplog.text
 

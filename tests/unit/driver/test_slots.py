@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twinlog.driver import runner as module
-from twinlog.driver.runner import Runner, RunOptions
+from twinlog.driver import spark_flows as module
+from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.model.types import Alias
 from twinlog.plan.sharing import Demand, Sharing, deal, group
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -20,7 +20,7 @@ CLIENT = ClientSettings(("127.0.0.1:1",))
 
 
 class Engine:
-    """As much of a SparkEngine as the runner asks about slots."""
+    """As much of a SparkEngine as is asked about slots."""
 
     executor_memory = "512m"
     host = "10.0.0.1"
@@ -38,6 +38,7 @@ class Place:
     occupied: bool = False
     stands_by: bool = False
     over: bool = False
+    settings: FlowSettings = field(default_factory=lambda: settings("a"))
 
 
 class Flow:
@@ -63,74 +64,77 @@ def settings(source: str) -> FlowSettings:
     )
 
 
-def follow(runner: Runner, engine: Engine, slots: int, *flows: Flow) -> None:
+def follow(flows: SparkFlows, engine: Engine, slots: int, *of: Flow) -> None:
     engine.slots = slots
-    runner._slots_at = 0.0
-    runner._follow_slots(engine)  # type: ignore[arg-type]
-    used: list[Any] = list(flows)
-    runner._share_slots(used)
+    flows._slots_at = 0.0
+    flows._follow_slots(engine)  # type: ignore[arg-type]
+    used: list[Any] = list(of)
+    flows._share_slots(used)
 
 
 @pytest.fixture
-def runner() -> Runner:
-    return Runner([settings("a"), settings("b")], RunOptions("spark://m:7077"))
+def flows() -> SparkFlows:
+    made = SparkFlows(SparkOptions("spark://m:7077"))
+    places: list[Any] = [Place(settings=settings(name)) for name in "ab"]
+    made.places = places
+    return made
 
 
-def test_slots_are_shared_by_the_flows(runner: Runner) -> None:
+def test_slots_are_shared_by_the_flows(flows: SparkFlows) -> None:
     engine, one, two = Engine(), Flow("a"), Flow("b")
     for slots in (5, 2, 1, 8):
-        follow(runner, engine, slots, one, two)
+        follow(flows, engine, slots, one, two)
     assert (one.used, two.used) == ([3, 1, 1, 4], [2, 1, 1, 4])
-    follow(runner, engine, 8, two)
+    follow(flows, engine, 8, two)
     assert two.used[-1] == 8, "the other one runs elsewhere"
 
 
-def test_a_flow_gets_what_another_cannot_use(runner: Runner) -> None:
+def test_a_flow_gets_what_another_cannot_use(flows: SparkFlows) -> None:
     one, two = Flow("a", 1), Flow("b", 8)
-    follow(runner, Engine(), 6, one, two)
+    follow(flows, Engine(), 6, one, two)
     assert (one.used, two.used) == ([1], [5])
 
 
 def test_without_any_slot_the_plan_stays_and_a_warning_names_the_reason(
-    runner: Runner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    flows: SparkFlows, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, flow = Engine(), Flow("a")
     with caplog.at_level(logging.WARNING):
-        follow(runner, engine, 0, flow)
-        follow(runner, engine, 0, flow)
+        follow(flows, engine, 0, flow)
+        follow(flows, engine, 0, flow)
         (record,) = caplog.records
         for word in ("spark://m:7077", "no executor", "512m", "10.0.0.1"):
             assert word in record.getMessage()
         monkeypatch.setattr(module, "AGAIN_S", 0.0)
-        follow(runner, engine, 0, flow)
+        follow(flows, engine, 0, flow)
     assert len(caplog.records) == 2
     assert flow.used == []
 
 
-def test_the_slots_of_a_local_spark_are_looked_at_once(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_slots_of_a_local_spark_are_looked_at_once(flows: SparkFlows, caplog: pytest.LogCaptureFixture) -> None:
     engine, flow = Engine(local=True), Flow("a")
     engine.slots = 1
-    runner._meet(engine)  # type: ignore[arg-type]
-    follow(runner, engine, 3, flow)
+    flows._meet(engine)  # type: ignore[arg-type]
+    follow(flows, engine, 3, flow)
     assert flow.used == [1]
     assert "Spark has 1 slot for 2 tasks" in caplog.text
 
 
-def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_only_stands_by_holds_no_executors(flows: SparkFlows, caplog: pytest.LogCaptureFixture) -> None:
     engine, asked = Engine(), list[int]()
     one, two = Place(), Place(stands_by=True)
     elected_flows: list[Any] = [one, two]
-    runner.flows = elected_flows
+    flows.places = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
 
     def hold(*, warmed_up: bool = True) -> list[int]:
-        runner._warmed_up = engine if warmed_up else None  # type: ignore[assignment]
+        flows._warmed_up = engine if warmed_up else None  # type: ignore[assignment]
         with caplog.at_level(logging.INFO):
-            runner._hold_executors(engine)  # type: ignore[arg-type]
-            follow(runner, engine, 0)
+            flows._hold_executors(engine)  # type: ignore[arg-type]
+            follow(flows, engine, 0)
         return asked
 
-    runner._meet(engine)  # type: ignore[arg-type]
+    flows._meet(engine)  # type: ignore[arg-type]
     assert hold() == [], "who runs the first flow is not known yet"
     one.stands_by = True
     assert hold(warmed_up=False) == []
@@ -144,7 +148,7 @@ def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.Lo
     two.occupied = False
     assert hold() == [0, 2, 0]
     # Another one after that was lost, and a local Spark.
-    runner._meet(engine)  # type: ignore[arg-type]
+    flows._meet(engine)  # type: ignore[arg-type]
     assert hold() == [0, 2, 0, 0]
     engine.local = True
     two.occupied = True
@@ -160,29 +164,31 @@ def test_who_only_stands_by_holds_no_executors(runner: Runner, caplog: pytest.Lo
     ],
 )
 def test_no_flow_keeps_executors_from_who_runs_the_others(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
+    flows: SparkFlows, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
 ) -> None:
     engine, asked = Engine(), list[int]()
     elected_flows: list[Any] = [place, Place(stands_by=True)]
-    runner.flows = elected_flows
+    flows.places = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
-    runner._meet(engine)  # type: ignore[arg-type]
-    runner._warmed_up = engine  # type: ignore[assignment]
-    runner._hold_executors(engine)  # type: ignore[arg-type]
+    flows._meet(engine)  # type: ignore[arg-type]
+    flows._warmed_up = engine  # type: ignore[assignment]
+    flows._hold_executors(engine)  # type: ignore[arg-type]
     assert asked == ([0] if at_once else [])
     monkeypatch.setattr(module, "HOLD_S", 0.0)
-    runner._hold_executors(engine)  # type: ignore[arg-type]
+    flows._hold_executors(engine)  # type: ignore[arg-type]
     assert asked == [0]
 
 
-def test_a_failed_flow_does_not_stop_the_warm_up_of_a_standby(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_flow_does_not_stop_the_warm_up_of_a_standby(
+    flows: SparkFlows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, warmed_up = Engine(), threading.Event()
     engine.slots = 2
     elected_flows: list[Any] = [Place(over=True), Place(stands_by=True)]
-    runner.flows = elected_flows
+    flows.places = elected_flows
     monkeypatch.setattr(module, "run_warm_up", lambda *_, **__: warmed_up.set())
-    runner._meet(engine)  # type: ignore[arg-type]
-    runner._warm_up(engine, None)  # type: ignore[arg-type]
+    flows._meet(engine)  # type: ignore[arg-type]
+    flows._warm_up(engine, None)  # type: ignore[arg-type]
     assert warmed_up.wait(60)
 
 

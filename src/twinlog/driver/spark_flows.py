@@ -1,0 +1,305 @@
+"""The flows that copy in this process, and the Spark that they share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.driver.archive_job import ArchiveJob
+from twinlog.driver.flow import FlowRunner
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.driver.queries import Queries
+from twinlog.driver.readiness import Readiness
+from twinlog.driver.spark_supervisor import SupervisedEngine
+from twinlog.driver.warm_up import run_warm_up
+from twinlog.errors import EngineLostError
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.plan.sharing import Sharing
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.refusals import MASTER
+from twinlog.spark.session import SparkEngine, local_master
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+SLOTS_EVERY_S = 1.0
+HOLD_S = 10.0
+"""How long executors are held for flows whose runner is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
+
+    `least_slots` is how many tasks a local Spark runs at once at least.
+    """
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    warm_up: bool = True
+    least_slots: int = 1
+
+    @property
+    def local(self) -> bool:
+        """Whether Spark runs in this process."""
+        return self.master is None or self.master.startswith("local")
+
+
+class Place(Protocol):
+    """A flow's place in this process, see `ElectedFlow`."""
+
+    settings: FlowSettings
+
+    @property
+    def running(self) -> FlowRunner | None: ...
+
+    @property
+    def occupied(self) -> bool: ...
+
+    @property
+    def stands_by(self) -> bool: ...
+
+    @property
+    def over(self) -> bool: ...
+
+    @property
+    def copies(self) -> bool: ...
+
+    @property
+    def has_read(self) -> bool: ...
+
+    def attend(self, lease_server: LeaseServer) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SparkFlows:
+    """Owns Spark, the lease server and the queries of the flows in `places`, which may come and go.
+
+    Used by one thread, which calls `attend` every moment; `wake` has it called at once.
+    """
+
+    def __init__(self, options: SparkOptions, clock: Clock = SYSTEM) -> None:
+        self.places: list[Place] = []
+        self.wake = threading.Event()
+        self.web_url: str | None = None
+        self._clock = clock
+        self._options = options
+        self._local = options.local
+        self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock)
+        self._lease_server: LeaseServer | None = None
+        self._seen: SparkEngine | None = None
+        self._met_at = self._held_at = 0.0
+        self._holds: bool | None = None
+        """Whether this process has executors for flows that it runs; None until that is known."""
+        self._readiness = Readiness(clock)
+        self._warmed_up: SparkEngine | None = None
+        self._warm_up_thread: threading.Thread | None = None
+        self.queries = Queries(self._settings, clock)
+        self._sharing = Sharing()
+        self._slots = 0
+        self._slots_at = 0.0
+        self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
+        self._logged = LogOnce(clock)
+
+    def start(self) -> None:
+        """Begin to start Spark; that takes seconds."""
+        self._spark.start()
+
+    def attend(self) -> bool:
+        """Look after Spark and the flows; returns whether this process is ready to take flows over.
+
+        Raises EngineError when Spark cannot be started, or not any more.
+        """
+        engine = self._spark.engine
+        ready = False
+        try:
+            if engine is not None and engine is not self._seen:
+                self._meet(engine)
+            if self._lease_server is None and (self._local or engine is not None):
+                # Tasks on other machines reach this process as Spark does.
+                host = "127.0.0.1" if self._local or engine is None else engine.host
+                self._lease_server = LeaseServer(host, clock=self._clock)
+            if self._lease_server is not None:
+                ready = self._attend(engine, self._lease_server)
+        except EngineLostError as error:
+            if engine is not None:
+                self._spark.lost(engine, error)
+        self._warming.attend(spark_runs=engine is not None)
+        return ready
+
+    def _attend(self, engine: SparkEngine | None, lease_server: LeaseServer) -> bool:
+        if engine is not None:
+            self._hold_executors(engine)
+            self._follow_slots(engine)
+            self._warm_up(engine, lease_server)
+        for place in self.places:
+            place.attend(lease_server)
+        if engine is not None:
+            flows = [flow for place in self.places if (flow := place.running) is not None]
+            self._share_slots(flows)
+            self.queries.attend(engine, lease_server, flows, self._slots)
+        return self._readiness.look(
+            engine,
+            works=engine is not None and (not engine.local or any(place.copies for place in self.places)),
+            has_read=lambda: all(place.has_read for place in self.places),
+        )
+
+    def interrupt(self) -> None:
+        """End Spark at once, as when it does not answer."""
+        self._spark.interrupt()
+
+    def shut_down(self) -> None:
+        """End in order, within about five seconds."""
+        self._warming.begin_stop()
+        deadline = self._clock.monotonic() + STOP_S
+        self._spark.close()
+        all_at_once([place.stop for place in self.places])
+        # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
+        if self._lease_server is not None:
+            self._lease_server.close()
+        self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
+        for place in self.places:
+            place.close()
+        self._warming.stop()
+
+    def _meet(self, engine: SparkEngine) -> None:
+        """Look at an engine that has just started."""
+        self.web_url = engine.web_url
+        self._met_at = self._clock.monotonic()
+        self._holds = None
+        self._slots = engine.slots
+        if self._wanted > self._slots:
+            log.warning(
+                "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
+                self._slots,
+                "" if self._slots == 1 else "s",
+                self._wanted,
+            )
+        self._seen = engine
+
+    def _warm_up(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
+        if engine is self._warmed_up or not any(place.stands_by for place in self.places):
+            return
+        if self._warms_up:
+            return
+        self._warmed_up = engine
+        if self._slots and self._holds is not False and not any(place.occupied for place in self.places):
+            thread = threading.Thread(
+                target=self._warm_up_once, args=(engine, lease_server), name="warm-up", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # Taking over then only takes longer.
+                log.debug("there is no warm-up: %s", error)
+            else:
+                self._warm_up_thread = thread
+
+    def _warm_up_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+        try:
+            run_warm_up(engine, lease_server, clock=self._clock)
+        except Exception as error:
+            # As when Spark ends meanwhile; taking over then only takes longer.
+            log.debug("the warm-up came to nothing: %r", error)
+        self._readiness.warmed_up(engine)
+
+    def _hold_executors(self, engine: SparkEngine) -> None:
+        """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
+        holds = any(place.occupied for place in self.places)
+        now = self._clock.monotonic()
+        if holds:
+            self._held_at = now
+        if engine.local or holds is self._holds:
+            return
+        if not holds and (self._warms_up or not self._others_run(engine, now)):
+            return
+        self._holds = holds
+        if not holds:
+            log.info(
+                "standing by without executors; Spark at %s is asked for %s cores when this process takes over",
+                *(self._options.master, engine.cores),
+            )
+        engine.take_executors(self._wanted if holds else 0)
+
+    def _others_run(self, engine: SparkEngine, now: float) -> bool:
+        """Whether this process holds executors without need that other processes may need.
+
+        While the runner of a flow is unknown, as when its target is away, it waits a while.
+        """
+        ready = all(place.stands_by or place.over for place in self.places)
+        return (ready and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
+
+    @property
+    def _warms_up(self) -> bool:
+        return self._warm_up_thread is not None and self._warm_up_thread.is_alive()
+
+    def _follow_slots(self, engine: SparkEngine) -> None:
+        """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
+        if engine.local or self._holds is False or self._clock.monotonic() < self._slots_at:
+            return
+        now = self._clock.monotonic()
+        self._slots_at = now + SLOTS_EVERY_S
+        self._slots = engine.slots
+        if not self._slots and self._logged.is_new("no executor", AGAIN_S):
+            log.warning(
+                "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
+                "free, and can it reach this machine as %s?",
+                self._options.master,
+                engine.executor_memory,
+                engine.host,
+            )
+
+    def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
+        """Set how many tasks each flow that runs here may have."""
+        if self._slots:
+            shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
+            for flow in flows:
+                flow.use_slots(shares[flow.settings.name])
+
+    def _build_engine(self) -> SparkEngine:
+        # A standalone cluster would give all its cores to the first application.
+        settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
+        given = dict.fromkeys(self._options.conf, "--conf")
+        if self._options.master is not None:
+            given[MASTER] = "--master"
+        return SparkEngine(
+            self._options.master or local_master(max(self._wanted, self._options.least_slots)), settings, given=given
+        )
+
+    def _settings(self) -> Sequence[FlowSettings]:
+        """Of all flows that may start here now."""
+        return [place.settings for place in self.places]
+
+    @property
+    def _wanted(self) -> int:
+        """Tasks that the flows may have, all in all."""
+        return sum(place.settings.tasks_max for place in self.places)
+
+
+def all_at_once(steps: Sequence[Callable[[], None]]) -> None:
+    """Do steps side by side and wait for all; one after the other where there may be no more threads."""
+    threads: list[threading.Thread] = []
+    left: list[Callable[[], None]] = []
+    for step in steps:
+        thread = threading.Thread(target=step, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            left.append(step)
+        else:
+            threads.append(thread)
+    for step in left:
+        try:
+            step()
+        except Exception:
+            log.exception("at the end")
+    for thread in threads:
+        thread.join()
