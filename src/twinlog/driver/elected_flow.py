@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election, Standing
 from twinlog.driver.election.member import Leadership, Term
 from twinlog.driver.election.roster import Roster
-from twinlog.driver.flow import JOBS_STOP_S, FlowRunner, FlowState
+from twinlog.driver.flow import FlowRunner, FlowState
+from twinlog.driver.flow_place import Builder, FlowPlace
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.put_off import PutOff
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.spread import ProcessName, choose
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
-
-COPIERS_STOP_S = 2.5
-"""How long a clean stop waits for copiers to release their partitions."""
 
 AWAY_S = 60.0
 """After so long without the source a flow is left to another process, on the right side of a firewall perhaps."""
@@ -39,15 +34,6 @@ READ_AGAIN_S = 10.0
 
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has got it."""
-
-
-class Builder(Protocol):
-    """Makes the runner of a flow; it may append for `leads_for_s()` seconds from now on.
-
-    `stored` is what this process has read of the flow's offsets while it stood by, None when it did not.
-    """
-
-    def __call__(self, leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
 
 
 class ElectedFlow:
@@ -73,13 +59,10 @@ class ElectedFlow:
         self._connect = connect
         self._clock = clock
         self.settings = settings
-        self.flow: FlowRunner | None = None
-        """The flow while this process runs it."""
+        self._place = FlowPlace(settings, build, take_out, self._crashed, clock)
         self._election = Election(
             settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
         )
-        self._build = build
-        self._take_out = take_out
         self._until = until_caught_up
         self._roster = roster
         self._term = 0
@@ -88,15 +71,6 @@ class ElectedFlow:
         self._failure: str | None = None
         self.over = False
         """Whether the flow never runs here again: it failed, or has caught up."""
-        self._flow_status = FlowStatus(clock.monotonic)
-        self._lease_server: LeaseServer | None = None
-        self._runs = False
-        self._clearing: Callable[[], None] | None = None
-        """The steps, under way or still to do, that end the flow here."""
-        self._clearer: threading.Thread | None = None
-        self._emptying = False
-        self._logged = LogOnce(clock)
-        self._put_off = PutOff(settings.name, clock)
         self._stored: StoredOffsets | None = None
         """What is read while another process runs the flow."""
         self._reading = PutOff(
@@ -108,33 +82,32 @@ class ElectedFlow:
         self._election.start()
 
     @property
+    def flow(self) -> FlowRunner | None:
+        """The flow while this process runs it."""
+        return self._place.flow
+
+    @property
     def running(self) -> FlowRunner | None:
         """The flow, if it runs here and is not being ended."""
-        return self.flow if self._runs else None
+        return self._place.running
 
     def attend(self, lease_server: LeaseServer) -> None:
         """Run the flow when this process is elected, and end it when it is not any more."""
-        if self._clearing is not None:
-            if self._clearer is None:
-                self._begin_clearing()
-            if self._clearer is None or self._clearer.is_alive():
-                return
-            self._clearing, self._clearer, self._emptying = None, None, False
-        if self.over:
+        if not self._place.attend() or self.over:
             return
         if self.flow is None:
             self._run_or_stand_by(lease_server)
         elif self.flow.state in (FlowState.DONE, FlowState.NOTHING):
             # Other processes may wait to see that all is copied, also while other flows go on here.
             self.over = True
-            self._clear(lease_server, self._leave)
+            self._place.clear(self._leave)
         elif self.flow.state is FlowState.FAILED:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
-            self._clear(lease_server, self._leave)
+            self._place.clear(self._leave)
         elif self._election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
-            self._clear(lease_server, None)
+            self._place.clear(None)
         elif (heir := self._better_placed(self.flow)) is not None:
             log.warning(
                 "%s: %s was not reached from here for %.0f s: handed over to %s, which may reach it",
@@ -165,9 +138,9 @@ class ElectedFlow:
         # The term first: a standing that is older than it would be taken for its own.
         election, term = self._election, self._election.term
         if election.standing is not Standing.LEADING:
-            self._put_off.over()
+            self._place.put_off.over()
         if election.standing is Standing.LEADING:
-            if self._put_off.is_due:
+            if self._place.put_off.is_due:
                 self._take(lease_server, term)
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
@@ -196,23 +169,9 @@ class ElectedFlow:
             stored.close()
 
     def _take(self, lease_server: LeaseServer, term: int) -> None:
-        flow: FlowRunner | None = None
-        try:
-            flow = self._build(self._election.leads_for_s, self._stored)
-            flow.flow_status.count_on(self._flow_status)
-            flow.start()
-        except RuntimeError as error:
-            if flow is not None:
-                # With it the connections of what was read ahead.
-                flow.close()
-                self._stored = None
-            self._put_off.because(error)
-            return
-        self._put_off.over()
-        self._term, self._lease_server, self._away_since = term, lease_server, None
-        self.flow, self._flow_status, self._stored = flow, flow.flow_status, None
-        lease_server.flows[self.settings.name] = flow.leases
-        self._runs = True
+        stored, self._stored = self._stored, None
+        if self._place.take(lease_server, self._election.leads_for_s, stored):
+            self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
         """Stand by for a runner that ends once it has caught up, too; then this process looks itself."""
@@ -229,8 +188,7 @@ class ElectedFlow:
         """Fail and leave the group: a member that never runs the flow must not be appointed to."""
         self._fail(reason)
         log.error("%s: FAILED: %s", self.settings.name, reason)
-        self._clearing = self._leave
-        self._begin_clearing()
+        self._place.do(self._leave)
 
     def _fail(self, reason: str) -> None:
         self._failure, self.over = reason, True
@@ -243,105 +201,50 @@ class ElectedFlow:
 
         def give_up() -> None:
             self._election.give_up(heir, unfit_s=unfit_s)
-            self.flow = None
+            self._place.flow = None
 
-        assert self._lease_server is not None
-        self._emptying = True
-        self._clear(self._lease_server, give_up)
+        self._place.clear(give_up, emptying=True)
 
     def _leave(self) -> None:
         self._election.stop(LEAVE_S)
         self._read_no_further()
 
-    def _clear(self, lease_server: LeaseServer, then: Callable[[], None] | None) -> None:
-        """End what runs here.
-
-        With `then` in order, and it is called once no copier is left that may append; without, everything is cut off.
-        """
-        flow = self.flow
-        assert flow is not None
-        lease_server.flows.pop(self.settings.name, None)
-        end_query = self._take_out(flow)
-
-        def clear() -> None:
-            try:
-                if then is None:
-                    flow.abandon()
-                    self.flow = None
-                else:
-                    if not flow.stop(COPIERS_STOP_S):
-                        flow.abandon()
-                        # A copier that does not even get the message may append until its permission ends.
-                        self._clock.sleep(VALID_S)
-                    then()
-            except Exception as error:
-                log.exception("flow %s", self.settings.name)
-                self._fail(f"internal error: {error!r}")
-                # Its state is unknown: another process runs the flow once this one's session has ended.
-                self._election.stop(LEAVE_S, leave=False)
-            try:
-                end_query()
-            finally:
-                flow.close()
-
-        self._runs = False
-        self._emptying = self._emptying or then is None
-        self._clearing = clear
-        self._begin_clearing()
-
-    def _begin_clearing(self) -> None:
-        """On a thread of its own: other flows must not wait for it. Where there is none now, `attend` tries again."""
-        assert self._clearing is not None
-        thread = threading.Thread(target=self._clearing, name=f"clearing {self.settings.name}", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            if self._logged.is_new("threads", AGAIN_S):
-                log.warning("%s: cannot be ended here yet, trying again: %s", self.settings.name, error)
-        else:
-            self._clearer = thread
+    def _crashed(self, reason: str) -> None:
+        self._fail(reason)
+        # Its state is unknown: another process runs the flow once this one's session has ended.
+        self._election.stop(LEAVE_S, leave=False)
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
-        released = True
-        if self._clearer is not None:
-            self._clearer.join(COPIERS_STOP_S + JOBS_STOP_S)
-            released = not self._clearer.is_alive()
-        elif self._clearing is not None:
-            self._clearing()
-        flow = self.running
-        if flow is not None:
-            released = flow.stop(COPIERS_STOP_S)
+        released = self._place.stop()
         # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
         self._election.stop(LEAVE_S, leave=released)
 
     def close(self) -> None:
         """Close the connections to both clusters."""
         self._read_no_further()
-        if self.flow is not None and self._clearing is None:
-            self.flow.close()
+        self._place.close()
 
     @property
     def copies(self) -> bool:
         """Whether copiers hold the flow's lease."""
-        flow = self.flow
-        return flow is not None and flow.leases.lease > 0 and not flow.leases.unclaimed
+        return self._place.copies
 
     @property
     def occupied(self) -> bool:
         """Whether the flow runs here, or is still being ended."""
-        return self.flow is not None and (self._clearing is not None or not self.over)
+        return self.flow is not None and (self._place.clearing or not self.over)
 
     @property
     def clearing(self) -> bool:
         """Whether the flow is just being ended here."""
-        return self._clearing is not None
+        return self._place.clearing
 
     @property
     def can_hand_over(self) -> bool:
         """Whether the flow runs here without trouble, and its group is reachable."""
         flow = self.running
-        if flow is None or self._clearing is not None or flow.state is not FlowState.RUNNING:
+        if flow is None or self._place.clearing or flow.state is not FlowState.RUNNING:
             return False
         return self._election.leads_for_s() > VALID_S / 2
 
@@ -350,22 +253,26 @@ class ElectedFlow:
     @property
     def flow_status(self) -> FlowStatus:
         """What this process copied, also before another one took over."""
-        return self._flow_status
+        return self._place.flow_status
 
     @property
     def state(self) -> FlowState:
         if self._failure is not None:
             return FlowState.FAILED
-        return FlowState.STARTING if self.flow is None or self._emptying else self.flow.state
+        return FlowState.STARTING if self.flow is None or self._place.emptying else self.flow.state
 
     @property
     def status(self) -> tuple[str, str | None]:
         """The status of the flow in a word, and the reason of a trouble or of its end."""
         if self.flow is None and self._failure is None:
-            return (self._election.text, None) if self._put_off.why is None else ("starting", self._put_off.why)
+            return (
+                (self._election.text, None)
+                if self._place.put_off.why is None
+                else ("starting", self._place.put_off.why)
+            )
         if self._failure is not None:
             return FlowState.FAILED.value, self._failure
-        if self.flow is None or self._emptying:
+        if self.flow is None or self._place.emptying:
             return FlowState.STARTING.value, None
         return self.flow.status
 

@@ -16,6 +16,7 @@ from harness.wait import wait_for
 from tests.unit.driver.test_election import SETTINGS
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver import elected_flow as module
+from twinlog.driver import flow_place as module_of_places
 from twinlog.driver import put_off
 from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.election import Standing
@@ -166,7 +167,7 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     elected, lease_server = elected_flow_of(done)
     hangs = threading.Event()
     monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
-    monkeypatch.setattr(module, "COPIERS_STOP_S", 0.1)
+    monkeypatch.setattr(module_of_places, "COPIERS_STOP_S", 0.1)
     elected.attend(lease_server)
     elected._election.term = 2
     elected.attend(lease_server)
