@@ -7,8 +7,8 @@ error, because nothing would be copied; a refused checkpoint connector is a warn
 
 from __future__ import annotations
 
+from twinlog.config.key_names import KeyNames
 from twinlog.config.reading import Reading
-from twinlog.model.types import Alias
 
 _SYNCS = "emit.offset-syncs.enabled"
 
@@ -20,7 +20,7 @@ def check_offset_syncs(connector: Reading) -> None:
         return
     beside = next((entry for name, entry in connector.layer.items() if name.startswith("offset-syncs.topic.")), None)
     if beside is not None:
-        found = f"{off.value.strip()!r} together with {beside.key} of line {beside.line}"
+        found = f"{off.value.strip()!r} together with {beside.named}"
         connector.problems.refuse(off, found, "one of the two; MirrorMaker 2 refuses to copy with both")
 
 
@@ -50,7 +50,7 @@ def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tu
 
 
 def check_exactly_once(
-    connector: Reading, worker: Reading, isolation: str, source: Alias, target: Alias, warnings: list[str]
+    connector: Reading, worker: Reading, isolation: str, names: KeyNames, warnings: list[str]
 ) -> None:
     """Refuses a demand for exactly-once copying that the rest does not fulfil; `isolation` is the source consumer's."""
     mode = worker.text("exactly.once.source.support")
@@ -63,8 +63,8 @@ def check_exactly_once(
     demand = connector.written("exactly.once.support")
     if demand is not None and connector.text("exactly.once.support") == "required":
         missing = [
-            f"{target}.exactly.once.source.support = enabled" if mode != "enabled" else "",
-            f"{source}.consumer.isolation.level = read_committed" if not committed else "",
+            f"{names.worker('exactly.once.source.support')} = enabled" if mode != "enabled" else "",
+            f"{names.source_consumer('isolation.level')} = read_committed" if not committed else "",
         ]
         needed = " and ".join(text for text in missing if text)
         if needed:
@@ -72,6 +72,6 @@ def check_exactly_once(
     elif mode == "enabled" and not committed:
         switch = worker.layer["exactly.once.source.support"]
         warnings.append(
-            f"{switch.place}: {switch.key}: {source}->{target} also copies records of open and aborted transactions; "
-            f"write {source}.consumer.isolation.level = read_committed"
+            f"{switch.place}: {switch.key}: {names.source}->{names.target} also copies records of open and aborted "
+            f"transactions; write {names.source_consumer('isolation.level')} = read_committed"
         )

@@ -21,20 +21,24 @@ def build_flow(
 ) -> FlowSettings:
     """The settings of `layers`; what is wrong is added to `problems`, and the default goes on in its place.
 
-    Without `enabled` the flow only writes heartbeats to its target, so its source may be wrong or missing.
+    Without `enabled` the flow only writes heartbeats to its target, so its source may be wrong or missing. Layers
+    of one connector make a flow that does the work of that connector and no other.
     """
     connector = Reading(layers.connector, CONNECTOR, problems)
     worker = Reading(layers.worker, WORKER, problems)
     clients = Clients(layers, file, problems, warnings, source=enabled)
+    copies = enabled and layers.kind in {None, "source"}
+    keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
     _check_aliases(layers, connector, problems)
     # Read for their references only: their values were checked with the file.
     for name in ("forwarding.admin.class", "transforms", "predicates"):
         connector.written(name)
     consumer = clients.consumer()
     checkpoints = commits = False
-    if enabled:
+    if copies:
         check_offset_syncs(connector)
-        check_exactly_once(connector, worker, consumer.isolation_level, layers.source, layers.target, warnings)
+        check_exactly_once(connector, worker, consumer.isolation_level, layers.names, warnings)
+    if enabled and layers.kind in {None, "checkpoint"}:
         checkpoints, commits = translates_offsets(connector, f"{layers.source}->{layers.target}", warnings)
     # As Connect's ConnectorOffsetBackingStore: the flow's own topic first, then the one that all flows share.
     own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
@@ -55,15 +59,17 @@ def build_flow(
         earlier_positions_topic=(shared_positions or f"mm2-offsets.{layers.source}.internal")
         if own_positions
         else None,
+        connector_name=layers.connector_name,
+        kind=layers.kind,
         enabled=enabled,
         offset_lag_max=max(0, connector.number("offset.lag.max")),
         groups_exclude=_exclude(connector, "groups.exclude"),
         refresh_groups_interval_s=_interval(connector, "refresh_groups_interval_s"),
         emit_checkpoints_interval_s=_interval(connector, "emit_checkpoints_interval_s") if checkpoints else None,
         sync_group_offsets_interval_s=_interval(connector, "sync_group_offsets_interval_s") if commits else None,
-        sync_topic_configs_interval_s=_interval(connector, "sync_topic_configs_interval_s"),
-        sync_topic_acls_interval_s=_interval(connector, "sync_topic_acls_interval_s"),
-        emit_heartbeats_interval_s=_interval(connector, "emit_heartbeats_interval_s"),
+        sync_topic_configs_interval_s=_interval(connector, "sync_topic_configs_interval_s") if keeps_topics else None,
+        sync_topic_acls_interval_s=_interval(connector, "sync_topic_acls_interval_s") if keeps_topics else None,
+        emit_heartbeats_interval_s=_interval(connector, "emit_heartbeats_interval_s") if beats else None,
         transaction_boundary="interval" if connector.text("transaction.boundary") == "interval" else "poll",
         worker_group_id=worker.text("group.id") or None,
         policy_class=custom["replication.policy.class"],

@@ -24,6 +24,8 @@ _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 class Entry:
     """One `key = value` of a file. `value` is what counts, `written` what stands in the file.
 
+    What stands in no file, such as a connector's configuration, names its origin as `file` and has no line.
+
     The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
     why a reference could not be resolved; such an entry is an error only where its value is needed. `kept_reference`
     is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are warnings of how
@@ -33,7 +35,7 @@ class Entry:
     key: str
     value: str
     file: str
-    line: int
+    line: int | None
     written: str
     unresolved: str | None = None
     kept_reference: str | None = None
@@ -42,7 +44,12 @@ class Entry:
     @property
     def place(self) -> str:
         """`file:line`."""
-        return f"{self.file}:{self.line}"
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def named(self) -> str:
+        """The key with its line, for a message that already names the file."""
+        return self.key if self.line is None else f"{self.key} of line {self.line}"
 
 
 def read_properties(path: Path) -> list[Entry]:

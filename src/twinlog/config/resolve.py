@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from twinlog.config.key_names import KeyNames
 from twinlog.config.keys import CLIENTS, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
 from twinlog.config.parse import ParsedFile
 from twinlog.config.properties import Entry
 from twinlog.model.types import Alias
+from twinlog.settings.flow import SOURCE_CONNECTOR, ConnectorKind
 
 Layer = Mapping[str, Entry]
 """Setting names without prefix, each with the entry that decides it."""
@@ -23,7 +25,10 @@ Layer = Mapping[str, Entry]
 
 @dataclass(frozen=True, slots=True)
 class FlowLayers:
-    """What counts for one flow and for each of its clients."""
+    """What counts for one flow and for each of its clients, and what its keys are called.
+
+    The layers of a connector of a Connect worker have its name and its kind; other flows do the work of all three.
+    """
 
     source: Alias
     target: Alias
@@ -33,6 +38,9 @@ class FlowLayers:
     producer: Layer
     source_admin: Layer
     target_admin: Layer
+    names: KeyNames
+    connector_name: str = SOURCE_CONNECTOR
+    kind: ConnectorKind | None = None
 
 
 def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
@@ -48,6 +56,7 @@ def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
         producer=_data_producer(connector, worker),
         source_admin=_role_client(connector, "source", "admin"),
         target_admin=_role_client(connector, "target", "admin"),
+        names=KeyNames(source, target),
     )
 
 

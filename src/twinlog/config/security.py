@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twinlog.config.jaas import EXPECTED, JaasError, Login, parse_jaas
@@ -10,13 +11,15 @@ from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.tls import read_tls
 from twinlog.errors import ConfigProblem
-from twinlog.model.types import Alias
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _TOKENS = "OAUTHBEARER"
 _KERBEROS = "GSSAPI"
+
+Called = Callable[[str], str]
+"""From the name of a setting to its key as the user writes it for one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +34,18 @@ class Security:
     tokens: TokenSettings | None = None
 
 
-def read_security(reading: Reading, alias: Alias, file: str, warnings: list[str]) -> Security:
-    """The security of the client whose settings `reading` reads; it talks to `alias`.
+def read_security(reading: Reading, called: Called, file: str, warnings: list[str]) -> Security:
+    """The security of the client whose settings `reading` reads; `called` is how the keys of its cluster are written.
 
     A problem with a missing key names `file`.
     """
-    return _Reader(reading, alias, file, warnings).read()
+    return _Reader(reading, called, file, warnings).read()
 
 
 @dataclass(slots=True)
 class _Reader:
     reading: Reading
-    alias: Alias
+    called: Called
     file: str
     warnings: list[str]
 
@@ -101,8 +104,9 @@ class _Reader:
 
     def _warn_of_unused(self, prefix: str, protocol: str) -> None:
         """Settings of this one cluster that its protocol makes no use of; those at top level may be for another."""
+        own = self.called("")
         for name, entry in self.reading.layer.items():
-            if name.startswith(prefix) and (name == prefix or entry.key.startswith(f"{self.alias}.")):
+            if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):
                 self._warn(f"{entry.place}: {entry.key} is not used, for security.protocol is {protocol}")
 
     def _warn(self, text: str) -> None:
@@ -110,7 +114,7 @@ class _Reader:
             self.warnings.append(text)
 
     def _missing(self, key: str, expected: str) -> None:
-        self.reading.problems.add(ConfigProblem(self.file, None, f"{self.alias}.{key}", "missing", expected))
+        self.reading.problems.add(ConfigProblem(self.file, None, self.called(key), "missing", expected))
 
 
 def _or(choices: tuple[str, ...]) -> str:

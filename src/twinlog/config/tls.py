@@ -148,7 +148,7 @@ class _Stored:
         if inline is None:
             return True
         if place is not None:
-            problems.refuse(inline, f"beside {place.key} of line {place.line}", "one of the two")
+            problems.refuse(inline, f"beside {place.named}", "one of the two")
             return False
         if kind is not None and kind != "PEM":
             problems.refuse(inline, f"beside the type {kind}", f"{self.prefix}type = PEM")

@@ -22,8 +22,7 @@ def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
         winner = layers.connector.get(f"source.{setting}")
         if winner is not None and winner.value != entry.value:
             found.warnings.append(
-                f"{entry.place}: {entry.key} loses against {winner.key} of line {winner.line}; "
-                f"write {name}.source.{setting}"
+                f"{entry.place}: {entry.key} loses against {winner.named}; write {name}.source.{setting}"
             )
 
 

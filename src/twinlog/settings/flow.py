@@ -27,6 +27,9 @@ TransactionBoundary = Literal["poll", "interval"]
 SyncsLocation = Literal["source", "target"]
 AlterConfigs = Literal["requested", "required", "never"]
 
+ConnectorKind = Literal["source", "checkpoint", "heartbeat"]
+"""One of MirrorMaker 2's three connectors: copies records, follows groups, or writes heartbeats."""
+
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
@@ -142,7 +145,7 @@ class CustomClass:
     path: str
     key: str
     file: str
-    line: int
+    line: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,9 @@ class FlowSettings:
     one where the target can, with `required` so or not at all; `never` sends all settings of a topic.
     `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
     `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
-    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one.
+    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one. A flow of a
+    dedicated MirrorMaker 2 has no `kind` and does the work of all three connectors; one of a Connect worker does the
+    work of its own connector alone.
     """
 
     source: Alias
@@ -193,6 +198,7 @@ class FlowSettings:
     offset_storage_partitions: Annotated[int, WrittenAs("offset.storage.partitions")] = 25
     offset_storage_replication_factor: Annotated[int, WrittenAs("offset.storage.replication.factor")] = 3
     connector_name: str = SOURCE_CONNECTOR
+    kind: ConnectorKind | None = None
     enabled: Annotated[bool, out_of("enabled")] = True
     emit_offset_syncs: Annotated[bool, WrittenAs("emit.offset-syncs.enabled")] = True
     offset_syncs_location: Annotated[SyncsLocation, WrittenAs("offset-syncs.topic.location")] = "source"
@@ -225,13 +231,21 @@ class FlowSettings:
         """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
         return self.worker_group_id or f"{self.source}-mm2"
 
+    @property
+    def copies(self) -> bool:
+        """Whether records are copied here; a checkpoint connector translates what another one copies."""
+        return self.enabled and self.kind in {None, "source"}
+
     def key(self, field: str) -> str:
         """The key of one of these settings, as it is written for this flow alone."""
-        return f"{self.name}.{key_of(FlowSettings, field)}"
+        return self._written(key_of(FlowSettings, field))
 
     def switch(self, field: str) -> str:
         """The key that turns off what one of these settings is for, as it is written for this flow alone."""
-        return f"{self.name}.{switch_of(FlowSettings, field)}"
+        return self._written(switch_of(FlowSettings, field))
+
+    def _written(self, key: str) -> str:
+        return f"{self.name}.{key}" if self.kind is None else key
 
     def transactional_id(self, index: int) -> str:
         """The transactional id of a task, e.g. `east-mm2-MirrorSourceConnector-0` (Kafka class Worker)."""

@@ -22,7 +22,7 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
-    *("connector_name", "class_settings", "sasl_username", "tls", "tokens", "subject"),
+    *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
 }
 
 

@@ -25,7 +25,7 @@ Fingerprint = Mapping[str, str]
 """Hash of a value by the name of its key."""
 
 _LEFT_OUT = frozenset(
-    {"source", "target", "connector_name", "worker_group_id", "client_id", "sasl_username", "client_rack"}
+    {"source", "target", "connector_name", "kind", "worker_group_id", "client_id", "sasl_username", "client_rack"}
 )
 
 _NO_KEYS = frozenset({("consumer", "retries"), ("producer", "default_api_timeout_ms")})
