@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from twinlog.config.entries import cut_comment, read_providers, resolve_entry, without_duplicates
 from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
 from twinlog.config.pattern_warnings import pattern_warnings
-from twinlog.config.properties import Entry, without_inline_comment
-from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.properties import Entry
+from twinlog.config.providers import Providers
 from twinlog.config.reading import refused_value
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.suggest import GUESS, expected_instead
@@ -20,7 +21,6 @@ from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
 
 _RENAMED = {old: name for name, old in OLD_NAMES.items()}
-_COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
 @dataclass(slots=True)
@@ -43,14 +43,14 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
     """
     warnings: list[str] = []
     entries = list(entries)
-    last = _without_duplicates(entries, warnings)
+    last = without_duplicates(entries, warnings)
     warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in entries for remark in entry.remarks)
     problems: list[ConfigProblem] = []
     aliases = _aliases(last, file, problems, warnings)
     found = ParsedFile(file, aliases, problems=problems, warnings=warnings)
-    providers, names = _providers(last, file, problems)
+    providers = read_providers(last, file, problems)
     places = KeyScopes(aliases)
-    placed = [_resolved(places.place(entry), providers, names, warnings) for entry in last.values()]
+    placed = [_resolved(places.place(entry), providers, warnings) for entry in last.values()]
     for item in placed:
         _check(item, found)
         if item.flow is not None:
@@ -64,26 +64,6 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
     return found
 
 
-def _without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
-    last: dict[str, Entry] = {}
-    for entry in entries:
-        if entry.key in last:
-            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
-        last[entry.key] = entry
-    return last
-
-
-def _cut_comment(entry: Entry, warnings: list[str]) -> Entry:
-    value = without_inline_comment(entry.value)
-    if value == entry.value:
-        return entry
-    warnings.append(
-        f"{entry.place}: {entry.key}: a properties file has no comments behind a value; "
-        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
-    )
-    return replace(entry, value=value)
-
-
 def _aliases(
     last: dict[str, Entry], file: str, problems: list[ConfigProblem], warnings: list[str]
 ) -> tuple[Alias, ...]:
@@ -92,7 +72,7 @@ def _aliases(
     entry = last.get("clusters")
     if entry is None:
         raise ConfigError([ConfigProblem(file, None, "clusters", "missing", expected)])
-    entry = last["clusters"] = _cut_comment(entry, warnings)
+    entry = last["clusters"] = cut_comment(entry, warnings)
     aliases = parse_value(replace(key, form=None), entry.value)
     assert isinstance(aliases, tuple)
     if not aliases:
@@ -118,41 +98,9 @@ def _wrong_alias(alias: str) -> str | None:
     return None
 
 
-def _providers(
-    last: Mapping[str, Entry], file: str, problems: list[ConfigProblem]
-) -> tuple[Providers, tuple[str, ...]]:
-    entry = last.get("config.providers")
-    if entry is None:
-        return Providers({}), ()
-    names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
-    assert isinstance(names, tuple)
-    try:
-        return build_providers(names, last), names
-    except ProviderError as error:
-        line = last[error.key].line if error.key in last else entry.line
-        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
-        return Providers(dict.fromkeys(names, _broken_lookup)), names
-
-
-def _broken_lookup(path: str, key: str) -> str:
-    raise MissingError("config.providers is set up wrong")
-
-
-def _resolved(placed: KeyScope, providers: Providers, names: tuple[str, ...], warnings: list[str]) -> KeyScope:
-    entry = placed.entry
-    key = placed.key
-    if key is not None and placed.no_effect is None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
-        entry = _cut_comment(entry, warnings)
-    unknown = unknown_providers(entry.value, names)
-    if unknown:
-        kept = f"config.providers names no {unknown[0]!r}"
-        warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
-        entry = replace(entry, kept_reference=kept)
-    try:
-        entry = replace(entry, value=providers.resolve(entry.value))
-    except MissingError as error:
-        entry = replace(entry, unresolved=str(error))
-    return replace(placed, entry=entry)
+def _resolved(placed: KeyScope, providers: Providers, warnings: list[str]) -> KeyScope:
+    key = placed.key if placed.no_effect is None else None
+    return replace(placed, entry=resolve_entry(placed.entry, key, providers, warnings))
 
 
 def _check(placed: KeyScope, found: ParsedFile) -> None:

@@ -42,6 +42,7 @@ class Providers:
 
     def __init__(self, lookups: Mapping[str, Lookup]) -> None:
         self._lookups = lookups
+        self.names = tuple(lookups)
 
     def resolve(self, text: str) -> str:
         """`text` with each reference to a known provider replaced; other `${...}` stay. Raises MissingError."""

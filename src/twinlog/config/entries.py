@@ -1,0 +1,71 @@
+"""Entries of a file or of a connector, made ready: the last of each key, without comments, references resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from twinlog.config.key import Key, KeyType
+from twinlog.config.keys import PROCESS
+from twinlog.config.properties import Entry, without_inline_comment
+from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.values import parse_value
+from twinlog.errors import ConfigProblem
+
+_COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
+
+
+def without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
+    """The entries by key; of several with one key the last."""
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in last:
+            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
+        last[entry.key] = entry
+    return last
+
+
+def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
+    """The entry without a comment behind its value."""
+    value = without_inline_comment(entry.value)
+    if value == entry.value:
+        return entry
+    warnings.append(
+        f"{entry.place}: {entry.key}: a properties file has no comments behind a value; "
+        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
+    )
+    return replace(entry, value=value)
+
+
+def read_providers(last: Mapping[str, Entry], file: str, problems: list[ConfigProblem]) -> Providers:
+    """The providers that `config.providers` names. One that is set up wrong is a problem, and knows no values."""
+    entry = last.get("config.providers")
+    if entry is None:
+        return Providers({})
+    names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
+    assert isinstance(names, tuple)
+    try:
+        return build_providers(names, last)
+    except ProviderError as error:
+        line = last[error.key].line if error.key in last else entry.line
+        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
+        return Providers(dict.fromkeys(names, _broken_lookup))
+
+
+def _broken_lookup(path: str, key: str) -> str:
+    raise MissingError("config.providers is set up wrong")
+
+
+def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings: list[str]) -> Entry:
+    """The entry with its references resolved, and without a comment where the value of `key` cannot have one."""
+    if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
+        entry = cut_comment(entry, warnings)
+    unknown = unknown_providers(entry.value, providers.names)
+    if unknown:
+        kept = f"config.providers names no {unknown[0]!r}"
+        warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
+        entry = replace(entry, kept_reference=kept)
+    try:
+        return replace(entry, value=providers.resolve(entry.value))
+    except MissingError as error:
+        return replace(entry, unresolved=str(error))
