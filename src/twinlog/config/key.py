@@ -54,6 +54,8 @@ class Form(StrEnum):
     TOPIC_PART = "characters that are legal in topic names (a-z A-Z 0-9 . _ -)"
     TOPIC = "a legal topic name"
     EMPTY = "nothing, because this version copies records unchanged"
+    LISTENERS = "http://host:port or https://host:port, separated by commas"
+    HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
     BROKERS = "nothing, because brokers are asked (bootstrap.servers)"
 
 

@@ -44,6 +44,19 @@ SECURITY = KeyTable(SECURITY_KEYS)
 PROCESS = KeyTable(PROCESS_KEYS)
 CONNECTOR = KeyTable(CONNECTOR_KEYS)
 WORKER = KeyTable((*WORKER_KEYS, *SECURITY_KEYS))
+WORKER_FILE = KeyTable(
+    (
+        *WORKER_KEYS,
+        *SECURITY_KEYS,
+        *TWINLOG_KEYS,
+        *(key for key in PROCESS_KEYS if key.name not in {"clusters", "dedicated.mode.enable.internal.rest"}),
+    )
+)
+"""What the file of a Connect worker may hold, besides the settings of clients; ours there are for every connector."""
+
+WORKER_CLIENT = KeyTable((*ADMIN_KEYS, *WORKER_KEYS, *SECURITY_KEYS))
+"""Settings of a worker's own client, which stand in its file without a prefix."""
+
 CONSUMER = KeyTable((*CONSUMER_KEYS, *SECURITY_KEYS))
 PRODUCER = KeyTable((*PRODUCER_KEYS, *SECURITY_KEYS))
 ADMIN = KeyTable((*ADMIN_KEYS, *SECURITY_KEYS))

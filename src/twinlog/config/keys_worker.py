@@ -5,9 +5,11 @@ Names, types and defaults are those of Kafka 4.3 (Connect class DistributedConfi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from twinlog.config.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys_rest import REST_KEYS
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -27,6 +29,15 @@ TOP_LEVEL_PREFIXES = (
     "worker",
 )
 """Worker keys that also count at top level, where they even win over the target's (class MirrorMakerConfig)."""
+
+_POLICY = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
+OVERRIDE_POLICY_CLASSES = {name: _POLICY.format(name) for name in ("All", "None", "Principal", "Allowlist")}
+"""Kafka's classes that decide what connectors may override, by their short names."""
+
+OVERRIDE_POLICIES = (*OVERRIDE_POLICY_CLASSES, *OVERRIDE_POLICY_CLASSES.values())
+
+MAC_ALGORITHMS = ("HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
+"""Java's names of the algorithms that sign requests between workers."""
 
 WORKER_KEYS = (
     _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=Form.TOPIC),
@@ -62,15 +73,7 @@ WORKER_KEYS = (
     ),
     _jvm("client.id", STRING, "", "Name of the worker's own clients."),
     _jvm("task.shutdown.graceful.timeout.ms", LONG, "5000", "A stop never takes longer than five seconds."),
-    _later("listeners", LIST, "http://:8083", "Addresses the REST listener binds to."),
-    _later("admin.listeners", LIST, None, "Addresses of the REST listener for log levels."),
-    _later("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
-    _later("rest.advertised.port", INT, None, "Port other nodes call this one at."),
-    _later("rest.advertised.listener", STRING, None, "Which listener other nodes call, http or https."),
-    _later("rest.extension.classes", LIST, "", "Classes that extend the REST listener."),
-    _later("access.control.allow.origin", STRING, "", "Origin allowed to call the REST listener from a browser."),
-    _later("access.control.allow.methods", STRING, "", "Methods allowed from a browser."),
-    _later("response.http.headers.config", STRING, "", "Headers added to every REST answer."),
+    *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
     _later(
         "ssl.client.auth",
         ENUM,
@@ -78,14 +81,15 @@ WORKER_KEYS = (
         "Whether callers of the REST listener need a certificate.",
         choices=("required", "requested", "none"),
     ),
+    _later("offset.storage.file.filename", STRING, None, "File that stores a standalone worker's positions."),
     _jvm("offset.storage.*", STRING, None, "Settings of the positions topic."),
     _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
     _jvm("config.storage.topic", STRING, None, "Topic of the worker's connector settings.", form=Form.TOPIC),
-    _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of that topic."),
+    _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of that topic.", minimum=-1, nonzero=True),
     _jvm("config.storage.*", STRING, None, "Settings of that topic."),
     _jvm("status.storage.topic", STRING, None, "Topic of the worker's task states.", form=Form.TOPIC),
-    _jvm("status.storage.partitions", INT, "5", "Partitions of that topic."),
-    _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of that topic."),
+    _jvm("status.storage.partitions", INT, "5", "Partitions of that topic.", minimum=-1, nonzero=True),
+    _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of that topic.", minimum=-1, nonzero=True),
     _jvm("status.storage.*", STRING, None, "Settings of that topic."),
     _jvm("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys."),
     _jvm("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values."),
@@ -95,7 +99,13 @@ WORKER_KEYS = (
     _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
     _jvm("internal.key.converter", CLASS, None, "A converter inside old workers."),
     _jvm("internal.value.converter", CLASS, None, "A converter inside old workers."),
-    _jvm("client.dns.lookup", STRING, "use_all_dns_ips", "How many addresses of a host the worker tries."),
+    _jvm(
+        "client.dns.lookup",
+        ENUM,
+        "use_all_dns_ips",
+        "How many addresses of a host the worker tries.",
+        choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
     _jvm(
         "connect.protocol",
         ENUM,
@@ -104,29 +114,80 @@ WORKER_KEYS = (
         choices=("eager", "compatible", "sessioned"),
     ),
     _jvm("connections.max.idle.ms", LONG, "540000", "Milliseconds until the worker's idle connections close."),
-    _jvm("connector.client.config.override.policy", STRING, "All", "Which client settings a flow may override."),
-    _jvm("connector.client.config.override.allowlist", LIST, "", "The client settings a flow may override."),
+    _jvm(
+        "connector.client.config.override.policy",
+        CLASS,
+        "All",
+        "Which client settings a connector may override: All, None, Principal, or those of the allowlist.",
+        accepted_classes=OVERRIDE_POLICIES,
+    ),
+    _jvm(
+        "connector.client.config.override.allowlist",
+        LIST,
+        "",
+        "What they may with the policy Allowlist.",
+    ),
     _jvm("config.providers", LIST, "", "Write it at top level instead."),
     _jvm("config.providers.*", STRING, None, "Write it at top level instead."),
     _jvm("heartbeat.interval.ms", INT, "3000", "Milliseconds between signs of life among workers."),
     _jvm("session.timeout.ms", INT, "10000", "Milliseconds without one until a worker counts as lost."),
     _jvm("rebalance.timeout.ms", INT, "60000", "Milliseconds workers have to join a new round."),
     _jvm("scheduled.rebalance.max.delay.ms", INT, "300000", "Milliseconds a lost worker's tasks wait.", minimum=0),
-    _jvm("inter.worker.key.generation.algorithm", STRING, "HmacSHA256", "How the key between workers is made."),
-    _jvm("inter.worker.key.size", INT, None, "Size of that key."),
+    _jvm(
+        "inter.worker.key.generation.algorithm",
+        ENUM,
+        "HmacSHA256",
+        "How the key between workers is made.",
+        choices=MAC_ALGORITHMS,
+        any_case=True,
+    ),
+    _jvm("inter.worker.key.size", INT, None, "Bits of that key.", minimum=40),
     _jvm("inter.worker.key.ttl.ms", INT, "3600000", "Milliseconds that key lasts.", minimum=0),
-    _jvm("inter.worker.signature.algorithm", STRING, "HmacSHA256", "How requests between workers are signed."),
-    _jvm("inter.worker.verification.algorithms", LIST, "HmacSHA256", "Which signatures are accepted."),
+    _jvm(
+        "inter.worker.signature.algorithm",
+        ENUM,
+        "HmacSHA256",
+        "How requests between workers are signed.",
+        choices=MAC_ALGORITHMS,
+        any_case=True,
+    ),
+    _jvm(
+        "inter.worker.verification.algorithms",
+        LIST,
+        "HmacSHA256",
+        "Which signatures are accepted.",
+        choices=MAC_ALGORITHMS,
+    ),
     _jvm("metadata.max.age.ms", LONG, "300000", "Milliseconds until the worker reads metadata again.", minimum=0),
-    _jvm("metadata.recovery.strategy", STRING, "rebootstrap", "What the worker does when no broker answers."),
+    _jvm(
+        "metadata.recovery.strategy",
+        ENUM,
+        "rebootstrap",
+        "What the worker does when no broker answers.",
+        choices=("rebootstrap", "none"),
+        any_case=True,
+    ),
     _jvm("metadata.recovery.rebootstrap.trigger.ms", LONG, "300000", "When it does so.", minimum=0),
     _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
     _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
     _jvm("metrics.num.samples", INT, "2", "Samples behind one Java metric.", minimum=1),
-    _jvm("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept."),
+    _jvm(
+        "metrics.recording.level",
+        ENUM,
+        "INFO",
+        "Which Java metrics are kept.",
+        choices=("INFO", "DEBUG", "TRACE"),
+    ),
     _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample.", minimum=0),
     _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
-    _jvm("plugin.discovery", STRING, "hybrid_warn", "How Java plugins are found."),
+    _jvm(
+        "plugin.discovery",
+        ENUM,
+        "hybrid_warn",
+        "How Java plugins are found.",
+        choices=("only_scan", "service_load", "hybrid_warn", "hybrid_fail"),
+        any_case=True,
+    ),
     _jvm("plugin.path", LIST, None, "Where Java plugins are found."),
     _jvm("receive.buffer.bytes", INT, "32768", "TCP receive buffer of the worker.", minimum=-1),
     _jvm("send.buffer.bytes", INT, "131072", "TCP send buffer of the worker.", minimum=-1),

@@ -30,19 +30,19 @@ def expected_instead(placed: KeyScope, places: KeyScopes) -> str:
     if "->" in name and placed.flow is None:
         return _flow_instead(name, places)
     if placed.flow is not None:
-        return _spelled(placed.name, CONNECTOR.exact, f"{placed.flow[0]}->{placed.flow[1]}.")
+        return spelled(placed.name, CONNECTOR.exact, f"{placed.flow[0]}->{placed.flow[1]}.")
     if placed.alias is not None:
         for word, table in CLIENTS.items():
             if table.find(placed.name) is not None:
                 return _meant(f"{placed.alias}.{word}.{placed.name}")
-        return _spelled(placed.name, _CLUSTER_NAMES, f"{placed.alias}.")
+        return spelled(placed.name, _CLUSTER_NAMES, f"{placed.alias}.")
     for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
         if name.endswith(f".{known}"):
             return _alias_instead(name.removesuffix(f".{known}"), known, places)
     for word, table in CLIENTS.items():
         if table.find(name) is not None:
             return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
-    return _spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
+    return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
 
 
 def _flow_instead(name: str, places: KeyScopes) -> str:
@@ -69,7 +69,8 @@ def _alias_instead(alias: str, known: str, places: KeyScopes) -> str:
     return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
 
 
-def _spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
+def spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
+    """Words for a message: the one of `candidates` that was probably meant, or where to look."""
     close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
     if close:
         return _meant(prefix + close[0])

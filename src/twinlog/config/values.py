@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from twinlog.config.key import Form, Key, KeyType
 from twinlog.config.refused import ValueRefusedError
+from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.flows.patterns import PatternError, compile_list
 
 Value = bool | int | float | str | tuple[str, ...]
@@ -132,6 +133,11 @@ def _check_form(key: Key, form: Form, value: Value) -> None:
     elif form in {Form.TOPIC_PART, Form.TOPIC}:
         for item in items:
             _check_topic(item, form)
+    elif form is Form.LISTENERS:
+        for item in items:
+            parse_listener(item)
+    elif form is Form.HEADERS:
+        parse_header_rules(str(value))
     elif form in {Form.EMPTY, Form.BROKERS} and items:
         raise ValueRefusedError(repr(", ".join(items)), form.value)
 

@@ -1,0 +1,122 @@
+"""From the path of a Connect worker's file to its settings, and to what its connectors inherit from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from twinlog.config.connection import read_connection
+from twinlog.config.entries import read_providers, resolve_entry, without_duplicates
+from twinlog.config.key import Key
+from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
+from twinlog.config.properties import Entry, read_properties
+from twinlog.config.providers import Providers
+from twinlog.config.reading import Problems, Reading, plain_fields, refused_value
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.resolve import Layer
+from twinlog.config.suggest import spelled
+from twinlog.config.values import parse_value
+from twinlog.config.worker_group import read_group
+from twinlog.config.worker_rest import read_rest
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.settings.worker import HEADER_CONVERTER, OverridePolicy, WorkerSettings
+
+_CLIENT_NAMES = tuple(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact)
+_NO_CONVERSION = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """The checked content of a worker's file: settings, what its connectors inherit, and warnings."""
+
+    settings: WorkerSettings
+    layer: Layer
+    providers: Providers
+    warnings: tuple[str, ...] = ()
+
+
+def load_worker(path: str | Path, *, distributed: bool = True) -> WorkerConfig:
+    """The settings of the file at `path`, such as connect-distributed.properties.
+
+    Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only this file, what
+    its `${...}` references name, and its key stores; no cluster is contacted.
+    """
+    return worker_of(read_properties(Path(path)), str(path), distributed=distributed)
+
+
+def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) -> WorkerConfig:
+    """The same of entries already read; `file` is the name for messages. Raises ConfigError."""
+    warnings: list[str] = []
+    last = without_duplicates(entries, warnings)
+    warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in last.values() for remark in entry.remarks)
+    found: list[ConfigProblem] = []
+    providers = read_providers(last, file, found)
+    problems = Problems(found)
+    layer: dict[str, Entry] = {}
+    for name, entry in last.items():
+        key = _key(name)
+        layer[name] = resolve_entry(entry, key, providers, warnings)
+        if key is None:
+            _unknown(layer[name], last, problems, warnings)
+        else:
+            _check(key, layer[name], problems)
+    settings = _read(layer, file, problems, warnings, distributed)
+    if problems.all():
+        in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
+        raise ConfigError(in_order, warnings)
+    return WorkerConfig(settings, layer, providers, tuple(warnings))
+
+
+def _key(name: str) -> Key | None:
+    word, _, rest = name.partition(".")
+    found = CLIENTS[word].find(rest) if word in CLIENTS and rest else None
+    return found or WORKER_FILE.find(name)
+
+
+def _unknown(entry: Entry, last: dict[str, Entry], problems: Problems, warnings: list[str]) -> None:
+    expected = spelled(entry.key, (*WORKER_FILE.exact, *_CLIENT_NAMES))
+    policy = last.get("twinlog.unknown.keys")
+    if entry.key.startswith("twinlog.") or (policy is not None and policy.value.strip() == "fail"):
+        problems.refuse(entry, "an unknown key", expected)
+    else:
+        warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
+
+
+def _check(key: Key, entry: Entry, problems: Problems) -> None:
+    if entry.unresolved is not None:
+        # Refused where the value is needed.
+        return
+    try:
+        parse_value(key, entry.value)
+    except ValueRefusedError as refused:
+        problems.add(refused_value(entry, refused))
+
+
+def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], distributed: bool) -> WorkerSettings:
+    reading = Reading(layer, WORKER_FILE, problems)
+    needed = {
+        "key.converter": f"a converter's class, such as {_NO_CONVERSION}",
+        "value.converter": f"a converter's class, such as {_NO_CONVERSION}",
+    }
+    if not distributed:
+        needed["offset.storage.file.filename"] = "a file that stores the positions of a standalone worker"
+    for name, expected in needed.items():
+        if name not in layer:
+            problems.add(ConfigProblem(file, None, name, "missing", expected))
+    client_id = reading.text("client.id") or (f"connect-{reading.text('group.id')}" if distributed else "connect")
+    return WorkerSettings(
+        **plain_fields(WorkerSettings, reading),
+        client=read_connection(Reading(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
+        header_converter=reading.text("header.converter") or HEADER_CONVERTER,
+        group=read_group(reading, file, problems) if distributed else None,
+        offset_file=None if distributed else reading.text("offset.storage.file.filename"),
+        rest=read_rest(layer, file, problems, warnings),
+        override_policy=_policy(reading),
+    )
+
+
+def _policy(reading: Reading) -> OverridePolicy:
+    word = reading.text("connector.client.config.override.policy").rpartition(".")[2]
+    return cast(OverridePolicy, word.removesuffix("ConnectorClientConfigOverridePolicy"))

@@ -1,0 +1,73 @@
+"""The REST API of a worker: where it listens, what it adds to answers, and its TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from twinlog.config.keys import WORKER, WORKER_FILE
+from twinlog.config.reading import Problems, Reading, plain_fields
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.resolve import Layer
+from twinlog.config.rest_values import parse_header_rules, parse_listener
+from twinlog.config.tls import read_tls
+from twinlog.errors import ConfigProblem
+from twinlog.settings.tls import TlsSettings
+from twinlog.settings.worker import ClientAuth, HeaderRule, Listener, RestSettings, Scheme
+
+_KEY_STORE = "ssl.keystore.location"
+
+
+def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
+    """The settings of the REST API; what is wrong becomes a problem. One with a missing key names `file`."""
+    reading = Reading(layer, WORKER_FILE, problems)
+    listeners = _listeners(reading, "listeners")
+    if not listeners:
+        entry = layer.get("listeners")
+        if entry is not None and not entry.value.strip():
+            problems.refuse(entry, "no address", "at least one, such as http://:8083")
+    admin = _listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
+    https = _https(layer, "listeners.https.", listeners, file, problems, warnings)
+    admin_https = _https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
+    advertised = reading.text("rest.advertised.listener").lower()
+    if advertised and advertised not in {listener.scheme for listener in listeners}:
+        problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of one of the listeners")
+    return RestSettings(
+        **plain_fields(RestSettings, reading),
+        listeners=listeners,
+        admin_listeners=admin,
+        advertised_host=reading.text("rest.advertised.host.name") or None,
+        advertised_port=reading.number("rest.advertised.port") if "rest.advertised.port" in layer else None,
+        advertised_listener=cast(Scheme, advertised) if advertised else None,
+        response_headers=_headers(reading),
+        https=None if https is None else https[0],
+        https_client_auth="none" if https is None else https[1],
+        admin_https=None if admin_https is None else admin_https[0],
+        admin_https_client_auth="none" if admin_https is None else admin_https[1],
+    )
+
+
+def _listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
+    try:
+        return tuple(parse_listener(item) for item in reading.items(name))
+    except ValueRefusedError:
+        # A problem already.
+        return ()
+
+
+def _headers(reading: Reading) -> tuple[HeaderRule, ...]:
+    return parse_header_rules(reading.text("response.http.headers.config"))
+
+
+def _https(
+    layer: Layer, prefix: str, listeners: Sequence[Listener], file: str, problems: Problems, warnings: list[str]
+) -> tuple[TlsSettings, ClientAuth] | None:
+    """With any key below `prefix` only those count, else those of the worker's own connections (class SSLUtils)."""
+    if all(listener.scheme != "https" for listener in listeners):
+        return None
+    own = {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}
+    reading = Reading(own or layer, WORKER, problems)
+    if _KEY_STORE not in reading.layer and "ssl.keystore.key" not in reading.layer:
+        expected = "the certificate and key that an https listener shows"
+        problems.add(ConfigProblem(file, None, (prefix if own else "") + _KEY_STORE, "missing", expected))
+    return read_tls(reading, warnings), cast(ClientAuth, reading.text("ssl.client.auth"))

@@ -1,0 +1,132 @@
+"""The settings of a Connect worker: its group and topics, its REST listeners, and what it allows to its connectors.
+
+`twinlog.config.worker` reads them from a worker's file. All `_ms` are milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from twinlog.settings.flow import ClientSettings, ExactlyOnce
+from twinlog.settings.tls import TlsSettings
+from twinlog.settings.written import WrittenAs, out_of
+
+Scheme = Literal["http", "https"]
+ClientAuth = Literal["none", "requested", "required"]
+HeaderAction = Literal["set", "add", "setDate", "addDate"]
+ConnectProtocol = Literal["eager", "compatible", "sessioned"]
+OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
+
+HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+"""What converts headers where a worker's file names no other class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An address that the REST API listens on; an empty `host` means every address, port 0 any that is free."""
+
+    scheme: Scheme
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """A header of every REST answer; the value of a `Date` action is milliseconds since 1970."""
+
+    action: HeaderAction
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTopic:
+    """One of the topics that keep the state of a group of workers, with what it is created with.
+
+    -1 partitions or replicas mean the broker's default. `settings` are further settings of the topic; it is always
+    compacted.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """The REST API of a worker.
+
+    Without `admin_listeners` levels of loggers are served on every listener, with an empty tuple nowhere. `https` is
+    what listeners of that scheme use, None where there is none.
+    """
+
+    listeners: tuple[Listener, ...] = (Listener("http", "", 8083),)
+    admin_listeners: tuple[Listener, ...] | None = None
+    advertised_host: str | None = None
+    advertised_port: int | None = None
+    advertised_listener: Scheme | None = None
+    extension_classes: Annotated[tuple[str, ...], WrittenAs("rest.extension.classes")] = ()
+    allow_origin: Annotated[str, WrittenAs("access.control.allow.origin")] = ""
+    allow_methods: Annotated[str, WrittenAs("access.control.allow.methods")] = ""
+    response_headers: tuple[HeaderRule, ...] = ()
+    https: TlsSettings | None = field(default=None, repr=False)
+    https_client_auth: ClientAuth = "none"
+    admin_https: TlsSettings | None = field(default=None, repr=False)
+    admin_https_client_auth: ClientAuth = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """How the workers of a group find together, and sign what they ask of each other (KIP-415, KIP-507)."""
+
+    group_id: Annotated[str, out_of("group.id")]
+    config_storage: StorageTopic
+    offset_storage: StorageTopic
+    status_storage: StorageTopic
+    protocol: Annotated[ConnectProtocol, WrittenAs("connect.protocol")] = "sessioned"
+    session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 10_000
+    heartbeat_interval_ms: Annotated[int, WrittenAs("heartbeat.interval.ms")] = 3_000
+    rebalance_timeout_ms: Annotated[int, WrittenAs("rebalance.timeout.ms")] = 60_000
+    scheduled_rebalance_max_delay_ms: Annotated[int, WrittenAs("scheduled.rebalance.max.delay.ms")] = 300_000
+    worker_sync_timeout_ms: Annotated[int, WrittenAs("worker.sync.timeout.ms")] = 3_000
+    worker_unsync_backoff_ms: Annotated[int, WrittenAs("worker.unsync.backoff.ms")] = 300_000
+    key_algorithm: Annotated[str, WrittenAs("inter.worker.key.generation.algorithm")] = "HmacSHA256"
+    key_size: Annotated[int | None, out_of("inter.worker.key.size")] = None
+    key_ttl_ms: Annotated[int, WrittenAs("inter.worker.key.ttl.ms")] = 3_600_000
+    signature_algorithm: Annotated[str, WrittenAs("inter.worker.signature.algorithm")] = "HmacSHA256"
+    verification_algorithms: Annotated[tuple[str, ...], WrittenAs("inter.worker.verification.algorithms")] = (
+        "HmacSHA256",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """All settings of one worker, after defaults.
+
+    A distributed worker has a `group`, a standalone one the file `offset_file` instead. `client` is how it reaches its
+    own cluster, for its topics and its group. `override_allowlist` counts with the policy of that name.
+    """
+
+    client: ClientSettings
+    key_converter: Annotated[str, WrittenAs("key.converter")]
+    value_converter: Annotated[str, WrittenAs("value.converter")]
+    header_converter: Annotated[str, out_of("header.converter")] = HEADER_CONVERTER
+    group: GroupSettings | None = None
+    offset_file: str | None = None
+    rest: RestSettings = RestSettings()
+    override_policy: OverridePolicy = "All"
+    override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
+    exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
+    offset_flush_interval_ms: Annotated[int, WrittenAs("offset.flush.interval.ms")] = 60_000
+    offset_flush_timeout_ms: Annotated[int, WrittenAs("offset.flush.timeout.ms")] = 5_000
+    graceful_shutdown_ms: Annotated[int, WrittenAs("task.shutdown.graceful.timeout.ms")] = 5_000
+    topic_creation: Annotated[bool, WrittenAs("topic.creation.enable")] = True
+    topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True
+    topic_tracking_reset: Annotated[bool, WrittenAs("topic.tracking.allow.reset")] = True
+
+    @property
+    def distributed(self) -> bool:
+        """Whether it keeps its state in topics, and may share it with other workers."""
+        return self.group is not None
