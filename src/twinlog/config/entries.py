@@ -7,11 +7,16 @@ from dataclasses import replace
 
 from twinlog.config.key import Key, KeyType
 from twinlog.config.keys import PROCESS
+from twinlog.config.keys_connector import OLD_NAMES
+from twinlog.config.pattern_warnings import pattern_warnings
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.reading import refused_value
+from twinlog.config.refused import ValueRefusedError
 from twinlog.config.values import parse_value
 from twinlog.errors import ConfigProblem
 
+_RENAMED = {old: name for name, old in OLD_NAMES.items()}
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
@@ -69,3 +74,21 @@ def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings:
         return replace(entry, value=providers.resolve(entry.value))
     except MissingError as error:
         return replace(entry, unresolved=str(error))
+
+
+def check_value(entry: Entry, key: Key, warnings: list[str]) -> ConfigProblem | None:
+    """What is wrong with the value of `entry`; an old name and a doubtful pattern are warnings.
+
+    A reference that leads nowhere is a problem only where its value is needed.
+    """
+    renamed = _RENAMED.get(key.name)
+    if renamed is not None:
+        warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+    if entry.unresolved is not None:
+        return None
+    try:
+        value = parse_value(key, entry.value)
+    except ValueRefusedError as refused:
+        return refused_value(entry, refused)
+    warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in pattern_warnings(key, value))
+    return None

@@ -75,22 +75,26 @@ class KeyScopes:
         return _at_top(entry)
 
 
-def _in_flow(entry: Entry, flow: SourceAndTarget, name: str) -> KeyScope:
+def connector_key(name: str) -> tuple[Key | None, str]:
+    """The key that counts for `name` in a connector's settings, and the prefix of the client it belongs to."""
     key = CONNECTOR.find(name)
     if key is not None:
-        return KeyScope(entry, name, key, flow=flow)
+        return key, ""
     for prefix in _CLUSTER_PREFIXES:
         if name.startswith(prefix):
-            return KeyScope(entry, name, SECURITY.find(name.removeprefix(prefix)), prefix, flow=flow)
+            return SECURITY.find(name.removeprefix(prefix)), prefix
     for prefix, word in _FLOW_CLIENT_PREFIXES.items():
-        if not name.startswith(prefix):
-            continue
-        rest = name.removeprefix(prefix)
-        known = CLIENTS[word].find(rest)
-        if known is not None:
-            return KeyScope(
-                entry, name, known, prefix, flow=flow, no_effect=_flow_client_no_effect(flow, prefix, word, rest)
-            )
+        if name.startswith(prefix) and (known := CLIENTS[word].find(name.removeprefix(prefix))) is not None:
+            return known, prefix
+    return None, ""
+
+
+def _in_flow(entry: Entry, flow: SourceAndTarget, name: str) -> KeyScope:
+    key, prefix = connector_key(name)
+    if key is not None or prefix:
+        word = _FLOW_CLIENT_PREFIXES.get(prefix)
+        no_effect = None if word is None else _flow_client_no_effect(flow, prefix, word, name.removeprefix(prefix))
+        return KeyScope(entry, name, key, prefix, flow=flow, no_effect=no_effect)
     key = SECURITY.find(name)
     if key is not None:
         return KeyScope(entry, name, key, flow=flow, no_effect=_below_alias(flow, name))

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from twinlog.config.entries import cut_comment, read_providers, resolve_entry, without_duplicates
+from twinlog.config.entries import check_value, cut_comment, read_providers, resolve_entry, without_duplicates
 from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
 from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
-from twinlog.config.keys_connector import CLASS_KEYS, OLD_NAMES
-from twinlog.config.pattern_warnings import pattern_warnings
+from twinlog.config.keys_connector import CLASS_KEYS
 from twinlog.config.properties import Entry
 from twinlog.config.providers import Providers
-from twinlog.config.reading import refused_value
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.suggest import GUESS, expected_instead
 from twinlog.config.values import parse_value
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
-
-_RENAMED = {old: name for name, old in OLD_NAMES.items()}
 
 
 @dataclass(slots=True)
@@ -110,18 +105,10 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
     if placed.no_effect is not None:
         found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.no_effect}")
         return
-    renamed = _RENAMED.get(key.name)
-    if renamed is not None:
-        found.warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
     # What means nothing here cannot be wrong here.
-    if entry.unresolved is not None or key.effect in {Effect.JVM, Effect.BROKER}:
-        return
-    try:
-        value = parse_value(key, entry.value)
-    except ValueRefusedError as refused:
-        found.problems.append(refused_value(entry, refused))
-    else:
-        found.warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
+    problem = check_value(entry, key, found.warnings)
+    if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
+        found.problems.append(problem)
 
 
 def _settle_unknown_keys(

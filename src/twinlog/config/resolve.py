@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from twinlog.config.key_names import KeyNames
+from twinlog.config.key_names import ConnectorKeyNames, KeyNames
 from twinlog.config.keys import CLIENTS, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
 from twinlog.config.parse import ParsedFile
@@ -57,6 +57,35 @@ def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
         source_admin=_role_client(connector, "source", "admin"),
         target_admin=_role_client(connector, "target", "admin"),
         names=KeyNames(source, target),
+    )
+
+
+def resolve_connector(
+    written: Layer, worker: Layer, name: str, kind: ConnectorKind, source: Alias, target: Alias
+) -> FlowLayers:
+    """All settings of a connector of a Connect worker, `worker` being what stands in the worker's file.
+
+    Where the connector says nothing of its target, that is the worker's own cluster. Otherwise its records, too, are
+    written to the target that it names; in Connect they would be sent to the worker's cluster as long as no
+    `producer.override.` says otherwise.
+    """
+    own = {name: entry for name, entry in worker.items() if name in SECURITY.exact}
+    connector = {name: entry for name, entry in worker.items() if name.startswith("twinlog.")} | dict(written)
+    named = {name for name in _below(written, "target.cluster.") if name in SECURITY.exact}
+    for setting in own if not named else own.keys() & {"bootstrap.servers"}:
+        connector.setdefault(f"target.cluster.{setting}", own[setting])
+    return FlowLayers(
+        source,
+        target,
+        connector,
+        worker,
+        consumer=_role_client(connector, "source", "consumer"),
+        producer=_targets_producer(connector, worker) if named else _data_producer(connector, worker),
+        source_admin=_role_client(connector, "source", "admin"),
+        target_admin=_role_client(connector, "target", "admin"),
+        names=ConnectorKeyNames(source, target),
+        connector_name=name,
+        kind=kind,
     )
 
 
@@ -106,11 +135,20 @@ def _role_client(connector: Layer, side: str, client: str) -> dict[str, Entry]:
 
     (MirrorConnectorConfig.sourceConsumerConfig and its kin)
     """
-    security = {name: entry for name, entry in _below(connector, f"{side}.cluster.").items() if name in SECURITY.exact}
-    return security | _below(connector, f"{client}.") | _below(connector, f"{side}.{client}.")
+    return _cluster_security(connector, side) | _below(connector, f"{client}.") | _below(connector, f"{side}.{client}.")
 
 
 def _data_producer(connector: Layer, worker: Layer) -> dict[str, Entry]:
     """The producer that writes records is the worker's (Worker.baseProducerConfigs and producerConfigs)."""
     servers = {name: entry for name, entry in worker.items() if name == "bootstrap.servers"}
     return servers | _below(worker, "producer.") | _below(connector, "producer.override.")
+
+
+def _targets_producer(connector: Layer, worker: Layer) -> dict[str, Entry]:
+    """The worker's producer, but with the connection of the target that the connector names."""
+    own = {name: entry for name, entry in _below(worker, "producer.").items() if name not in SECURITY.exact}
+    return own | _cluster_security(connector, "target") | _below(connector, "producer.override.")
+
+
+def _cluster_security(connector: Layer, side: str) -> dict[str, Entry]:
+    return {name: entry for name, entry in _below(connector, f"{side}.cluster.").items() if name in SECURITY.exact}

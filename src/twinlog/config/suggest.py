@@ -14,6 +14,8 @@ _KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
 """Stands in every text that names a key."""
 
+_OR_WARN = ", or twinlog.unknown.keys = warn to go on without it"
+
 _CLUSTER_NAMES = (
     *WORKER.exact,
     *(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact),
@@ -69,12 +71,12 @@ def _alias_instead(alias: str, known: str, places: KeyScopes) -> str:
     return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
 
 
-def spelled(name: str, candidates: Iterable[str], prefix: str = "") -> str:
+def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:
     """Words for a message: the one of `candidates` that was probably meant, or where to look."""
     close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
     if close:
         return _meant(prefix + close[0])
-    return "a key that docs/configuration.md lists, or twinlog.unknown.keys = warn to go on without it"
+    return f"a key that docs/configuration.md lists{otherwise}"
 
 
 def _meant(key: str) -> str:

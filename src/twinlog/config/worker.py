@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import cast
 
 from twinlog.config.connection import read_connection
-from twinlog.config.entries import read_providers, resolve_entry, without_duplicates
+from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.key import Key
 from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.providers import Providers
-from twinlog.config.reading import Problems, Reading, plain_fields, refused_value
-from twinlog.config.refused import ValueRefusedError
+from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import Layer
 from twinlog.config.suggest import spelled
-from twinlog.config.values import parse_value
 from twinlog.config.worker_group import read_group
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem
@@ -61,7 +59,7 @@ def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) 
         if key is None:
             _unknown(layer[name], last, problems, warnings)
         else:
-            _check(key, layer[name], problems)
+            problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
@@ -76,22 +74,12 @@ def _key(name: str) -> Key | None:
 
 
 def _unknown(entry: Entry, last: dict[str, Entry], problems: Problems, warnings: list[str]) -> None:
-    expected = spelled(entry.key, (*WORKER_FILE.exact, *_CLIENT_NAMES))
+    expected = spelled(entry.key, (*WORKER_FILE.exact, *_CLIENT_NAMES), otherwise="")
     policy = last.get("twinlog.unknown.keys")
     if entry.key.startswith("twinlog.") or (policy is not None and policy.value.strip() == "fail"):
         problems.refuse(entry, "an unknown key", expected)
     else:
         warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
-
-
-def _check(key: Key, entry: Entry, problems: Problems) -> None:
-    if entry.unresolved is not None:
-        # Refused where the value is needed.
-        return
-    try:
-        parse_value(key, entry.value)
-    except ValueRefusedError as refused:
-        problems.add(refused_value(entry, refused))
 
 
 def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], distributed: bool) -> WorkerSettings:

@@ -1,0 +1,147 @@
+"""From the configuration of a connector of a Connect worker to the flow that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from twinlog.config.connector_keys import no_effect, unknown_key
+from twinlog.config.entries import check_value, resolve_entry
+from twinlog.config.flow import build_flow
+from twinlog.config.key import Effect
+from twinlog.config.key_scope import connector_key
+from twinlog.config.keys import CONNECTOR
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import resolve_connector
+from twinlog.config.worker import WorkerConfig
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.model.types import Alias
+from twinlog.settings.flow import ConnectorKind, FlowSettings
+
+PACKAGE = "org.apache.kafka.connect.mirror."
+CONNECTOR_CLASSES: Mapping[ConnectorKind, str] = MappingProxyType(
+    {
+        "source": PACKAGE + "MirrorSourceConnector",
+        "checkpoint": PACKAGE + "MirrorCheckpointConnector",
+        "heartbeat": PACKAGE + "MirrorHeartbeatConnector",
+    }
+)
+DEFAULT_TARGET = "target"
+"""The alias of the target where a connector names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFlow:
+    """What one connector does. An `idle` one is switched off: it has no tasks and contacts no cluster."""
+
+    name: str
+    settings: FlowSettings
+    idle: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> ConnectorKind:
+        """Which of MirrorMaker 2's connectors it is."""
+        kind = self.settings.kind
+        assert kind is not None
+        return kind
+
+
+def connector_kind(class_name: str) -> ConnectorKind | None:
+    """The kind of the connector that `class_name` names: in full, without package, or without `Connector`, too."""
+    word = class_name.strip()
+    for kind, full in CONNECTOR_CLASSES.items():
+        simple = full.removeprefix(PACKAGE)
+        if word in {full, simple, simple.removesuffix("Connector")}:
+            return kind
+    return None
+
+
+def refused_class(class_name: str) -> str:
+    """The sentence for a connector that this worker does not run."""
+    return f"{class_name.strip()!r} is no connector that this worker runs; it runs MirrorMaker 2's three: " + ", ".join(
+        CONNECTOR_CLASSES.values()
+    )
+
+
+def connector_entries(
+    name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[str]
+) -> dict[str, Entry]:
+    """The configuration as entries, `${...}` resolved by the worker's providers; keys without a value are left out."""
+    origin = f"connector {name}"
+    return {
+        key: resolve_entry(Entry(key, value, origin, None, value), None, worker.providers, warnings)
+        for key, value in config.items()
+        if value is not None
+    }
+
+
+def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerConfig) -> ConnectorFlow:
+    """The flow of the connector `name`. Raises ConfigError with every problem found; no cluster is contacted."""
+    warnings: list[str] = []
+    problems = Problems([])
+    flow = read_connector(name, connector_entries(name, config, worker, warnings), worker, problems, warnings)
+    if flow is None or problems.all():
+        raise ConfigError(problems.all(), warnings)
+    return flow
+
+
+def read_connector(
+    name: str, entries: Mapping[str, Entry], worker: WorkerConfig, problems: Problems, warnings: list[str]
+) -> ConnectorFlow | None:
+    """The same of entries; what is wrong is added to `problems`. None where it is no connector of MirrorMaker 2."""
+    origin = f"connector {name}"
+    class_entry = entries.get("connector.class")
+    kind = None if class_entry is None else connector_kind(class_entry.value)
+    if kind is None:
+        found = "missing" if class_entry is None else repr(class_entry.value)
+        problems.add(ConfigProblem(origin, None, "connector.class", found, f"one of {_listed()}"))
+        return None
+    _check(entries, problems, warnings)
+    source = _alias(entries, "source.cluster.alias") or Alias("source")
+    if "source.cluster.alias" not in entries:
+        expected = "the alias of the cluster that is mirrored"
+        problems.add(ConfigProblem(origin, None, "source.cluster.alias", "missing", expected))
+    target = _alias(entries, "target.cluster.alias") or Alias(DEFAULT_TARGET)
+    layers = resolve_connector(entries, worker.layer, name, kind, source, target)
+    more = Problems([])
+    settings = build_flow(layers, origin, more, warnings, enabled=kind != "heartbeat")
+    problems.add_new(more.all())
+    return ConnectorFlow(name, settings, _idle(kind, settings, entries), tuple(warnings))
+
+
+def _listed() -> str:
+    return ", ".join(CONNECTOR_CLASSES.values())
+
+
+def _alias(entries: Mapping[str, Entry], name: str) -> Alias | None:
+    entry = entries.get(name)
+    return None if entry is None or not entry.value.strip() else Alias(entry.value.strip())
+
+
+def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, Entry]) -> bool:
+    """MirrorHeartbeatConnector does not ask whether it is `enabled`."""
+    if kind == "heartbeat":
+        return settings.emit_heartbeats_interval_s is None
+    # The key's own default is that of a file, where a flow has to be enabled.
+    enabled = "enabled" not in entries or Reading(entries, CONNECTOR, Problems([])).flag("enabled")
+    return not enabled or (kind == "checkpoint" and settings.emit_checkpoints_interval_s is None)
+
+
+def _check(entries: Mapping[str, Entry], problems: Problems, warnings: list[str]) -> None:
+    """What does not depend on other keys. A key without a meaning here may have any value, as in Connect."""
+    for name, entry in entries.items():
+        key, prefix = connector_key(name)
+        reason = no_effect(name, prefix)
+        if key is None and reason is None:
+            warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {unknown_key(name)}")
+        elif reason is not None:
+            warnings.append(f"{entry.place}: {entry.key} has no effect; {reason}")
+        elif key is not None:
+            problem = check_value(entry, key, warnings)
+            if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
+                problems.add(problem)
+            if key.effect is Effect.LATER:
+                warnings.append(f"{entry.place}: {name} is accepted, but has no effect in this version")
