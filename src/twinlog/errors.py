@@ -160,9 +160,12 @@ class RequestError(TwinlogError):
 
 
 class NotOwnerError(RequestError):
-    """Only the worker at `url` can fulfil a request: the leader of the group, or the owner of a connector."""
+    """Only the worker at `url` can fulfil a request: the leader of the group, or the owner of a connector.
 
-    def __init__(self, message: str, url: str) -> None:
+    `url` is empty while nobody knows who that is.
+    """
+
+    def __init__(self, message: str, url: str = "") -> None:
         super().__init__(409, message)
         self.url = url
 

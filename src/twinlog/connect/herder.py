@@ -40,6 +40,14 @@ class Herder(Protocol):
     def health(self) -> HealthStatus:
         """Whether this worker has read its topics and is a member of its group."""
 
+    def stage(self) -> str:
+        """What this worker does now, in a sentence for whoever waited in vain; empty where it does nothing. Never
+        waits."""
+
+    def session_key(self) -> bytes | None:
+        """The key with which the workers of the group sign what they ask of each other (KIP-507); None until it was
+        read. Never waits."""
+
     def connectors(self) -> Sequence[ConnectorName]:
         """The names of all connectors."""
 
@@ -56,9 +64,15 @@ class Herder(Protocol):
         """The configurations of a connector's tasks, as the group agreed on them."""
 
     def put(
-        self, name: ConnectorName, config: Config, *, initial: TargetState | None = None, replace: bool = True
+        self,
+        name: ConnectorName,
+        config: Mapping[str, str | None],
+        *,
+        initial: TargetState | None = None,
+        replace: bool = True,
     ) -> Created:
-        """Create a connector, or with `replace` give one another configuration; it is validated first."""
+        """Create a connector, or with `replace` give one another configuration; it is validated first, where None is
+        an error."""
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
         """Change some keys of a connector's configuration; None removes a key (KIP-477)."""

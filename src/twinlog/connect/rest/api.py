@@ -1,0 +1,70 @@
+"""What every resource has: the herder, the threads to ask it in, and the way to other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twinlog.clock import Clock
+from twinlog.connect.herder import Herder
+from twinlog.connect.model import ConnectorName
+from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest.forward import Forwarder
+from twinlog.connect.rest.lanes import Lane, Lanes
+from twinlog.connect.rest.levels import Levels
+from twinlog.connect.rest.settings import RestSettings
+from twinlog.connect.rest.users import Users
+from twinlog.errors import NotOwnerError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One worker's API. `users` are None where nobody logs in."""
+
+    herder: Herder
+    settings: RestSettings
+    clock: Clock
+    users: Users | None = None
+    forwarder: Forwarder = field(default_factory=Forwarder)
+    lanes: Lanes = field(default_factory=Lanes)
+    levels: Levels = field(default_factory=Levels)
+
+    async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
+        """Ask what this worker has in memory, and make the answer of it in the same thread."""
+        return await self.lanes.read.run(lambda: answers.answer(shape(call()), status))
+
+    async def change(
+        self,
+        request: Request,
+        call: Callable[[], T],
+        respond: Callable[[T], Response],
+        body: bytes = b"",
+        lane: Lane | None = None,
+    ) -> Response:
+        """Ask for what may wait; where another worker must be asked, ask that one with the same request."""
+        try:
+            return await (lane or self.lanes.change).run(lambda: respond(call()))
+        except NotOwnerError as owner:
+            return await self.lanes.forward.run(self.forwarder.sending(request, owner, body))
+
+    async def body(self, request: Request) -> bytes:
+        """The bytes of a request, within the limits."""
+        limits = self.settings.limits
+        return await bodies.read_body(request, limits.body_bytes, limits.body_s)
+
+
+def connector_of(request: Request) -> ConnectorName:
+    """The connector that a path names."""
+    return ConnectorName(request.path_params["connector"])
+
+
+def flag(request: Request, name: str, default: bool = False) -> bool:
+    """A query parameter as Java's Boolean: only `true`, in any case, is true."""
+    value = request.query_params.get(name)
+    return default if value is None else value.lower() == "true"

@@ -1,0 +1,79 @@
+"""The API as an application: every route, and what each request passes on its way there and back."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from twinlog.connect.rest import answers, paths
+from twinlog.connect.rest.access_log import AccessLog
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.connectors import Connectors
+from twinlog.connect.rest.cors import CrossOrigin
+from twinlog.connect.rest.headers import ResponseHeaders
+from twinlog.connect.rest.internal import Internal
+from twinlog.connect.rest.loggers import Loggers
+from twinlog.connect.rest.offsets import Offsets
+from twinlog.connect.rest.plugins import Plugins
+from twinlog.connect.rest.root import Root
+from twinlog.connect.rest.states import States
+from twinlog.connect.rest.tasks import Tasks
+from twinlog.connect.rest.topics import Topics
+
+paths.register()
+
+
+def public_app(api: Api) -> ASGIApp:
+    """What `listeners` serve: everything, and `/admin` unless it has listeners of its own or is turned off."""
+    settings = api.settings
+    internal = Internal(api)
+    routes = [
+        *Root(api).routes(),
+        *Connectors(api).routes(),
+        *Tasks(api, internal).routes(),
+        *States(api).routes(),
+        *Offsets(api).routes(),
+        *Topics(api).routes(),
+        *Plugins(api).routes(),
+        *internal.routes(),
+    ]
+    if settings.admin_listeners is None:
+        routes += Loggers(api).routes()
+    app = _bounded(api, Router(routes, redirect_slashes=False, default=_unknown))
+    if settings.response_headers:
+        app = ResponseHeaders(app, settings.response_headers, api.clock)
+    if settings.allowed_origins.strip():
+        app = CrossOrigin(app, settings.allowed_origins, settings.allowed_methods)
+    return AccessLog(app, api.clock)
+
+
+def admin_app(api: Api) -> ASGIApp:
+    """What `admin.listeners` serve. Who asks must be known here, too; Connect lets everyone in."""
+    router = Router(Loggers(api).routes(), redirect_slashes=False, default=_unknown)
+    return AccessLog(_bounded(api, router), api.clock)
+
+
+def _bounded(api: Api, router: Router) -> ASGIApp:
+    """Only what is HTTP, with headers of a bounded size, on its path as it was sent."""
+    most = api.settings.limits.header_bytes
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        refused: Response | None = None
+        path = paths.normal(scope["raw_path"])
+        if len(scope["raw_path"]) + len(scope["query_string"]) > most:
+            refused = answers.error(414, "HTTP 414 Request-URI Too Long")
+        elif sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > most:
+            refused = answers.error(431, f"The headers of the request are larger than {most} bytes.")
+        elif path is None:
+            refused = answers.error(400, "The path of the request has a percent sign with no two hex digits behind it.")
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        await router({**scope, "path": path}, receive, send)
+
+    return app
+
+
+async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
+    await answers.error(404, "HTTP 404 Not Found")(scope, receive, send)

@@ -1,0 +1,194 @@
+"""Bodies of requests: read within bounds, and taken apart as Jackson does it for Connect.
+
+Scalars become the text they are written as: `false`, `3` and `1.10` are good values of a configuration. What follows
+the first JSON value is not looked at. Whatever is wrong raises RequestError with 400; no message repeats a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from starlette.requests import Request
+
+from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset, TargetState
+from twinlog.errors import RequestError
+
+_BLANKS = " \t\r\n"
+_LONGEST_NUMBER = 1000
+_DEEPEST = 100
+_LOST_HALF = re.compile("[\ud800-\udfff]")
+_INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """The whole body, of at most `most` bytes. Raises RequestError 413 or 408, and ClientDisconnect."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise _too_large(most)
+    found = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                found += part
+                if len(found) > most:
+                    raise _too_large(most)
+    except TimeoutError:
+        raise RequestError(408, f"The request's body did not arrive within {seconds:.0f} s.") from None
+    return bytes(found)
+
+
+def _too_large(most: int) -> RequestError:
+    return RequestError(413, f"The request's body is larger than {most} bytes.")
+
+
+def parse(body: bytes) -> Any:
+    """The JSON value that a body begins with; numbers as they are written."""
+    try:
+        text = body.decode("utf-8-sig").lstrip(_BLANKS)
+    except UnicodeDecodeError as error:
+        raise RequestError(400, f"The request's body is not UTF-8 at byte {error.start}.") from None
+    if not text:
+        raise RequestError(400, "The request has no body, and needs one in JSON.")
+    try:
+        value, _ = _DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise RequestError(400, f"The request's body is no JSON: {error.msg} at {where}.") from None
+    except RecursionError:
+        raise RequestError(400, "The request's body is nested too deep.") from None
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise RequestError(400, f"The request's body is no JSON: {name} is no number.")
+
+
+_DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_no_number)
+
+
+def config_map(value: Any, what: str = "The request's body") -> dict[str, str | None]:
+    """A map of texts, where null is kept."""
+    if not isinstance(value, dict):
+        raise RequestError(400, f"{what} must be a JSON object of keys and values.")
+    return {_text(key): _scalar(key, entry) for key, entry in value.items()}
+
+
+def config_list(value: Any) -> list[dict[str, str]]:
+    """The configurations of tasks; in these nothing is null."""
+    if not isinstance(value, list):
+        raise RequestError(400, "The request's body must be a JSON list of configurations.")
+    configs = [config_map(entry, "A task's configuration") for entry in value]
+    return [{key: text for key, text in config.items() if text is not None} for config in configs]
+
+
+def named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
+    """A configuration with its connector's name in it, which may have been there already."""
+    included = config.get("name")
+    if included is None:
+        return {**config, "name": name}
+    if included != name:
+        message = f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        raise RequestError(400, message)
+    return config
+
+
+def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], TargetState | None]:
+    """A connector to be created, its configuration and what it is to be (Kafka class CreateConnectorRequest)."""
+    fields = _fields(value, "The request's body", ("name", "config", "initial_state"))
+    name = _scalar("name", fields.get("name"))
+    config = fields.get("config")
+    state = _scalar("initial_state", fields.get("initial_state"))
+    if config is None:
+        raise RequestError(400, "The request has no 'config', which must be a JSON object of keys and values.")
+    if state is not None and state.upper() not in _INITIAL_STATES:
+        raise RequestError(400, "'initial_state' must be RUNNING, PAUSED or STOPPED.")
+    trimmed = ConnectorName((name or "").strip())
+    return trimmed, named(trimmed, config_map(config, "'config'")), _INITIAL_STATES[state.upper()] if state else None
+
+
+def offsets_request(value: Any) -> list[StoredOffset]:
+    """Offsets to be stored, each partition once: the last one wins (Kafka class ConnectorOffsets)."""
+    listed = _fields(value, "The request's body", ("offsets",)).get("offsets")
+    if listed is None or listed == []:
+        raise RequestError(400, "Partitions / offsets need to be provided for an alter offsets request")
+    if not isinstance(listed, list):
+        raise RequestError(400, "'offsets' must be a JSON list.")
+    found: dict[str, StoredOffset] = {}
+    for entry in listed:
+        fields = _fields(entry, "An entry of 'offsets'", ("partition", "offset"))
+        partition, offset = _part("partition", fields.get("partition")), _part("offset", fields.get("offset"))
+        if partition is None:
+            raise RequestError(400, "An entry of 'offsets' has no 'partition'.")
+        found[json.dumps(partition, sort_keys=True)] = StoredOffset(partition, offset)
+    return list(found.values())
+
+
+def _part(name: str, value: Any) -> OffsetPart | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise RequestError(400, f"'{name}' in 'offsets' must be a JSON object.")
+    return {_text(key): _plain(entry) for key, entry in value.items()}
+
+
+def _plain(value: Any, depth: int = 0) -> object:
+    """With numbers as numbers."""
+    if depth == _DEEPEST:
+        raise RequestError(400, "The request's body is nested too deep.")
+    if isinstance(value, _Number):
+        return _number(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return [_plain(entry, depth + 1) for entry in value]
+    if isinstance(value, dict):
+        return {_text(key): _plain(entry, depth + 1) for key, entry in value.items()}
+    return value
+
+
+def _number(text: str) -> int | float:
+    whole = text.lstrip("-").isdecimal()
+    if len(text) > _LONGEST_NUMBER or (not whole and not math.isfinite(float(text))):
+        raise RequestError(400, "A number in 'offsets' is too large.")
+    return int(text) if whole else float(text)
+
+
+def _fields(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise RequestError(400, f"{what} must be a JSON object.")
+    for name in value:
+        if name not in known:
+            allowed = ", ".join(f"'{one}'" for one in known)
+            raise RequestError(400, f"{what} has the field '{_shown(name)}'; known are {allowed}.")
+    return value
+
+
+def _scalar(key: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    raise RequestError(400, f"The value of '{_shown(key)}' must be a text, a number, true or false.")
+
+
+def _text(value: str) -> str:
+    if _LOST_HALF.search(value):
+        raise RequestError(400, "The request's body has half a character in it (a lone surrogate).")
+    return str(value)
+
+
+def _shown(key: str) -> str:
+    return _LOST_HALF.sub("?", key[:100])

@@ -1,0 +1,92 @@
+"""Passes a request on to the worker that can fulfil it (Kafka class HerderRequestHandler).
+
+A request goes over two workers at most: `forward=true` marks the first hop and `forward=false` the second, which is
+never passed on. Of the headers only the login goes along, and the signature of a worker's own request.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twinlog.connect.rest.answers import error
+from twinlog.errors import NotOwnerError, RequestError
+
+_LOG = logging.getLogger(__name__)
+_HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
+_LARGEST = 64 * 1024 * 1024
+_NOBODY_KNOWN = "The request cannot be completed momentarily: nobody knows the leader, probably for a rebalance."
+_TWO_HOPS = "The request cannot be completed for a conflicting operation, such as a rebalance: try it again."
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarder:
+    """Calls other workers; `tls` is what their certificates are checked with, and ours."""
+
+    tls: ssl.SSLContext | None = None
+    timeout_s: float = 90.0
+
+    def sending(self, request: Request, owner: NotOwnerError, body: bytes) -> Callable[[], Response]:
+        """A call that passes the request on to the owner and returns what that one answers. Waits for it.
+
+        Raises RequestError 409 where nobody is known to pass it on to, or it came from another worker already.
+        """
+        again = request.query_params.get("forward")
+        if again is not None and again.lower() != "true":
+            raise RequestError(409, _TWO_HOPS)
+        if not owner.url:
+            raise RequestError(409, _NOBODY_KNOWN)
+        query = [pair for pair in parse_qsl(request.url.query, keep_blank_values=True) if pair[0] != "forward"]
+        query.append(("forward", "true" if again is None else "false"))
+        raw_path: bytes = request.scope["raw_path"]
+        target = f"{raw_path.decode('ascii')}?{urlencode(query)}"
+        headers = {"Accept": "application/json", "User-Agent": "kafka-connect"}
+        headers |= {name: request.headers[name] for name in _HEADERS if name in request.headers}
+        if body:
+            headers["Content-Type"] = "application/json"
+        return lambda: self._send(urlsplit(owner.url), request.method, target, headers, body)
+
+    def _send(self, worker: SplitResult, method: str, target: str, headers: dict[str, str], body: bytes) -> Response:
+        target = worker.path.rstrip("/") + target
+        try:
+            connection = self._connection(worker)
+            try:
+                connection.request(method, target, body or None, headers)
+                answer = connection.getresponse()
+                content = answer.read(_LARGEST)
+            finally:
+                connection.close()
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            reason = str(failure) or type(failure).__name__
+            _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
+            raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
+        return _answer(answer.status, content)
+
+    def _connection(self, worker: SplitResult) -> http.client.HTTPConnection:
+        host, port = worker.hostname or "", worker.port
+        if worker.scheme.lower() == "https":
+            context = self.tls or ssl.create_default_context()
+            return http.client.HTTPSConnection(host, port, timeout=self.timeout_s, context=context)
+        return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
+
+
+def _answer(status: int, content: bytes) -> Response:
+    """The other worker's answer as ours."""
+    if 200 <= status < 300:
+        return Response(content, status, media_type="application/json" if content else None)
+    if status < 400:
+        message = f"Unexpected status code when handling forwarded request: {status}"
+        raise RequestError(500, message)
+    try:
+        told = json.loads(content)
+        return error(status, str(told["message"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return error(status, f"The worker that was asked answered {status} without a reason.")

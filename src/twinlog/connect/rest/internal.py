@@ -1,0 +1,103 @@
+"""What the workers of a group ask of each other: store the configurations of tasks, fence earlier tasks.
+
+No user logs in here. The group's session key signs these requests (KIP-507, Kafka class InternalRequestSignature).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.resource import Method, resource
+from twinlog.errors import RequestError
+
+SIGNATURE = "X-Connect-Authorization"
+ALGORITHM = "X-Connect-Request-Signature-Algorithm"
+
+_DIGESTS: Mapping[str, str] = {
+    "hmacmd5": "md5",
+    "hmacsha1": "sha1",
+    "hmacsha224": "sha224",
+    "hmacsha256": "sha256",
+    "hmacsha384": "sha384",
+    "hmacsha512": "sha512",
+    "hmacsha512/224": "sha512_224",
+    "hmacsha512/256": "sha512_256",
+    "hmacsha3-224": "sha3_224",
+    "hmacsha3-256": "sha3_256",
+    "hmacsha3-384": "sha3_384",
+    "hmacsha3-512": "sha3_512",
+}
+"""The Mac algorithms of Java, by their names in lower case."""
+
+
+class Internal:
+    """Requests of other workers."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+
+    def routes(self) -> list[Route]:
+        """`POST /connectors/{name}/tasks` shares its path with `Tasks`, and is routed there."""
+        fence = Method(self.fence, json=False, login=False)
+        return [resource(self._api, "/connectors/{connector:encoded}/fence", {"PUT": fence})]
+
+    async def put_task_configs(self, request: Request) -> Response:
+        body, name = await self._api.body(request), connector_of(request)
+        configs = bodies.config_list(bodies.parse(body))
+        self._check(request, body)
+        return await self._api.change(
+            request, lambda: self._herder.put_task_configs(name, configs), lambda _: answers.empty(204), body
+        )
+
+    async def fence(self, request: Request) -> Response:
+        body, name = await self._api.body(request), connector_of(request)
+        self._check(request, body)
+        return await self._api.change(
+            request, lambda: self._herder.fence_tasks(name), lambda _: answers.empty(204), body
+        )
+
+    def _check(self, request: Request, body: bytes) -> None:
+        """Raises RequestError unless a worker of this group has signed the body."""
+        wanted = self._api.settings.signatures
+        if not wanted.required:
+            return
+        algorithm, signature = request.headers.get(ALGORITHM), request.headers.get(SIGNATURE)
+        if algorithm is None or signature is None:
+            raise RequestError(400, "Internal request missing required signature")
+        if not supported(algorithm):
+            raise RequestError(400, "The algorithm that signed this request is not available here.")
+        try:
+            given = base64.b64decode(signature, validate=True)
+        except (binascii.Error, ValueError):
+            raise RequestError(400, "The signature of this request is not in base64.") from None
+        if algorithm not in wanted.algorithms:
+            permitted = ", ".join(wanted.algorithms)
+            message = f"This worker takes requests that are signed with [{permitted}], and not with '{algorithm}'."
+            raise RequestError(400, f"{message} Let inter.worker.verification.algorithms be the same on every worker.")
+        key = self._herder.session_key()
+        if key is None:
+            raise RequestError(503, "This worker is starting, and has not read the session key of its group yet.")
+        if not hmac.compare_digest(sign(key, body, algorithm), given):
+            raise RequestError(403, "Internal request contained invalid signature.")
+
+
+def supported(algorithm: str) -> bool:
+    """Whether this is a Mac algorithm of Java's that can be computed here."""
+    digest = _DIGESTS.get(algorithm.lower())
+    return digest is not None and digest in hashlib.algorithms_available
+
+
+def sign(key: bytes, body: bytes, algorithm: str) -> bytes:
+    """The signature of a request's body; in the header it is in base64. KeyError for an unknown algorithm."""
+    return hmac.digest(key, body, _DIGESTS[algorithm.lower()])

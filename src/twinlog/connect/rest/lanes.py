@@ -1,0 +1,113 @@
+"""Threads in which the herder is asked, so that no request waits on the event loop.
+
+What may wait long has threads of its own: a rebalance that holds every change up holds no list and no probe up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Lane:
+    """At most `most` threads, started when they are needed; they never keep a process from ending."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._calls: deque[_Call] = deque()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Call in a thread of this lane and return or raise what it does.
+
+        Once nobody waits any more the call is left out, or when it has begun its answer is.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._add(_Call(call, loop, answer))
+        return await answer
+
+    def close(self) -> None:
+        """End the threads that have nothing to do; one that is in a call ends after it."""
+        with self._changed:
+            self._closed = True
+            self._calls.clear()
+            self._changed.notify_all()
+
+    def _add(self, call: _Call) -> None:
+        with self._changed:
+            self._calls.append(call)
+            # Who was notified and has not yet woken still counts as idle, and its call still as waiting.
+            if self._idle >= len(self._calls) or self._threads == self._most:
+                self._changed.notify()
+                return
+            self._threads += 1
+            number = self._threads
+        threading.Thread(target=self._work, name=f"rest-{self._name}-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._calls:
+                    if self._closed:
+                        self._threads -= 1
+                        return
+                    self._idle += 1
+                    self._changed.wait()
+                    self._idle -= 1
+                call = self._calls.popleft()
+            call.run()
+
+
+@dataclass(slots=True)
+class _Call:
+    call: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+    def run(self) -> None:
+        if self.answer.cancelled():
+            return
+        try:
+            result, error = self.call(), None
+        except BaseException as raised:  # noqa: BLE001, RUF100 - whatever it is, it belongs to who waits
+            result, error = None, raised
+        # The server may have stopped meanwhile.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._finish, result, error)
+
+    def _finish(self, result: Any, error: BaseException | None) -> None:
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(result)
+        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_exception(RuntimeError(f"a call ended with {type(error).__name__}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """What is read from this worker's memory; what waits for topics, clusters or other workers; probes; passwords."""
+
+    read: Lane = field(default_factory=lambda: Lane("read", 8))
+    change: Lane = field(default_factory=lambda: Lane("change", 16))
+    forward: Lane = field(default_factory=lambda: Lane("forward", 16))
+    health: Lane = field(default_factory=lambda: Lane("health", 4))
+    login: Lane = field(default_factory=lambda: Lane("login", 2))
+
+    def close(self) -> None:
+        for lane in (self.read, self.change, self.forward, self.health, self.login):
+            lane.close()

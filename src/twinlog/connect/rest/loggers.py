@@ -1,0 +1,64 @@
+"""`/admin/loggers`: which levels this worker logs at, and others, for now (KIP-495, KIP-976).
+
+Loggers have the names of Connect's classes where we have the like, so that a runbook's
+`org.apache.kafka.connect.mirror` sets ours; ours have their own names, too. Any other name is a logger of Python's.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.clock import wall_ms
+from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.levels import LEVELS
+from twinlog.connect.rest.resource import resource
+from twinlog.errors import RequestError
+
+
+class Loggers:
+    """The loggers of this worker, or with `scope=cluster` of all."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._levels = api.levels
+
+    def routes(self) -> list[Route]:
+        one = {"GET": self.level, "PUT": self.change}
+        return [
+            resource(self._api, "/admin/loggers", {"GET": self.all}),
+            resource(self._api, "/admin/loggers/{logger:encoded}", one),
+        ]
+
+    async def all(self, request: Request) -> Response:
+        return answers.answer({name: _shown(found) for name, found in self._levels.all().items()})
+
+    async def level(self, request: Request) -> Response:
+        name: str = request.path_params["logger"]
+        found = self._levels.of(name)
+        if found is None:
+            raise RequestError(404, f"Logger {name} not found.")
+        return answers.answer(_shown(found))
+
+    async def change(self, request: Request) -> Response:
+        """200 with the names of the loggers that have another level now; 204 when every worker is to do it."""
+        wanted = bodies.config_map(bodies.parse(await self._api.body(request))).get("level")
+        if wanted is None:
+            raise RequestError(400, "Desired 'level' parameter was not specified in request.")
+        if wanted.upper() not in LEVELS:
+            raise RequestError(404, f"invalid log level '{wanted[:50]}'.")
+        name: str = request.path_params["logger"]
+        if request.query_params.get("scope", "").lower() == "cluster":
+            return await self._api.change(
+                request,
+                lambda: self._api.herder.set_cluster_logger_level(name, wanted.upper()),
+                lambda _: answers.empty(204),
+            )
+        return answers.answer(self._levels.set(name, wanted.upper(), wall_ms(self._api.clock)))
+
+
+def _shown(found: tuple[str, int | None]) -> answers.Json:
+    level, modified = found
+    return {"level": level, "last_modified": modified}

@@ -1,0 +1,43 @@
+"""`/connectors/{name}/offsets`: read, alter and reset what a connector has stored (KIP-875)."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.resource import resource
+
+
+class Offsets:
+    """The stored offsets of a connector; only those of a stopped one may be changed."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+
+    def routes(self) -> list[Route]:
+        methods = {"GET": self.read, "PATCH": self.alter, "DELETE": self.reset}
+        return [resource(self._api, "/connectors/{connector:encoded}/offsets", methods)]
+
+    async def read(self, request: Request) -> Response:
+        name = connector_of(request)
+        # The topic is read to its end for it, which may take a while.
+        return await self._api.change(
+            request, lambda: self._herder.offsets(name), lambda stored: answers.answer(answers.offsets(stored))
+        )
+
+    async def alter(self, request: Request) -> Response:
+        body, name = await self._api.body(request), connector_of(request)
+        offsets = bodies.offsets_request(bodies.parse(body))
+        return await self._api.change(request, lambda: self._herder.alter_offsets(name, offsets), _message, body)
+
+    async def reset(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.change(request, lambda: self._herder.reset_offsets(name), _message)
+
+
+def _message(text: str) -> Response:
+    return answers.answer({"message": text})

@@ -1,0 +1,39 @@
+"""Paths as they were sent: a segment is found before it is percent-decoded, so that a name may hold a slash."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from starlette.convertors import Convertor, register_url_convertor
+
+_ORIGIN = re.compile(r"^https?://[^/]*", re.IGNORECASE)
+_BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+class _Encoded(Convertor[str]):
+    """A segment that is percent-encoded UTF-8; a plus sign in it is one."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value, encoding="utf-8", errors="replace")
+
+    def to_string(self, value: str) -> str:
+        raise NotImplementedError("nobody asks for the URL of a route")
+
+
+def register() -> None:
+    """Make `{name:encoded}` known to routes."""
+    register_url_convertor("encoded", _Encoded())
+
+
+def normal(raw_path: bytes) -> str | None:
+    """The path, still encoded, without the slash at its end and the host that a proxy puts before it.
+
+    None where it cannot be decoded.
+    """
+    if _BROKEN.search(raw_path):
+        return None
+    path = _ORIGIN.sub("", raw_path.decode("ascii", "replace"))
+    return path.rstrip("/") or "/"

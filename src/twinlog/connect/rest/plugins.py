@@ -1,0 +1,60 @@
+"""`/connector-plugins`: the classes that a configuration may name, their keys, and whether a configuration is good."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest.api import Api, flag
+from twinlog.connect.rest.resource import resource
+from twinlog.errors import RequestError
+
+_ALIAS_SUFFIX = "Connector"
+
+
+class Plugins:
+    """What this worker can run."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+
+    def routes(self) -> list[Route]:
+        one = "/connector-plugins/{plugin:encoded}/config"
+        return [
+            resource(self._api, "/connector-plugins", {"GET": self.classes}),
+            resource(self._api, one, {"GET": self.keys}),
+            resource(self._api, f"{one}/validate", {"PUT": self.validate}),
+        ]
+
+    async def classes(self, request: Request) -> Response:
+        only = flag(request, "connectorsOnly", default=True)
+        return await self._api.read(
+            lambda: self._herder.plugins(connectors_only=only), lambda found: [answers.plugin(one) for one in found]
+        )
+
+    async def keys(self, request: Request) -> Response:
+        plugin, version = request.path_params["plugin"], request.query_params.get("version")
+        return await self._api.read(
+            lambda: self._herder.plugin_keys(plugin, version), lambda found: [answers.key(one) for one in found]
+        )
+
+    async def validate(self, request: Request) -> Response:
+        """200 also where the configuration has errors: they are the answer."""
+        config = bodies.config_map(bodies.parse(await self._api.body(request)))
+        plugin: str = request.path_params["plugin"]
+        included = config.get("connector.class")
+        if included is not None and not _alias(included).endswith(_alias(plugin)):
+            raise RequestError(400, f"Included connector type {included} does not match request type {plugin}")
+        return await self._api.change(
+            request,
+            lambda: self._herder.validate(plugin, config),
+            lambda result: answers.answer(answers.validation(result)),
+        )
+
+
+def _alias(plugin: str) -> str:
+    """A class without the word at its end, so that both forms of a name are the same."""
+    return plugin.removesuffix(_ALIAS_SUFFIX) if len(plugin) > len(_ALIAS_SUFFIX) else plugin

@@ -1,0 +1,95 @@
+"""HTTP over one connection: uvicorn's, with bounds on what a client may take while it asks for nothing.
+
+A client that sends a request byte by byte, or none, is closed after a while; beyond a number of connections the one
+that has been idle longest makes room. What is no HTTP is answered with the body that every error has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from twinlog.connect.rest.settings import Limits
+
+
+def bounded(limits: Limits) -> type[asyncio.Protocol]:
+    """The protocol of a server with these limits."""
+    return type("Bounded", (_Bounded,), {"limits": limits})
+
+
+class _Bounded(H11Protocol):
+    limits: Limits
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.idle_since = self.loop.time()
+        self._idle: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no request to answer."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._make_room()
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._becomes_idle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._becomes_idle()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, or has too large headers, and hang up."""
+        reason = sys.exc_info()[1]
+        status = getattr(reason, "error_status_hint", 400)
+        body = json.dumps({"error_code": status, "message": f"HTTP {status} {HTTPStatus(status).phrase}"}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        try:
+            events = (
+                h11.Response(status_code=status, headers=[*headers, (b"connection", b"close")]),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            )
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            # It was answered already.
+            pass
+        self.transport.close()
+
+    def _becomes_idle(self) -> None:
+        self.idle_since = self.loop.time()
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = self.loop.call_later(self.limits.idle_s, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self.waits and not self.transport.is_closing():
+            self.transport.close()
+
+    def _make_room(self) -> None:
+        if len(self.connections) < self.limits.connections:
+            return
+        idle = [one for one in self.connections if isinstance(one, _Bounded) and one.waits]
+        if idle:
+            min(idle, key=lambda one: one.idle_since).transport.abort()

@@ -1,0 +1,123 @@
+"""One path of the API with its methods: what JAX-RS does for Connect before and after a resource's own code.
+
+In this order: which method, what comes and what is wanted in return, who asks, and only then the request itself. HEAD
+is answered wherever GET is, OPTIONS everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from twinlog.connect.rest import answers
+from twinlog.connect.rest.access_log import USER
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.media import accepts_json, is_json
+from twinlog.connect.rest.users import credentials
+from twinlog.errors import RequestError
+
+_LOG = logging.getLogger(__name__)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What answers a method of a path. `json`: it takes no other content. `login`: who asks must be known."""
+
+    handle: Handler
+    json: bool = True
+    login: bool = True
+
+
+def resource(api: Api, path: str, methods: Mapping[str, Method | Handler]) -> Route:
+    """A route for every method of a path; `{name:encoded}` in it is a segment, percent-decoded."""
+    full = {name: given if isinstance(given, Method) else Method(given) for name, given in methods.items()}
+    return Route(path, Resource(api, full))
+
+
+class Resource:
+    """Answers the requests for one path. Whatever happens, the client gets an answer, and a reason in it."""
+
+    def __init__(self, api: Api, methods: Mapping[str, Method]) -> None:
+        self._api = api
+        self._methods = {**methods, "HEAD": methods["GET"]} if "GET" in methods else dict(methods)
+        self._allow = {"Allow": ",".join([*sorted(self._methods), "OPTIONS"])}
+        self._options = Method(self._allowed, json=all(method.json for method in methods.values()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except asyncio.CancelledError:
+            await answers.error(503, "The worker is stopping.")(scope, receive, send)
+            raise
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            method = self._methods.get(request.method)
+            if request.method == "OPTIONS":
+                method = self._options
+            if method is None:
+                return answers.error(405, "HTTP 405 Method Not Allowed", self._allow)
+            refused = _refused(request, method) or await self._stranger(request, method)
+            return refused or await self._in_time(request, method)
+        except RequestError as error:
+            return answers.error(error.status, error.message)
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            # No text of it, neither here nor there: it may hold a value of a configuration.
+            what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
+            path = request.scope["raw_path"].decode("ascii", "replace")
+            _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
+            return answers.error(500, f"The worker failed at this request with {what}; its log names the place.")
+
+    async def _in_time(self, request: Request, method: Method) -> Response:
+        try:
+            async with asyncio.timeout(self._api.settings.request_timeout_s):
+                return await method.handle(request)
+        except TimeoutError:
+            stage = self._api.herder.stage()
+            raise RequestError(500, f"Request timed out. {stage}".rstrip()) from None
+
+    async def _stranger(self, request: Request, method: Method) -> Response | None:
+        """The answer to whom nobody knows."""
+        users = self._api.users
+        if users is None or users.everyone or not method.login:
+            return None
+        login = credentials(request.headers.get("authorization"))
+        if login is not None:
+            good = users.known(login)
+            if good is None:
+                good = await self._api.lanes.login.run(lambda: users.compare(login))
+            if good:
+                request.scope[USER] = login.user
+                return None
+        ask = {"WWW-Authenticate": 'Basic realm="Kafka Connect", charset="UTF-8"'}
+        return PlainTextResponse("User cannot access the resource.", 401, ask)
+
+    async def _allowed(self, request: Request) -> Response:
+        return Response(headers=self._allow)
+
+
+def _refused(request: Request, method: Method) -> Response | None:
+    """The answer to content of another kind, or to a wish for it."""
+    content = request.headers.get("content-type")
+    if method.json and content is not None and not is_json(content):
+        return answers.error(415, "HTTP 415 Unsupported Media Type")
+    accepted = ",".join(request.headers.getlist("accept"))
+    if request.method != "OPTIONS" and accepted.strip() and not accepts_json(accepted):
+        return answers.error(406, "HTTP 406 Not Acceptable")
+    return None

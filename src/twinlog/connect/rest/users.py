@@ -1,0 +1,122 @@
+"""Who may use the REST API: HTTP basic authentication as Connect's BasicAuthSecurityRestExtension has it.
+
+A password stands plain in the file, as Connect's PropertyFileLoginModule has it, or as a hash: bcrypt as `htpasswd -B`
+writes it, or scrypt as `$scrypt$ln=15,r=8,p=1$SALT$HASH` in base64 without padding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import bcrypt
+
+_BCRYPT = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_SCRYPT = re.compile(r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/.]+)\$([A-Za-z0-9+/.]+)")
+_LONGEST = 4096
+_MOST_REMEMBERED = 1000
+_MEMORY = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a request logs in with."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def credentials(header: str | None) -> Credentials | None:
+    """Those of an `Authorization` header; None for another scheme, or what is malformed."""
+    scheme, blank, encoded = (header or "").partition(" ")
+    if not blank or scheme.lower() != "basic" or len(encoded) > _LONGEST:
+        return None
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None
+    user, colon, password = decoded.partition(":")
+    return Credentials(user, password) if user and colon else None
+
+
+class Users:
+    """Names and passwords, plain or hashed. A file without any lets everyone in, as Connect's does.
+
+    A hash takes long to compare on purpose. Whoever logged in with one is remembered by a quick digest under a key of
+    this process, so that each later request is answered at once.
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = dict(passwords)
+        self._key = secrets.token_bytes(32)
+        self._remembered: dict[str, bytes] = {}
+        hashes = [password for password in self._passwords.values() if hashed(password)]
+        # Whom nobody knows is compared with something of the same kind, so that no time gives names away.
+        self._stranger = hashes[0] if hashes else secrets.token_hex(32)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether everyone is let in."""
+        return not self._passwords
+
+    def known(self, login: Credentials) -> bool | None:
+        """Whether this login is good; None where a hash must be compared first."""
+        stored = self._passwords.get(login.user, self._stranger)
+        if not hashed(stored):
+            return self._equal(login.password, stored) and login.user in self._passwords
+        before = self._remembered.get(login.user)
+        return True if before is not None and hmac.compare_digest(before, self._digest(login.password)) else None
+
+    def compare(self, login: Credentials) -> bool:
+        """The same with the hash: takes a tenth of a second, or what its cost asks for."""
+        stored = self._passwords.get(login.user, self._stranger)
+        good = _matches(login.password, stored) and login.user in self._passwords
+        if good:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[login.user] = self._digest(login.password)
+        return good
+
+    def _equal(self, one: str, other: str) -> bool:
+        return hmac.compare_digest(self._digest(one), self._digest(other))
+
+    def _digest(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def hashed(stored: str) -> bool:
+    """Whether a password in the file is a hash."""
+    return _BCRYPT.fullmatch(stored) is not None or _SCRYPT.fullmatch(stored) is not None
+
+
+def _matches(password: str, stored: str) -> bool:
+    secret = password.encode("utf-8", "surrogatepass")
+    parts = _SCRYPT.fullmatch(stored)
+    try:
+        return _bcrypt_matches(secret, stored) if parts is None else _scrypt_matches(secret, parts)
+    except ValueError:
+        # What stands in the file only looks like a hash.
+        return False
+
+
+def _bcrypt_matches(secret: bytes, stored: str) -> bool:
+    # It compares 72 bytes and no more; with more it would be another password than the one that was hashed.
+    return len(secret) <= 72 and b"\0" not in secret and bcrypt.checkpw(secret, stored.encode("ascii"))
+
+
+def _scrypt_matches(secret: bytes, parts: re.Match[str]) -> bool:
+    cost, size, parallel = (int(part) for part in parts.groups()[:3])
+    salt, expected = _unpadded(parts[4]), _unpadded(parts[5])
+    found = hashlib.scrypt(secret, salt=salt, n=1 << cost, r=size, p=parallel, maxmem=_MEMORY, dklen=len(expected))
+    return hmac.compare_digest(found, expected)
+
+
+def _unpadded(text: str) -> bytes:
+    plain = text.replace(".", "+")
+    return base64.b64decode(plain + "=" * (-len(plain) % 4))

@@ -1,0 +1,92 @@
+"""A REST server over real sockets, and a client that sends what it is given and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.unit.connect.fake_herder import FakeHerder
+from twinlog.clock import SYSTEM, Clock
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.server import RestServer, Tls
+from twinlog.connect.rest.settings import Listener, RestSettings
+from twinlog.connect.rest.users import Users
+
+LOOPBACK = (Listener(False, "127.0.0.1", 0),)
+DEADLINE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+    @property
+    def message(self) -> str:
+        """Of an error, whose body is checked on the way."""
+        body = self.json
+        assert list(body) == ["error_code", "message"]
+        assert body["error_code"] == self.status
+        return str(body["message"])
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks one server, with a connection for each request."""
+
+    url: str
+    herder: FakeHerder
+    server: RestServer
+    tls: ssl.SSLContext | None = None
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **more: str
+    ) -> Answer:
+        """`body` is JSON, or bytes as they are; with one the content is JSON unless `headers` are given."""
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = dict(headers if headers is not None else {"Content-Type": "application/json"} if content else {})
+        parts = urlsplit(more.get("url", self.url))
+        host, port = parts.hostname or "", parts.port or 0
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=DEADLINE_S, context=self.tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=DEADLINE_S)
+        )
+        try:
+            connection.request(method, path, content, sent)
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, headers=headers or None)
+
+
+@contextmanager
+def serving(
+    settings: RestSettings | None = None,
+    *,
+    herder: FakeHerder | None = None,
+    users: Users | None = None,
+    clock: Clock = SYSTEM,
+    tls: Tls | None = None,
+    client_tls: ssl.SSLContext | None = None,
+    **more: Any,
+) -> Iterator[Client]:
+    """A server on a free port of loopback, stopped behind the test."""
+    herder = herder or FakeHerder()
+    api = Api(herder, settings or RestSettings(LOOPBACK), clock, users, **more)
+    with RestServer(api, tls) as server:
+        yield Client(server.urls[0], herder, server, client_tls)
