@@ -1,0 +1,75 @@
+"""The users of a worker's REST API, from the files that BasicAuthSecurityRestExtension reads.
+
+A JAAS file has the section KafkaConnect with Connect's PropertyFileLoginModule, and that one names a properties file of
+users and passwords. Both are read once, at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import javaproperties
+
+from twinlog.config.jaas import JaasError
+from twinlog.config.jaas_file import OPTION, LoginEntry, named_file, parse_jaas_file
+from twinlog.connect.rest.users import Users
+from twinlog.errors import ConfigError, ConfigProblem
+
+EXTENSION = "BasicAuthSecurityRestExtension"
+"""The class in `rest.extension.classes` that asks for a login."""
+
+SECTION = "KafkaConnect"
+
+_MODULE = "PropertyFileLoginModule"
+_EXAMPLE = (
+    f'{SECTION} {{ org.apache.kafka.connect.rest.basic.auth.extension.{_MODULE} required file="/path/to/users"; }};'
+)
+_LOG = logging.getLogger(__name__)
+
+
+def read_users(kafka_opts: str) -> Users:
+    """The users that the options of a JVM lead to. Raises ConfigError, which names the file and the way out."""
+    try:
+        jaas = named_file(kafka_opts)
+    except JaasError as error:
+        raise _problem("KAFKA_OPTS", OPTION, str(error), f"-D{OPTION}=/path/to/jaas.conf") from None
+    if jaas is None:
+        raise _problem("KAFKA_OPTS", OPTION, "nothing", f"-D{OPTION}=/path/to/jaas.conf, because of {EXTENSION}")
+    try:
+        sections = parse_jaas_file(_text(jaas, "utf-8", OPTION))
+    except JaasError as error:
+        raise _problem(str(jaas), SECTION, str(error), _EXAMPLE) from None
+    entries = sections.get(SECTION, ())
+    if len(entries) != 1:
+        found = f"no section {SECTION}" if not entries else f"{len(entries)} login modules in section {SECTION}"
+        raise _problem(str(jaas), SECTION, found, f"one: {_EXAMPLE}")
+    return _users_of(entries[0], str(jaas))
+
+
+def _users_of(entry: LoginEntry, jaas: str) -> Users:
+    if entry.simple_name != _MODULE:
+        raise _problem(jaas, SECTION, f"the login module {entry.module}", f"the only one known here: {_EXAMPLE}")
+    named = entry.options.get("file", "").strip()
+    if not named:
+        raise _problem(jaas, "file", "no file of users", _EXAMPLE)
+    try:
+        passwords = javaproperties.loads(_text(Path(named), "latin-1", "file"))
+    except ValueError:
+        raise _problem(named, "file", "no file of properties", "lines of the form user=password") from None
+    users = Users(passwords)
+    if users.everyone:
+        _LOG.warning("%s has no users: everybody may use the REST API without a login", named)
+    return users
+
+
+def _text(path: Path, encoding: str, key: str) -> str:
+    try:
+        return path.read_text(encoding=encoding)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"no {encoding}"
+        raise _problem(str(path), key, f"it cannot be read: {reason}", "a file that the worker may read") from None
+
+
+def _problem(file: str, key: str, found: str, expected: str) -> ConfigError:
+    return ConfigError([ConfigProblem(file, None, key, found, expected)])
