@@ -1,0 +1,112 @@
+"""A flow that copies here because a group of workers gave it to this process, until it is taken away again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.driver.flow import FlowRunner, FlowState
+from twinlog.driver.flow_place import Builder, FlowPlace
+from twinlog.driver.lease_server import LeaseServer
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+
+class AssignedFlow:
+    """One flow that copies; `attend` is called every moment by the thread of `SparkFlows`, where it is a place.
+
+    Nothing is appended any more once `leads_for_s()` returns 0 seconds: another process may run the flow then.
+    """
+
+    stands_by = False
+    has_read = True
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        build: Builder,
+        take_out: Callable[[FlowRunner], Callable[[], None]],
+        leads_for_s: Callable[[], float],
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.settings = settings
+        self.failure: str | None = None
+        """Why the flow failed; it does not begin again."""
+        self.over = False
+        """Whether the flow never runs here again."""
+        self._place = FlowPlace(settings, build, take_out, self._fail, clock)
+        self._leads_for_s = leads_for_s
+        self._asked_to_end = False
+
+    @property
+    def running(self) -> FlowRunner | None:
+        """The flow, if it runs here and is not being ended."""
+        return self._place.running
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the flow runs here, or is still being ended."""
+        return self._place.clearing or (self._place.flow is not None and not self.over)
+
+    @property
+    def copies(self) -> bool:
+        """Whether copiers hold the flow's lease."""
+        return self._place.copies
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.over and not self._place.clearing
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the flow from copying now, None when nothing does."""
+        flow = self._place.flow
+        return self._place.put_off.why if flow is None else flow.status[1]
+
+    @property
+    def partitions(self) -> int | None:
+        """How many partitions the flow copies; None before that is known."""
+        flow = self._place.flow
+        if flow is None or flow.state is FlowState.STARTING:
+            return None
+        return flow.flow_status.summary().partitions
+
+    def end(self) -> None:
+        """End in order what runs here; `ended` is true once it has."""
+        self._asked_to_end = True
+
+    def attend(self, lease_server: LeaseServer) -> None:
+        """Begin the flow, or go on ending it."""
+        if not self._place.attend() or self.over:
+            return
+        flow = self._place.flow
+        if flow is None:
+            if self._asked_to_end:
+                self.over = True
+            elif self._place.put_off.is_due:
+                self._place.take(lease_server, self._leads_for_s)
+        elif flow.state is FlowState.FAILED:
+            self._fail(flow.reason or "")
+            self._place.clear(lambda: None)
+        elif self._leads_for_s() <= 0:
+            log.warning("%s: what this process still copies is cut off", self.settings.name)
+            self.over = True
+            self._place.clear(None)
+        elif self._asked_to_end:
+            self.over = True
+            self._place.clear(lambda: None)
+
+    def stop(self) -> None:
+        """End in order what runs here, and wait for that."""
+        self.over = True
+        self._place.stop()
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        self._place.close()
+
+    def _fail(self, reason: str) -> None:
+        self.failure, self.over = reason, True

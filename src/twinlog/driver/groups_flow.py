@@ -1,0 +1,121 @@
+"""Follows consumer groups for a flow that another one copies: checkpoints, and offsets of idle groups."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from twinlog.driver.flow_jobs import begin_following_groups
+from twinlog.driver.periodic import PeriodicJobs
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.log_once import LogOnce
+from twinlog.mirror.checks import check_two_clusters
+from twinlog.offsets.translator import Translator
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+LOG_AFTER_S = 3.0
+LOG_AGAIN_S = (60.0, 600.0)
+STOP_S = 1.0
+END_S = 3.0
+
+
+class GroupsFlow:
+    """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
+    syncs where MirrorMaker 2 copies.
+
+    `reverse` is the flow back, if there is one.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        allowed: Callable[[], bool] = lambda: True,
+        reverse: FlowSettings | None = None,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.settings = settings
+        self.failure: str | None = None
+        """Why it failed; it does not begin again."""
+        self._troubles: dict[str, str] = {}
+        self._reverse = reverse
+        self._source = connect(settings.source, settings.source_admin.client)
+        try:
+            self._target = connect(settings.target, settings.target_admin.client)
+        except RuntimeError:
+            self._source.close()
+            raise
+        for cluster in (self._source, self._target):
+            cluster.client.append_only_while(allowed)
+        self._clock = self._target.clock
+        self._jobs = PeriodicJobs(settings.name, self._note, clock=self._clock)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"groups {settings.name}", daemon=True)
+
+    @property
+    def trouble(self) -> str | None:
+        """What does not work now, None when all does."""
+        return next(iter(dict(self._troubles).values()), None)
+
+    def start(self) -> None:
+        """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
+        self._thread.start()
+
+    def attend(self) -> None:
+        """To be called every moment."""
+        self._jobs.attend()
+
+    def stop(self) -> None:
+        """Take a last turn of each job, and end within some seconds."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(END_S)
+        self._jobs.stop(STOP_S)
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        self._source.close()
+        self._target.close()
+
+    def _run(self) -> None:
+        try:
+            if self._connected():
+                translator = Translator(self.settings, self._source, self._target)
+                begin_following_groups(self._jobs, self.settings, self._source, self._target, translator, self._reverse)
+        except TwinlogError as error:
+            self.failure = str(error)
+            log.error("%s: FAILED: %s", self.settings.name, error)
+        except Exception as error:
+            if not self._stopping.is_set():
+                log.exception("flow %s", self.settings.name)
+                self.failure = f"internal error: {error!r}"
+
+    def _connected(self) -> bool:
+        """Connect to both clusters, however long that takes; False when this is stopped meanwhile."""
+        logged = LogOnce(self._clock)
+        while not self._stopping.is_set():
+            try:
+                self._target.connect()
+                self._source.connect()
+                check_two_clusters(self.settings, self._source, self._target)
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if logged.lasts("connect", LOG_AFTER_S, *LOG_AGAIN_S):
+                    log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
+                self._note("connect", str(error))
+                self._clock.wait(self._stopping, RETRY_S)
+            else:
+                self._note("connect", None)
+                return True
+        return False
+
+    def _note(self, what: str, trouble: str | None) -> None:
+        if trouble is None:
+            self._troubles.pop(what, None)
+        else:
+            self._troubles[what] = trouble
