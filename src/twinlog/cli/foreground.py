@@ -65,7 +65,7 @@ def run_flows(
 ) -> int:
     """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE."""
     table = sys.stderr.isatty()
-    _log_to_stderr(table)
+    log_to_stderr(table)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
@@ -140,7 +140,8 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _log_to_stderr(table: bool) -> None:
+def log_to_stderr(table: bool) -> None:
+    """Write the log to stderr, with `table` so that it goes on above a table there."""
     handler: logging.Handler
     if table:
         from rich.logging import RichHandler  # noqa: PLC0415

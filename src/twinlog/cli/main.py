@@ -8,6 +8,7 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli.check import check
+from twinlog.cli.connect import connect
 from twinlog.cli.run import run
 from twinlog.cli.translate import translate
 from twinlog.cli.warm_up import warm_up
@@ -26,6 +27,7 @@ _CLUSTERS = {"allow_extra_args": True}
 app.command(context_settings=_CLUSTERS)(run)
 app.command(context_settings=_CLUSTERS)(check)
 app.command()(translate)
+app.command()(connect)
 app.command("warm-up")(warm_up)
 
 

@@ -61,8 +61,8 @@ def run(
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
-    settings = _spark_settings(conf or [])
-    master = _master(master, settings)
+    settings = spark_settings(conf or [])
+    master = spark_master(master, settings)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
@@ -78,7 +78,7 @@ def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str
     return None if clusters is None else [*clusters, *context.args]
 
 
-def _master(named: str | None, settings: dict[str, str]) -> str | None:
+def spark_master(named: str | None, settings: dict[str, str]) -> str | None:
     """Spark's master, however it was given; taken out of `settings`, for much depends on whether it is local."""
     given = settings.pop("spark.master", None)
     if None not in (named, given) and named != given:
@@ -86,7 +86,7 @@ def _master(named: str | None, settings: dict[str, str]) -> str | None:
     return named if given is None else given
 
 
-def _spark_settings(given: list[str]) -> dict[str, str]:
+def spark_settings(given: list[str]) -> dict[str, str]:
     settings = {}
     for one in given:
         key, equals, value = one.partition("=")

@@ -253,8 +253,8 @@ class FlowSettings:
 
     @property
     def name(self) -> str:
-        """The flow as users write it, `source->target`."""
-        return f"{self.source}->{self.target}"
+        """The flow as users write it, `source->target`, or the connector that asks for it."""
+        return f"{self.source}->{self.target}" if self.kind is None else self.connector_name
 
     @property
     def positions_topic(self) -> str:

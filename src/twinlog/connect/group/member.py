@@ -1,0 +1,79 @@
+"""What the workers of a group send each other when they join, and what the leader sends them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.connect.model import ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker: where its REST API is, its id in statuses (host:port), and the connectors that it runs."""
+
+    url: str
+    worker_id: str
+    owned: frozenset[ConnectorName] = frozenset()
+
+    def encode(self) -> bytes:
+        """As metadata of a JoinGroup request: a JSON object."""
+        return _dump({"url": self.url, "worker": self.worker_id, "owned": sorted(self.owned)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Worker:
+        """Decode metadata, perhaps of another version: missing fields count as empty."""
+        fields = _load(data)
+        return cls(str(fields.get("url", "")), str(fields.get("worker", "unknown")), _names(fields.get("owned")))
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a worker is to run, and who leads; `owners` are the addresses of the workers that run each connector."""
+
+    generation: int
+    leader_url: str
+    leads: bool
+    connectors: frozenset[ConnectorName]
+    owners: Mapping[ConnectorName, str]
+
+    def url_of(self, name: ConnectorName) -> str | None:
+        """Where the worker is that runs a connector; None while nobody does."""
+        return self.owners.get(name)
+
+
+def encode_assignment(
+    leader: Worker, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
+) -> bytes:
+    """As assignment of a SyncGroup request: a JSON object."""
+    return _dump({"leader": leader.url, "connectors": sorted(connectors), "owners": dict(owners)})
+
+
+def decode_assignment(data: bytes, generation: int, *, leads: bool) -> Assignment:
+    """Decode an assignment, perhaps of another version."""
+    fields = _load(data)
+    owners = fields.get("owners")
+    return Assignment(
+        generation,
+        str(fields.get("leader", "")),
+        leads,
+        _names(fields.get("connectors")),
+        {ConnectorName(str(name)): str(url) for name, url in owners.items()} if isinstance(owners, dict) else {},
+    )
+
+
+def _names(value: object) -> frozenset[ConnectorName]:
+    return frozenset(ConnectorName(str(name)) for name in value) if isinstance(value, list) else frozenset()
+
+
+def _dump(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _load(data: bytes) -> Mapping[str, object]:
+    try:
+        fields = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

@@ -1,0 +1,174 @@
+"""A worker's place in its group: it joins, sends heartbeats, and gets what it is to run from the group's leader.
+
+The group is the one that Connect's workers use (`group.id`), with another protocol: neither can join while the other
+has members, so that both never run the same connectors at one time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
+from twinlog.connect.group.spreading import assign
+from twinlog.connect.model import ConnectorName
+from twinlog.driver.election.leadership_lease import LeadershipLease
+from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.model.groups import TWINLOG_PROTOCOL
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 0.5
+RETRY_S = 0.5
+REFUSED_S = 10.0
+LEAVE_S = 2.0
+LOOK_S = 60.0
+
+
+class WorkerGroup:
+    """This worker in its group, on two threads; everything else may be called by any.
+
+    `connectors()` are the names of all connectors, `owned()` of those that this worker still runs, `changed()` is
+    called after `assignment` changed.
+    """
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        group_id: str,
+        connectors: Callable[[], Iterable[ConnectorName]],
+        owned: Callable[[], Iterable[ConnectorName]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.assignment: Assignment | None = None
+        """What this worker is to run; None before it is a member, and while it is none."""
+        self.reason: str | None = None
+        """Why this worker is no member."""
+        self._admin = admin
+        self._clock = admin.clock
+        self._membership = Membership(admin.client, group_id, TWINLOG_PROTOCOL)
+        self.myself = Worker("", "")
+        """How the others know this worker; to be set before `start`."""
+        self._connectors = connectors
+        self._owned = owned
+        self._changed = changed
+        self._lease = LeadershipLease()
+        self._rejoin = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._logged = LogOnce(self._clock)
+        self._threads = [
+            threading.Thread(target=self._take_part, name="worker group", daemon=True),
+            threading.Thread(target=self._keep_beating, name="worker heartbeat", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to join."""
+        for thread in self._threads:
+            thread.start()
+
+    def leads_for_s(self) -> float:
+        """For how many seconds no other worker can be given what this one runs; 0 when another one may be."""
+        return max(0.0, self._lease.until - self._clock.monotonic()) if self.assignment is not None else 0.0
+
+    def rejoin(self) -> None:
+        """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
+        self._rejoin.set()
+
+    def stop(self, *, leave: bool = True) -> None:
+        """Leave, so that others run what this worker ran; that must have ended before."""
+        self._stopping.set()
+        self._rejoin.set()
+        if leave:
+            try:
+                self._admin.call(self._membership.leave)
+            except TwinlogError as error:
+                log.debug("the group was not left: %s", error)
+        for thread in self._threads:
+            thread.join(LEAVE_S)
+
+    def _take_part(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._rejoin.clear()
+                if self._join():
+                    self.reason = None
+                    while not self._clock.wait(self._rejoin, LOOK_S):
+                        pass
+            except GroupTakenError:
+                self._trouble("its members are of another kind, such as Kafka Connect's workers; stop those")
+            except RefusedError as error:
+                self._trouble(str(error), wait_s=REFUSED_S)
+            except ClusterError as error:
+                self._trouble(str(error))
+
+    def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
+        self.reason = reason
+        if self._membership.generation is None:
+            self._lost()
+        if not self._stopping.is_set():
+            if self._logged.is_new(reason, AGAIN_S):
+                log.warning("not a member of group %s yet, trying again: %s", self._membership.group, reason)
+            self._clock.wait(self._stopping, wait_s)
+
+    def _join(self) -> bool:
+        """Take part in the next rebalance; False when another one began meanwhile."""
+        sent_at = self._clock.monotonic()
+        known = self._membership.generation
+        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()))
+        generation = self._admin.call(self._membership.join, myself.encode())
+        if known is None or known.member_id != generation.member_id:
+            self._lost()
+        self._membership.enter(generation)
+        self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+        sent_at = self._clock.monotonic()
+        given = self._admin.call(self._membership.sync, self._assignments(generation))
+        if given is None:
+            return False
+        with self._lock:
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
+            self.assignment = decode_assignment(given, generation.number, leads=generation.leads)
+        self._changed()
+        return True
+
+    def _assignments(self, generation: Generation) -> dict[str, bytes]:
+        if not generation.leads:
+            return {}
+        workers = {member: Worker.decode(data) for member, data in generation.members.items()}
+        given = assign({member: worker.owned for member, worker in workers.items()}, self._connectors())
+        owners = {name: workers[member].url for member, names in given.items() for name in names}
+        leader = workers[generation.member_id]
+        return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
+
+    def _keep_beating(self) -> None:
+        while not self._clock.wait(self._stopping, BEAT_S):
+            if self._membership.generation is None:
+                continue
+            sent_at = self._clock.monotonic()
+            try:
+                result = self._admin.call(self._membership.beat)
+            except TwinlogError as error:
+                log.debug("heartbeat: %s", error)
+                self._membership.search()
+                continue
+            if result is HeartbeatResult.STABLE:
+                self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
+            elif result is HeartbeatResult.REBALANCE:
+                self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+                self._rejoin.set()
+            else:
+                self._membership.forget()
+                self._lost()
+                self._rejoin.set()
+
+    def _lost(self) -> None:
+        """This worker is no member: another one may run what it ran."""
+        with self._lock:
+            had, self.assignment = self.assignment, None
+            self._lease.lose()
+        if had is not None:
+            self._changed()

@@ -1,0 +1,146 @@
+"""What the workers of a group have in common: connectors and their states, as this worker has read them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from twinlog.connect.model import Config, ConnectorName, Restart, StoredOffset, TargetState, TaskId
+from twinlog.connect.storage import config_records, offset_records, status_records
+from twinlog.connect.storage.cluster_state import Changes, ClusterState
+from twinlog.connect.storage.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    LoggerRecord,
+    RestartRecord,
+    SessionKey,
+    TargetStateRecord,
+    TaskRecord,
+)
+from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
+from twinlog.connect.storage.status_records import StatusRecord
+from twinlog.connect.storage.statuses import Statuses
+from twinlog.connect.storage.topics import StateTopic
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.settings.worker import GroupSettings
+
+T = TypeVar("T")
+
+
+class GroupState:
+    """The three topics of a group and what they hold; may be used from several threads.
+
+    `changed(changes)` is called for what came into the config topic after `read_all`, by whoever read it.
+    """
+
+    def __init__(self, admin: ClusterAdmin, group: GroupSettings, changed: Callable[[Changes], None]) -> None:
+        config, status, offset = group.config_storage, group.status_storage, group.offset_storage
+        self._configs = StateTopic[ConfigRecord](admin, config, "config.storage.topic", config_records.decode)
+        self._statuses = StateTopic[StatusRecord](admin, status, "status.storage.topic", status_records.decode)
+        self._offsets = StateTopic[OffsetRecord](admin, offset, "offset.storage.topic", offset_records.decode)
+        self._changed = changed
+        self._lock = threading.Lock()
+        """Held while the state is looked at or changed, for moments."""
+        self._order = threading.Lock()
+        """Held from reading the config topic until its records are taken, so that they are taken in their order."""
+        self._cluster = ClusterState()
+        self._known = Statuses()
+        self._stored = StoredOffsets()
+
+    def ensure(self) -> None:
+        """Create the topics that are missing. Raises RefusedError for one that cannot be used, ClusterError."""
+        for topic in (self._configs, self._statuses, self._offsets):
+            topic.ensure()
+
+    def read_all(self) -> None:
+        """Read configurations and states for the first time; nothing of that is reported as a change."""
+        with self._order:
+            records = self._configs.read()
+            with self._lock:
+                self._cluster.take(records)
+        self.read_statuses()
+
+    def read(self) -> None:
+        """Read what others wrote since. Raises ClusterError, RefusedError."""
+        with self._order:
+            self._take(self._configs.read())
+        self.read_statuses()
+
+    def read_statuses(self) -> None:
+        """Read the states that others wrote since."""
+        records = self._statuses.read()
+        with self._lock:
+            self._known.take(records)
+
+    def look(self, question: Callable[[ClusterState, Statuses], T]) -> T:
+        """Ask something of what was read, for a moment."""
+        with self._lock:
+            return question(self._cluster, self._known)
+
+    # Only the group's leader writes these. All raise ClusterError and RefusedError, and then nothing may have changed.
+
+    def put(self, name: ConnectorName, config: Config, state: TargetState | None = None) -> None:
+        """Keep a connector's configuration, and what it is to be."""
+        target = [] if state is None else [TargetStateRecord(name, state)]
+        self._write([*target, ConnectorRecord(name, config)])
+
+    def remove(self, name: ConnectorName) -> None:
+        """Remove a connector."""
+        self._write([ConnectorRecord(name, None), TargetStateRecord(name, None)])
+
+    def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
+        """Keep what a connector is to be."""
+        self._write([TargetStateRecord(name, state)])
+
+    def put_tasks(self, name: ConnectorName, configs: Sequence[Config]) -> None:
+        """Keep the configurations of a connector's tasks, all of them or none."""
+        tasks = [TaskRecord(TaskId(name, number), config) for number, config in enumerate(configs)]
+        self._write([*tasks, CommitRecord(name, len(configs))])
+
+    def fenced(self, name: ConnectorName, tasks: int) -> None:
+        """Note that the producers of earlier tasks are fenced."""
+        self._write([FencingRecord(name, tasks)])
+
+    def restart(self, restart: Restart) -> None:
+        """Have every worker restart what it has of a connector."""
+        self._write([RestartRecord(restart)])
+
+    def set_logger_level(self, logger: str, level: str) -> None:
+        """Have every worker set the level of a logger."""
+        self._write([LoggerRecord(logger, level)])
+
+    def put_session_key(self, key: SessionKey) -> None:
+        """Keep what workers sign requests to each other with."""
+        self._write([key])
+
+    def report(self, records: Sequence[StatusRecord]) -> None:
+        """Keep states of connectors and tasks that this worker runs."""
+        if records:
+            found = self._statuses.append_and_read([status_records.encode(record) for record in records])
+            with self._lock:
+                self._known.take(found)
+
+    def offsets(self, name: ConnectorName) -> list[StoredOffset]:
+        """The stored offsets of a connector, as they are now."""
+        records = self._offsets.read()
+        with self._lock:
+            for record in records:
+                self._stored.take(record)
+            return self._stored.of(name)
+
+    def put_offsets(self, name: ConnectorName, offsets: Iterable[StoredOffset]) -> None:
+        """Replace stored offsets of a connector; None deletes one."""
+        self._offsets.append([offset_records.encode(name, one) for one in offsets])
+
+    def _write(self, records: Sequence[ConfigRecord]) -> None:
+        with self._order:
+            self._take(self._configs.append_and_read([config_records.encode(record) for record in records]))
+
+    def _take(self, records: Sequence[ConfigRecord]) -> None:
+        if records:
+            with self._lock:
+                changes = self._cluster.take(records)
+            self._changed(changes)

@@ -1,0 +1,76 @@
+"""The records of the offset topic: `["<connector>",{partition}]` and `{offset}` (Kafka class OffsetStorageWriter)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset
+from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.schemaless_json import dump
+
+SOURCE_FIELDS = ("cluster", "partition", "topic")
+CHECKPOINT_FIELDS = ("partition", "topic", "group")
+HEARTBEAT_FIELDS = ("targetClusterAlias", "sourceClusterAlias")
+
+_ORDERS = {frozenset(fields): fields for fields in (SOURCE_FIELDS, CHECKPOINT_FIELDS, HEARTBEAT_FIELDS)}
+"""The order in which Java's HashMap has the fields: a key of another order would be another record."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A connector's stored offset of one of its source partitions, None where it was deleted."""
+
+    connector: ConnectorName
+    partition: OffsetPart
+    offset: OffsetPart | None
+
+
+def encode(connector: ConnectorName, stored: StoredOffset) -> StoredRecord:
+    """A stored offset as key and value, byte for byte as MirrorMaker 2 writes it."""
+    order = _ORDERS.get(frozenset(stored.partition), tuple(stored.partition))
+    partition = {name: stored.partition[name] for name in order}
+    return dump([connector, partition]), None if stored.offset is None else dump(dict(stored.offset))
+
+
+def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable | None:
+    """The content of a record; None for what no connector wrote."""
+    if key is None:
+        return None
+    try:
+        name, partition = json.loads(key)
+        offset = None if value is None else json.loads(value)
+    except (ValueError, TypeError):
+        return None
+    if not isinstance(name, str) or not isinstance(partition, dict) or not isinstance(offset, dict | None):
+        return None
+    return OffsetRecord(ConnectorName(name), partition, offset)
+
+
+@dataclass(slots=True)
+class StoredOffsets:
+    """The last offset of each source partition, by connector."""
+
+    _found: dict[ConnectorName, dict[str, StoredOffset]] = field(default_factory=dict)
+
+    def take(self, record: OffsetRecord) -> None:
+        """Take a record, in the order in which they were written."""
+        offsets = self._found.setdefault(record.connector, {})
+        key = _identity(record.partition)
+        if record.offset is None:
+            offsets.pop(key, None)
+        else:
+            offsets[key] = StoredOffset(record.partition, record.offset)
+        if not offsets:
+            del self._found[record.connector]
+
+    def of(self, connector: ConnectorName) -> list[StoredOffset]:
+        """The stored offsets of a connector, in the order of their partitions."""
+        offsets = self._found.get(connector, {})
+        return [offsets[key] for key in sorted(offsets)]
+
+
+def _identity(partition: Mapping[str, object]) -> str:
+    """Partitions are the same by content, whatever the order of their fields."""
+    return json.dumps(partition, sort_keys=True)
