@@ -1,0 +1,126 @@
+"""`twinlog connect` as a child process, and requests to its REST API."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.ports import claim_port
+from harness.wait import wait_for
+
+COMMAND = (sys.executable, "-m", "twinlog", "connect")
+START_S = 120.0
+REQUEST_S = 100.0
+MIRROR = "org.apache.kafka.connect.mirror.Mirror"
+
+
+class ConnectWorker:
+    """One worker of the group `group` with the state topics `<group>-configs`, `-offsets` and `-status`."""
+
+    def __init__(
+        self, home: Path, cluster: KafkaCluster, group: str, settings: Mapping[str, str] | None = None
+    ) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.url = f"http://127.0.0.1:{claim_port()}"
+        lines = {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+            "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+            "listeners": self.url,
+            **{f"{kind}.storage.topic": f"{group}-{name}" for kind, name in STORAGE.items()},
+            **{f"{kind}.storage.replication.factor": "1" for kind in STORAGE},
+            "offset.storage.partitions": "3",
+            **(settings or {}),
+        }
+        file = home / "worker.properties"
+        file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        self.process = Child("twinlog connect", [*COMMAND, str(file)], home / "worker.log")
+
+    def start(self) -> ConnectWorker:
+        """Start, and wait until the worker is a member of its group."""
+        self.process.start()
+        wait_for(self._healthy, START_S, "the worker is healthy")
+        return self
+
+    def _healthy(self) -> bool:
+        self.process.require_alive()
+        try:
+            return self.ask("GET", "/health")[0] == 200
+        except OSError:
+            return False
+
+    @property
+    def log(self) -> str:
+        return self.process.log.read_text(encoding="utf-8", errors="replace")
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """The status of an answer and its JSON, None without a body."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"} if data else {}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def put(self, name: str, config: Mapping[str, str]) -> tuple[int, Any]:
+        """Create a connector or change its configuration."""
+        return self.ask("PUT", f"{path_of(name)}/config", dict(config))
+
+    def wait_for_state(self, name: str, state: str, tasks: int | None = None) -> dict[str, Any]:
+        """Wait until a connector is in a state, and has so many tasks; returns its status."""
+        last: list[Any] = []
+
+        def reached() -> bool:
+            self.process.require_alive()
+            status, answer = self.ask("GET", f"{path_of(name)}/status")
+            last[:] = [status, answer]
+            return (
+                status == 200
+                and answer["connector"]["state"] == state
+                and (tasks is None or [task["state"] for task in answer["tasks"]] == [state] * tasks)
+            )
+
+        try:
+            wait_for(reached, START_S, f"{name} is {state}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {last}\n{self.log}") from error
+        return dict(last[1])
+
+
+STORAGE = {"config": "configs", "offset": "offsets", "status": "status"}
+
+
+def path_of(name: str) -> str:
+    """The path of a connector."""
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def connector(kind: str, source: KafkaCluster, target: KafkaCluster, aliases: str, **settings: str) -> dict[str, str]:
+    """The configuration of a connector `Source`, `Checkpoint` or `Heartbeat` from `aliases` a->b."""
+    here, there = aliases.split("->")
+    return {
+        "connector.class": f"{MIRROR}{kind}Connector",
+        **source.java_settings("mirrormaker", "source.cluster."),
+        **target.java_settings("mirrormaker", "target.cluster."),
+        **target.java_settings("mirrormaker", "producer.override."),
+        "source.cluster.alias": here,
+        "target.cluster.alias": there,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }

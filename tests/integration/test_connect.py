@@ -1,0 +1,162 @@
+"""A worker of Kafka Connect: MirrorMaker 2's connectors over its REST API, alone and with other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import Place, commit_offsets, group_offsets
+from harness.produce import numbered, produce
+from harness.topics import create_topic, topics
+from harness.wait import wait_for
+from tests.integration.connect_worker import ConnectWorker, connector, path_of
+
+COPIED_S = 120.0
+
+
+@pytest.fixture
+def worker(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[[], ConnectWorker]]:
+    """Makes workers of one group, on the target cluster."""
+    made: list[ConnectWorker] = []
+    group = new_name("workers")
+
+    def make() -> ConnectWorker:
+        made.append(ConnectWorker(tmp_path / f"worker-{len(made)}", clusters[1], group))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.process.kill()
+
+
+def copied(cluster: KafkaCluster, topic: str, count: int) -> None:
+    wait_for(
+        lambda: topic in topics(cluster) and len(consume(cluster, topic)) == count,
+        COPIED_S,
+        f"{topic} has {count} records",
+    )
+
+
+def standing(cluster: KafkaCluster, group: str) -> dict[Place, int]:
+    """Where a group goes on."""
+    return {place: committed.offset for place, committed in group_offsets(cluster, group).get(group, {}).items()}
+
+
+def test_the_three_connectors(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    worker: Callable[[], ConnectWorker],
+    topic_name: str,
+    new_name: Callable[[str], str],
+) -> None:
+    source, target = clusters
+    alias, group = new_name("s"), new_name("g")
+    flow = f"{alias}->t"
+    remote = f"{alias}.{topic_name}"
+    create_topic(source, topic_name, 2)
+    produce(source, topic_name, numbered(100), partition=1)
+    commit_offsets(source, {group: {(topic_name, 1): 40}})
+    here = worker().start()
+    names = {kind: f"{flow}.{kind}" for kind in ("Source", "Checkpoint", "Heartbeat")}
+    assert here.ask("GET", "/connectors") == (200, [])
+    for kind, name in names.items():
+        config = connector(kind, source, target, flow, topics=topic_name, groups=group, tasks_max="4")
+        if kind == "Checkpoint":
+            config["sync.group.offsets.enabled"] = "true"
+            config["sync.group.offsets.interval.seconds"] = "1"
+        status, answer = here.put(name, config)
+        assert (status, answer["name"], answer["type"]) == (201, name, "source")
+        assert answer["config"] == {**config, "name": name}
+    here.wait_for_state(names["Source"], "RUNNING", tasks=2)
+    here.wait_for_state(names["Checkpoint"], "RUNNING", tasks=1)
+    here.wait_for_state(names["Heartbeat"], "RUNNING", tasks=1)
+    copied(target, remote, 100)
+    wait_for(lambda: standing(target, group) == {(remote, 1): 40}, COPIED_S, "the group was translated", every_s=0.5)
+    assert "heartbeats" in topics(target)
+    source_path = path_of(names["Source"])
+
+    # Stopped, it has no tasks, and its offsets can be deleted; then it begins anew.
+    assert here.ask("PATCH", f"{source_path}/offsets", {"offsets": []})[0] == 400
+    assert here.ask("DELETE", f"{source_path}/offsets")[0] == 400
+    assert here.ask("PUT", f"{source_path}/stop")[0] == 204
+    assert here.wait_for_state(names["Source"], "STOPPED")["tasks"] == []
+    _, answer = here.ask("GET", f"{source_path}/offsets")
+    place = {"cluster": alias, "partition": 1, "topic": topic_name}
+    assert {"partition": place, "offset": {"offset": 99}} in answer["offsets"]
+    back = {"offsets": [{"partition": place, "offset": {"offset": 89}}]}
+    assert here.ask("PATCH", f"{source_path}/offsets", back)[0] == 200
+    assert here.ask("PUT", f"{source_path}/resume")[0] == 202
+    here.wait_for_state(names["Source"], "RUNNING", tasks=2)
+    copied(target, remote, 110)
+
+    # Another configuration takes effect in the running worker; a removed connector is gone.
+    more = f"{topic_name}-more"
+    create_topic(source, more)
+    produce(source, more, numbered(10))
+    config = connector("Source", source, target, flow, topics=f"{topic_name}.*")
+    assert here.put(names["Source"], config)[0] == 200
+    copied(target, f"{alias}.{more}", 10)
+    assert here.ask("DELETE", path_of(names["Heartbeat"]))[0] == 204
+    assert here.ask("GET", path_of(names["Heartbeat"]))[0] == 404
+    assert sorted(here.ask("GET", "/connectors")[1]) == sorted([names["Source"], names["Checkpoint"]])
+
+    # After a restart everything goes on.
+    assert here.process.terminate()
+    produce(source, topic_name, numbered(5, start=100), partition=1)
+    here.start()
+    here.wait_for_state(names["Source"], "RUNNING")
+    copied(target, remote, 115)
+    assert "Traceback" not in here.log
+
+
+def test_a_wrong_connector_is_refused_and_leaves_nothing(
+    clusters: tuple[KafkaCluster, KafkaCluster], worker: Callable[[], ConnectWorker], new_name: Callable[[str], str]
+) -> None:
+    source, target = clusters
+    flow = f"{new_name('s')}->t"
+    here = worker().start()
+    config = connector("Source", source, target, flow, tasks_max="many")
+    status, answer = here.put("c", config)
+    assert status == 400
+    assert "contains the following 1 error(s)" in answer["message"]
+    assert "tasks.max" in answer["message"]
+    assert here.put("c", {**config, "connector.class": "org.example.JdbcSource"})[0] == 400
+    assert here.ask("GET", "/connectors") == (200, [])
+    assert here.ask("GET", "/connectors/c/status")[0] == 404
+
+
+def test_workers_share_connectors_and_take_over(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    worker: Callable[[], ConnectWorker],
+    topic_name: str,
+    new_name: Callable[[str], str],
+) -> None:
+    source, target = clusters
+    first, second = worker().start(), worker().start()
+    flows = {f"c{number}": f"{new_name('s')}->t" for number in range(4)}
+    for name, flow in flows.items():
+        # Whichever is asked, the leader writes.
+        asked = second if int(name[1:]) % 2 else first
+        config = connector("Heartbeat", source, target, flow, emit_heartbeats_interval_seconds="1")
+        assert asked.put(name, config)[0] == 201
+    workers = {one.url.removeprefix("http://"): one for one in (first, second)}
+
+    def owners() -> dict[str, str]:
+        return {name: first.wait_for_state(name, "RUNNING", tasks=1)["connector"]["worker_id"] for name in flows}
+
+    def shared() -> bool:
+        found = list(owners().values())
+        return all(found.count(one) == 2 for one in workers)
+
+    wait_for(shared, COPIED_S, "each worker runs two connectors")
+    assert sorted(second.ask("GET", "/connectors")[1]) == sorted(flows)
+    second.process.kill()
+    left = first.url.removeprefix("http://")
+    wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")
+    assert first.ask("DELETE", path_of("c0"))[0] == 204
+    assert sorted(first.ask("GET", "/connectors")[1]) == ["c1", "c2", "c3"]
