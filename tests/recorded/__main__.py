@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from harness.jars import classpath_argument
+from harness.jars import OLDER_VERSION, classpath_argument
 from harness.java import java_command
 
 HERE = Path(__file__).parent
@@ -18,15 +18,22 @@ RECORDERS: dict[str, list[str]] = {
     "Translations": [],
     "Clients": [],
     "Flows": [],
+    "Plugins": [str(HERE / "validations.json")],
 }
+OF_BOTH_LINES = {"Plugins"}
+"""What users of releases before 4.0 meet, too."""
 
 
 def main() -> None:
     for name, arguments in RECORDERS.items():
-        source = str(HERE / f"Record{name}.java")
-        command = [java_command(), "-cp", classpath_argument(), source, *arguments]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-        (HERE / f"{name.lower()}.jsonl").write_text(printed, encoding="utf-8")
+        classpaths = [classpath_argument(OLDER_VERSION, "mirror")] if name in OF_BOTH_LINES else []
+        printed = [_printed(name, classpath, arguments) for classpath in [*classpaths, classpath_argument()]]
+        (HERE / f"{name.lower()}.jsonl").write_text("".join(printed), encoding="utf-8")
+
+
+def _printed(name: str, classpath: str, arguments: list[str]) -> str:
+    command = [java_command(), "-cp", classpath, str(HERE / f"Record{name}.java"), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 if __name__ == "__main__":

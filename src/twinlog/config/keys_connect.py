@@ -17,11 +17,29 @@ _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)
 
 CONNECT_KEYS = (
-    _flow("name", STRING, None, "Name of a connector; the three of a flow are named by what they do.", effect=JVM),
-    _flow("connector.class", CLASS, None, "Java class of a connector.", effect=JVM),
+    _flow(
+        "name",
+        STRING,
+        None,
+        "Name of a connector; in a file the three of a flow have those of their classes.",
+        effect=JVM,
+    ),
+    _flow("connector.class", STRING, None, "Java class of a connector.", effect=JVM),
     _flow("connector.plugin.version", STRING, None, "Version of the connector's Java plugin.", effect=JVM),
-    _flow("source.cluster.alias", STRING, None, "The source; must equal the flow's own.", form=Form.TOPIC_PART),
-    _flow("target.cluster.alias", STRING, None, "The target; must equal the flow's own.", form=Form.TOPIC_PART),
+    _flow(
+        "source.cluster.alias",
+        STRING,
+        None,
+        "Alias of the source; in a file it must equal the flow's own.",
+        form=Form.TOPIC_PART,
+    ),
+    _flow(
+        "target.cluster.alias",
+        STRING,
+        None,
+        "Alias of the target; in a file it must equal the flow's own.",
+        form=Form.TOPIC_PART,
+    ),
     _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
     _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
     _flow(
@@ -58,6 +76,9 @@ CONNECT_KEYS = (
     _flow("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys.", effect=JVM),
     _flow("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values.", effect=JVM),
     _flow("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers.", effect=JVM),
+    _flow("key.converter.plugin.version", STRING, None, "Version of the key converter's Java plugin.", effect=JVM),
+    _flow("value.converter.plugin.version", STRING, None, "Version of the value converter's Java plugin.", effect=JVM),
+    _flow("header.converter.plugin.version", STRING, None, "Version of the header converter's plugin.", effect=JVM),
     _flow("key.converter.*", STRING, None, "Settings of the key converter.", effect=JVM),
     _flow("value.converter.*", STRING, None, "Settings of the value converter.", effect=JVM),
     _flow("header.converter.*", STRING, None, "Settings of the header converter.", effect=JVM),
@@ -111,6 +132,7 @@ ONE_FLOW_KEYS = (
         minimum=1,
         maximum=2**31 - 1,
     ),
+    _one_flow("topic.creation.groups", LIST, "", "Groups of topics that Connect itself creates.", effect=JVM),
     _one_flow(
         "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM
     ),

@@ -33,7 +33,10 @@ class Problems:
         self._seen.setdefault(str(problem), problem)
 
     def refuse(self, entry: Entry, found: str, expected: str) -> None:
-        """Keeps a problem with the value of `entry`."""
+        """Keeps a problem with the value of `entry`; what a reference led to is not shown."""
+        if entry.value and "${" in entry.written:
+            for text in (repr(entry.value)[1:-1], entry.value, entry.value.strip()):
+                found = found.replace(text, entry.written) if text else found
         self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
 
     def add_new(self, others: Iterable[ConfigProblem]) -> None:

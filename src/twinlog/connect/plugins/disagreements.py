@@ -1,0 +1,138 @@
+"""Connectors of one pair of clusters that do not fit together: each runs, but what one writes the other does not find.
+
+MirrorMaker 2 says nothing then: groups are never translated, and nobody knows why. Connectors belong together when they
+connect to the same clusters, whatever they call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.config.connector import ConnectorFlow
+from twinlog.errors import TwinlogError
+from twinlog.flows.plugins import policy_of
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+_SAMPLE = TopicName("orders")
+_NAMING = {
+    "source.cluster.alias": "source",
+    "replication.policy.class": "policy",
+    "replication.policy.separator": "separator",
+}
+_SYNCS = {
+    "source.cluster.alias": "source",
+    "target.cluster.alias": "target",
+    "replication.policy.separator": "separator",
+    "replication.policy.internal.topic.separator.enabled": "internal_separator_follows",
+    "offset-syncs.topic.location": "offset_syncs_location",
+}
+_CLASSES = {
+    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """What will not work between the connector `name` and another one, and the settings of `name` that mend it."""
+
+    name: str
+    other: str
+    what: str
+    settings: Mapping[str, str]
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
+        return f"{self.what}. To mend it, write in {self.name}: {changes}; or change {self.other} likewise."
+
+
+def disagreements(connectors: Iterable[ConnectorFlow]) -> list[Disagreement]:
+    """What will not work between any two of the connectors of a worker; those that are switched off do not count."""
+    running = [connector for connector in connectors if not connector.idle]
+    sources = [connector for connector in running if connector.kind == "source"]
+    found = []
+    for one in running:
+        for source in sources:
+            if one is not source and _same_clusters(one.settings, source.settings):
+                found += _of_pair(one, source)
+    return found
+
+
+def _of_pair(one: ConnectorFlow, source: ConnectorFlow) -> list[Disagreement]:
+    if one.kind == "checkpoint":
+        return [found for found in (_syncs(one, source), _naming(one, source)) if found is not None]
+    if one.kind == "heartbeat":
+        beat = _heartbeats(one, source)
+        return [] if beat is None else [beat]
+    return []
+
+
+def _syncs(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    reads, writes = one.settings, source.settings
+    if not writes.emit_offset_syncs:
+        what = f"{source.name} writes no offset syncs, so {one.name} translates no offset of a group"
+        return Disagreement(source.name, one.name, what, {"emit.offset-syncs.enabled": "true"})
+    if _syncs_place(reads) == _syncs_place(writes):
+        return None
+    what = (
+        f"{one.name} looks for offset syncs in {_place(reads)}, but {source.name} writes them to {_place(writes)}, so "
+        "no offset of a group is translated"
+    )
+    return Disagreement(one.name, source.name, what, _different(reads, writes, _SYNCS))
+
+
+def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    here, there = _remote(one.settings), _remote(source.settings)
+    if here == there:
+        return None
+    what = (
+        f"checkpoints of {one.name} name {here} on the target where {source.name} copies {_SAMPLE} to {there}, so "
+        "groups get offsets of topics that nobody writes"
+    )
+    return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, _NAMING))
+
+
+def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    if one.settings.name == source.settings.name:
+        return None
+    what = (
+        f"heartbeats of {one.name} are of {one.settings.name}, so whoever watches {source.settings.name}, which "
+        f"{source.name} mirrors, finds none"
+    )
+    aliases = {"source.cluster.alias": "source", "target.cluster.alias": "target"}
+    return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, aliases))
+
+
+def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
+    """The values of `other` for those keys in which the two differ."""
+    return {key: _text(other, field) for key, field in fields.items() if getattr(one, field) != getattr(other, field)}
+
+
+def _text(flow: FlowSettings, field: str) -> str:
+    value = getattr(flow, field)
+    if field == "policy":
+        return _CLASSES.get(value) or (flow.policy_class.path if flow.policy_class is not None else value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _remote(flow: FlowSettings) -> str:
+    """What a topic called `orders` is called on the target."""
+    try:
+        return policy_of(flow).remote_name(flow.source, _SAMPLE)
+    except TwinlogError:
+        return str(flow.policy_class)
+
+
+def _syncs_place(flow: FlowSettings) -> tuple[str, str]:
+    return flow.offset_syncs_location, flow.offset_syncs_topic
+
+
+def _place(flow: FlowSettings) -> str:
+    return f"{flow.offset_syncs_topic} on the {flow.offset_syncs_location}"
+
+
+def _same_clusters(one: FlowSettings, other: FlowSettings) -> bool:
+    ends = ((one.source_admin, other.source_admin), (one.target_admin, other.target_admin))
+    return all(set(a.client.bootstrap_servers) & set(b.client.bootstrap_servers) for a, b in ends)

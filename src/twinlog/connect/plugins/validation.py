@@ -1,0 +1,79 @@
+"""Whether the configuration of a connector is good, key by key, as `/connector-plugins/…/config/validate` answers.
+
+Every check of Connect and of MirrorMaker 2's connectors is here (classes AbstractHerder, DistributedHerder and the
+connectors' own `validate`), and what Connect would only find when the connector starts: patterns, logins, key stores.
+No cluster is contacted. A value that came from a provider is shown as the reference that was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twinlog.config.connector import ConnectorFlow, connector_entries, connector_kind, read_connector, refused_class
+from twinlog.config.reading import Problems
+from twinlog.config.worker import WorkerConfig
+from twinlog.connect.model import Validation
+from twinlog.connect.plugins.checks import Checks
+from twinlog.connect.plugins.converters import check_converters
+from twinlog.connect.plugins.definitions import connector_definitions, known_key
+from twinlog.connect.plugins.disagreements import Disagreement, disagreements
+from twinlog.connect.plugins.listing import release_of
+from twinlog.connect.plugins.overrides import overrides, refusal
+from twinlog.connect.plugins.rules import check_rules
+from twinlog.errors import RequestError
+
+
+def validate(
+    plugin: str,
+    config: Mapping[str, str | None],
+    worker: WorkerConfig,
+    version: str,
+    others: Iterable[ConnectorFlow] = (),
+) -> Validation:
+    """What is wrong with `config` for the connector class `plugin`, in a worker of Kafka's `version`.
+
+    Where the connector would run, but not fit to one of the `others` of the worker, the keys to change recommend the
+    other's values, and their documentation begins with what will not work. Raises RequestError with 400 where the
+    configuration is of no connector of MirrorMaker 2, or of another one than `plugin`.
+    """
+    class_name = config.get("connector.class")
+    if class_name is None:
+        raise RequestError(400, "Connector config contains no connector type: connector.class is missing")
+    kind = connector_kind(class_name)
+    if kind is None:
+        raise RequestError(400, refused_class(class_name))
+    if connector_kind(plugin) != kind:
+        raise RequestError(400, f"Included connector type {class_name} does not match request type {plugin}")
+    name = (config.get("name") or "").strip() or plugin
+    entries = connector_entries(name, config, worker, [])
+    checks = Checks(config, entries)
+    for definition in connector_definitions(kind, release_of(version)):
+        # The version of a converter matters where one is named.
+        converter, about_version, _ = definition.name.partition(".plugin.version")
+        visible = not about_version or converter == "connector" or converter in entries
+        checks.add(definition, known_key(definition.name), visible=visible)
+    check_rules(kind, entries, version, checks)
+    check_converters(entries, release_of(version), checks)
+    _check_overrides(worker, checks)
+    problems = Problems([])
+    flow = read_connector(name, entries, worker, problems, [])
+    checks.add_problems(problems.all(), f"connector {name}")
+    checks.add_nulls()
+    if flow is not None and not checks.failed:
+        company = [other for other in others if other.name != name]
+        checks.advise(name, _of(name, disagreements([*company, flow])))
+    return checks.result(class_name)
+
+
+def _check_overrides(worker: WorkerConfig, checks: Checks) -> None:
+    own_topic = bool((checks.config.get("offsets.storage.topic") or "").strip())
+    for word, setting in overrides(checks.config, worker.settings, own_offsets_topic=own_topic):
+        checks.add_override(word, setting)
+        why = refusal(setting, worker.settings)
+        if why is not None:
+            checks.refuse(f"{word}.override.{setting}", why)
+
+
+def _of(name: str, found: Iterable[Disagreement]) -> list[Disagreement]:
+    """Those that concern the connector `name`; the settings that mend one of another connector are not its own."""
+    return [item for item in found if name in {item.name, item.other}]

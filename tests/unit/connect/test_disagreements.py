@@ -1,0 +1,148 @@
+"""Connectors of one pair of clusters that do not fit together say what will not work, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector
+from twinlog.config.properties import parse_properties
+from twinlog.config.worker import load_worker, worker_of
+from twinlog.connect.plugins.disagreements import disagreements
+from twinlog.connect.plugins.task_configs import checkpoint_tasks, heartbeat_tasks, source_tasks
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ConnectorKind
+
+MANUALS = Path(__file__).parents[1] / "config" / "connectors"
+KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
+WORKER = worker_of(
+    parse_properties(
+        "bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = k\nvalue.converter = v\n"
+        "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n",
+        "w",
+    ),
+    "w",
+)
+ENDS = {
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "a:1,a:2",
+    "target.cluster.alias": "b",
+    "target.cluster.bootstrap.servers": "b:1",
+}
+
+
+def build(kind: ConnectorKind, change: dict[str, str] | None = None, name: str = "") -> ConnectorFlow:
+    config = {"connector.class": CONNECTOR_CLASSES[kind], **ENDS, **(change or {})}
+    return build_connector(name or kind, config, WORKER)
+
+
+@pytest.mark.parametrize("folder", ["passwords", "names"])
+def test_what_manuals_write(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(MANUALS / folder)
+    worker, flows = load_worker("worker.properties"), []
+    for kind in KINDS:
+        found = json.loads(Path(f"{kind}.json").read_text())
+        flows.append(build_connector(found.get("name", kind), found.get("config", found), worker))
+    sentences = [str(item) for item in disagreements(flows)]
+    if folder == "passwords":
+        assert sentences == []
+        return
+    syncs, naming, beats = sentences
+    assert "mm2-checkpoint looks for offset syncs in mm2-offset-syncs.targetcpc.internal on the source" in syncs
+    assert "mm2-source writes them to mm2-offset-syncs.sourcemsc.internal on the target" in syncs
+    assert "offset-syncs.topic.location = target" in syncs
+    assert "name sourcecpc.orders on the target where mm2-source copies orders to orders" in naming
+    assert "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy" in naming
+    assert "sourcehbc->targethbc" in beats
+    assert "source.cluster.alias = sourcemsc" in beats
+
+
+@pytest.mark.parametrize(
+    ("source", "other", "kind", "settings"),
+    [
+        ({}, {}, "checkpoint", []),
+        ({}, {}, "heartbeat", []),
+        ({}, {"source.cluster.bootstrap.servers": "a:2"}, "checkpoint", []),
+        (
+            {"offset-syncs.topic.location": "target"},
+            {},
+            "checkpoint",
+            [{"offset-syncs.topic.location": "target"}],
+        ),
+        (
+            {"replication.policy.separator": "_"},
+            {},
+            "checkpoint",
+            [{"replication.policy.separator": "_"}, {"replication.policy.separator": "_"}],
+        ),
+        ({}, {"target.cluster.alias": "c"}, "checkpoint", [{"target.cluster.alias": "b"}]),
+        ({"emit.offset-syncs.enabled": "false"}, {}, "checkpoint", [{"emit.offset-syncs.enabled": "true"}]),
+        ({}, {"target.cluster.alias": "c"}, "heartbeat", [{"target.cluster.alias": "b"}]),
+        # Other clusters, or nobody who copies: then a MirrorMaker 2 may do it.
+        ({}, {"source.cluster.bootstrap.servers": "z:1", "target.cluster.alias": "c"}, "checkpoint", []),
+        ({"enabled": "false"}, {"target.cluster.alias": "c"}, "checkpoint", []),
+        ({}, {"enabled": "false", "target.cluster.alias": "c"}, "checkpoint", []),
+    ],
+)
+def test_what_two_connectors_disagree_in(
+    source: dict[str, str], other: dict[str, str], kind: ConnectorKind, settings: list[dict[str, str]]
+) -> None:
+    found = disagreements([build(kind, other), build("source", source)])
+    assert [dict(item.settings) for item in found] == settings
+
+
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "source.cluster.alias": st.sampled_from(["a", "x"]),
+        "target.cluster.alias": st.sampled_from(["b", "y"]),
+        "replication.policy.separator": st.sampled_from([".", "_"]),
+        "replication.policy.internal.topic.separator.enabled": st.sampled_from(["true", "false"]),
+        "replication.policy.class": st.sampled_from(
+            [f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy" for name in ("Default", "Identity")]
+        ),
+        "offset-syncs.topic.location": st.sampled_from(["source", "target"]),
+    },
+)
+
+
+@given(changes, changes, st.sampled_from(KINDS[1:]))
+def test_whoever_writes_what_is_named_agrees(
+    source: dict[str, str], other: dict[str, str], kind: ConnectorKind
+) -> None:
+    there = build("source", source)
+    for _ in range(3):
+        found = disagreements([there, build(kind, other)])
+        if not found:
+            break
+        assert all(item.settings for item in found)
+        other = other | {key: value for item in found for key, value in item.settings.items()}
+    assert disagreements([there, build(kind, other)]) == []
+
+
+def test_tasks_are_those_of_mirrormaker() -> None:
+    config = {"name": "copies", "topics": "${file:x:y}"}
+    partitions = [TopicPartition(TopicName(topic), number) for topic in ("t", "u-v") for number in range(2)]
+    tasks = source_tasks(build("source", {"tasks.max": "3"}), config, partitions)
+    assert [task["task.assigned.partitions"] for task in tasks] == ["t-0,u-v-1", "t-1", "u-v-0"]
+    assert [task["task.index"] for task in tasks] == ["0", "1", "2"]
+    assert {(task["name"], task["topics"]) for task in tasks} == {("copies", "${file:x:y}")}
+    assert {task["task.class"] for task in tasks} == {"org.apache.kafka.connect.mirror.MirrorSourceTask"}
+    groups = checkpoint_tasks(build("checkpoint", {"tasks.max": "2"}), config, ["a", "b", "c"])
+    assert [task["task.assigned.groups"] for task in groups] == ["a,b", "c"]
+    assert heartbeat_tasks(build("heartbeat", {"tasks.max": "9"}), config) == [
+        {**config, "task.class": "org.apache.kafka.connect.mirror.MirrorHeartbeatTask"}
+    ]
+
+
+def test_whoever_has_nothing_to_do_has_no_task() -> None:
+    assert source_tasks(build("source"), {}, []) == []
+    assert checkpoint_tasks(build("checkpoint"), {}, []) == []
+    off = {"enabled": "false"}
+    assert source_tasks(build("source", off), {}, [TopicPartition(TopicName("t"), 0)]) == []
+    assert checkpoint_tasks(build("checkpoint", off), {}, ["g"]) == []
+    assert heartbeat_tasks(build("heartbeat", {"emit.heartbeats.enabled": "false"}), {}) == []
