@@ -12,6 +12,7 @@ from twinlog.config.flow import build_flow
 from twinlog.config.key import Effect
 from twinlog.config.key_scope import connector_key
 from twinlog.config.keys import CONNECTOR
+from twinlog.config.overrides import check_overrides
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import resolve_connector
@@ -100,6 +101,7 @@ def read_connector(
         problems.add(ConfigProblem(origin, None, "connector.class", found, f"one of {_listed()}"))
         return None
     _check(entries, problems, warnings)
+    check_overrides(entries, worker.settings, problems)
     source = _alias(entries, "source.cluster.alias") or Alias("source")
     if "source.cluster.alias" not in entries:
         expected = "the alias of the cluster that is mirrored"
@@ -109,6 +111,8 @@ def read_connector(
     more = Problems([])
     settings = build_flow(layers, origin, more, warnings, enabled=kind != "heartbeat")
     problems.add_new(more.all())
+    if kind == "source":
+        _warn_of_another_target(origin, settings, worker, warnings)
     return ConnectorFlow(name, settings, _idle(kind, settings, entries), tuple(warnings))
 
 
@@ -128,6 +132,17 @@ def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, Ent
     # The key's own default is that of a file, where a flow has to be enabled.
     enabled = "enabled" not in entries or Reading(entries, CONNECTOR, Problems([])).flag("enabled")
     return not enabled or (kind == "checkpoint" and settings.emit_checkpoints_interval_s is None)
+
+
+def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfig, warnings: list[str]) -> None:
+    """MirrorMaker 2 sends records and positions to the worker's cluster, whatever a connector calls its target."""
+    own, there = worker.settings.client.bootstrap_servers, flow.producer.client.bootstrap_servers
+    if not set(own) & set(there):
+        warnings.append(
+            f"{origin}: unless {', '.join(there)} and the worker's {', '.join(own)} are one cluster: records are "
+            f"written to {flow.target}, and positions to {flow.positions_topic} there; a worker of Kafka's looks for "
+            "positions on its own cluster"
+        )
 
 
 def _check(entries: Mapping[str, Entry], problems: Problems, warnings: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from twinlog.config.keys import CLIENTS, CONNECTOR, SECURITY, WORKER
 from twinlog.config.suggest import spelled
@@ -37,6 +37,7 @@ def no_effect(name: str, prefix: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def unknown_key(name: str) -> str:
     """Words for a message: the key that was probably meant instead of `name`."""
     for side in ("source", "target"):

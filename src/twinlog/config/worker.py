@@ -97,6 +97,8 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
     return WorkerSettings(
         **plain_fields(WorkerSettings, reading),
         client=read_connection(Reading(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
+        key_converter=reading.text("key.converter"),
+        value_converter=reading.text("value.converter"),
         header_converter=reading.text("header.converter") or HEADER_CONVERTER,
         group=read_group(reading, file, problems) if distributed else None,
         offset_file=None if distributed else reading.text("offset.storage.file.filename"),

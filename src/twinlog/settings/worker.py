@@ -62,19 +62,19 @@ class RestSettings:
     what listeners of that scheme use, None where there is none.
     """
 
-    listeners: tuple[Listener, ...] = (Listener("http", "", 8083),)
-    admin_listeners: tuple[Listener, ...] | None = None
-    advertised_host: str | None = None
-    advertised_port: int | None = None
-    advertised_listener: Scheme | None = None
+    listeners: Annotated[tuple[Listener, ...], out_of("listeners")] = (Listener("http", "", 8083),)
+    admin_listeners: Annotated[tuple[Listener, ...] | None, out_of("admin.listeners")] = None
+    advertised_host: Annotated[str | None, out_of("rest.advertised.host.name")] = None
+    advertised_port: Annotated[int | None, out_of("rest.advertised.port")] = None
+    advertised_listener: Annotated[Scheme | None, out_of("rest.advertised.listener")] = None
     extension_classes: Annotated[tuple[str, ...], WrittenAs("rest.extension.classes")] = ()
     allow_origin: Annotated[str, WrittenAs("access.control.allow.origin")] = ""
     allow_methods: Annotated[str, WrittenAs("access.control.allow.methods")] = ""
-    response_headers: tuple[HeaderRule, ...] = ()
+    response_headers: Annotated[tuple[HeaderRule, ...], out_of("response.http.headers.config")] = ()
     https: TlsSettings | None = field(default=None, repr=False)
-    https_client_auth: ClientAuth = "none"
+    https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
     admin_https: TlsSettings | None = field(default=None, repr=False)
-    admin_https_client_auth: ClientAuth = "none"
+    admin_https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class GroupSettings:
     """How the workers of a group find together, and sign what they ask of each other (KIP-415, KIP-507)."""
 
     group_id: Annotated[str, out_of("group.id")]
-    config_storage: StorageTopic
-    offset_storage: StorageTopic
-    status_storage: StorageTopic
+    config_storage: Annotated[StorageTopic, out_of("config.storage.topic")]
+    offset_storage: Annotated[StorageTopic, out_of("offset.storage.topic")]
+    status_storage: Annotated[StorageTopic, out_of("status.storage.topic")]
     protocol: Annotated[ConnectProtocol, WrittenAs("connect.protocol")] = "sessioned"
     session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 10_000
     heartbeat_interval_ms: Annotated[int, WrittenAs("heartbeat.interval.ms")] = 3_000
@@ -110,13 +110,13 @@ class WorkerSettings:
     """
 
     client: ClientSettings
-    key_converter: Annotated[str, WrittenAs("key.converter")]
-    value_converter: Annotated[str, WrittenAs("value.converter")]
+    key_converter: Annotated[str, out_of("key.converter")]
+    value_converter: Annotated[str, out_of("value.converter")]
     header_converter: Annotated[str, out_of("header.converter")] = HEADER_CONVERTER
     group: GroupSettings | None = None
-    offset_file: str | None = None
+    offset_file: Annotated[str | None, out_of("offset.storage.file.filename")] = None
     rest: RestSettings = RestSettings()
-    override_policy: OverridePolicy = "All"
+    override_policy: Annotated[OverridePolicy, out_of("connector.client.config.override.policy")] = "All"
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
     offset_flush_interval_ms: Annotated[int, WrittenAs("offset.flush.interval.ms")] = 60_000

@@ -6,10 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER, WORKER, KeyTable
+from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.values import parse_value
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.tls import TlsSettings
+from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.settings.written import key_of, switch_of, written
 
 WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
@@ -18,11 +19,15 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (ProducerSettings, (PRODUCER,)),
     (ClientSettings, (ADMIN,)),
     (TlsSettings, (ADMIN,)),
+    (WorkerSettings, (WORKER_FILE,)),
+    (GroupSettings, (WORKER_FILE,)),
+    (RestSettings, (WORKER_FILE,)),
 ]
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
     *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
+    *("group", "rest", "https", "admin_https"),
 }
 
 

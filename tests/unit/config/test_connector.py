@@ -228,6 +228,20 @@ def test_what_is_refused(kind: ConnectorKind, change: dict[str, str | None], fou
     assert any(found in problem for problem in problems(kind, config)), problems(kind, config)
 
 
+def test_a_connector_may_override_what_the_workers_policy_allows() -> None:
+    policy = "connector.client.config.override.policy = Principal\n"
+    login = {"producer.override.security.protocol": "PLAINTEXT"}
+    assert build("source", {**ENDS, **login}, policy).settings.producer.client.security_protocol == "PLAINTEXT"
+    (problem,) = problems("source", {**ENDS, "producer.override.batch.size": "9"}, policy)
+    assert problem.startswith("connector mine: producer.override.batch.size: not allowed by this worker; expected only")
+
+
+def test_a_target_beside_the_workers_cluster_is_a_warning() -> None:
+    (warning,) = build("source", ENDS).warnings
+    assert "records are written to b, and positions to positions there" in warning
+    assert build("source", {**ENDS, "target.cluster.bootstrap.servers": "own:9092,own:9093"}).warnings == ()
+
+
 def test_heartbeats_need_no_source() -> None:
     config = {name: value for name, value in ENDS.items() if name != "source.cluster.bootstrap.servers"}
     assert build("heartbeat", config).settings.source == "a"

@@ -183,7 +183,7 @@ def test_the_workers_policy_decides_what_may_be_overridden(policy: str, setting:
     assert definition is not None
     assert definition.display_name == setting
     assert (not shown.errors) is allowed
-    assert allowed or "this worker lets connectors override" in shown.errors[0]
+    assert allowed or "to be overridden (connector.client.config.override.policy = " in shown.errors[0]
 
 
 def test_other_clients_of_connect_count_only_where_it_has_them() -> None:

@@ -95,10 +95,10 @@ def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
 
 
 def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
-    if one.settings.name == source.settings.name:
+    if _ends(one.settings) == _ends(source.settings):
         return None
     what = (
-        f"heartbeats of {one.name} are of {one.settings.name}, so whoever watches {source.settings.name}, which "
+        f"heartbeats of {one.name} are of {_ends(one.settings)}, so whoever watches {_ends(source.settings)}, which "
         f"{source.name} mirrors, finds none"
     )
     aliases = {"source.cluster.alias": "source", "target.cluster.alias": "target"}
@@ -123,6 +123,10 @@ def _remote(flow: FlowSettings) -> str:
         return policy_of(flow).remote_name(flow.source, _SAMPLE)
     except TwinlogError:
         return str(flow.policy_class)
+
+
+def _ends(flow: FlowSettings) -> str:
+    return f"{flow.source}->{flow.target}"
 
 
 def _syncs_place(flow: FlowSettings) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twinlog.config.connector import ConnectorFlow, connector_entries, connector_kind, read_connector, refused_class
+from twinlog.config.overrides import overrides
 from twinlog.config.reading import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.model import Validation
@@ -18,7 +19,6 @@ from twinlog.connect.plugins.converters import check_converters
 from twinlog.connect.plugins.definitions import connector_definitions, known_key
 from twinlog.connect.plugins.disagreements import Disagreement, disagreements
 from twinlog.connect.plugins.listing import release_of
-from twinlog.connect.plugins.overrides import overrides, refusal
 from twinlog.connect.plugins.rules import check_rules
 from twinlog.errors import RequestError
 
@@ -54,7 +54,7 @@ def validate(
         checks.add(definition, known_key(definition.name), visible=visible)
     check_rules(kind, entries, version, checks)
     check_converters(entries, release_of(version), checks)
-    _check_overrides(worker, checks)
+    _add_overrides(worker, checks)
     problems = Problems([])
     flow = read_connector(name, entries, worker, problems, [])
     checks.add_problems(problems.all(), f"connector {name}")
@@ -65,13 +65,10 @@ def validate(
     return checks.result(class_name)
 
 
-def _check_overrides(worker: WorkerConfig, checks: Checks) -> None:
+def _add_overrides(worker: WorkerConfig, checks: Checks) -> None:
     own_topic = bool((checks.config.get("offsets.storage.topic") or "").strip())
     for word, setting in overrides(checks.config, worker.settings, own_offsets_topic=own_topic):
         checks.add_override(word, setting)
-        why = refusal(setting, worker.settings)
-        if why is not None:
-            checks.refuse(f"{word}.override.{setting}", why)
 
 
 def _of(name: str, found: Iterable[Disagreement]) -> list[Disagreement]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Problems
 from twinlog.settings.worker import OverridePolicy, WorkerSettings
 
 _PRINCIPAL = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
@@ -27,16 +29,18 @@ def overrides(names: Iterable[str], worker: WorkerSettings, *, own_offsets_topic
     ]
 
 
-def refusal(setting: str, worker: WorkerSettings) -> str | None:
-    """Why the worker does not allow the override of `setting`, and what it does allow; None where it allows it."""
+def check_overrides(entries: Mapping[str, Entry], worker: WorkerSettings, problems: Problems) -> None:
+    """Refuses each override that the worker's policy does not allow, and says what it allows."""
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
-    if allowed is None or setting in allowed:
-        return None
-    may = f"only {', '.join(allowed)}" if allowed else "nothing"
-    where = f"{_POLICY} = {worker.override_policy}"
-    if worker.override_policy == "Allowlist":
-        where += f" and {_ALLOWLIST}"
-    return f"this worker lets connectors override {may} ({where})"
+    if allowed is None:
+        return
+    own_topic = "offsets.storage.topic" in entries and bool(entries["offsets.storage.topic"].value.strip())
+    for word, setting in overrides(entries, worker, own_offsets_topic=own_topic):
+        if setting not in allowed:
+            where = f"{_POLICY} = {worker.override_policy}"
+            where += f" and {_ALLOWLIST}" if worker.override_policy == "Allowlist" else ""
+            may = f"only {', '.join(allowed)} to be overridden" if allowed else "nothing to be overridden"
+            problems.refuse(entries[f"{word}.override.{setting}"], "not allowed by this worker", f"{may} ({where})")
 
 
 def _allowed(policy: OverridePolicy, allowlist: tuple[str, ...]) -> tuple[str, ...] | None:

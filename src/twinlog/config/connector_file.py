@@ -1,0 +1,66 @@
+"""The file of one connector, given to a worker on its command line: properties, or JSON in either form of the REST API.
+
+As in Connect's class ConnectStandalone: JSON is recognised by its content, and a file of properties has the name in it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.config.properties import parse_properties
+from twinlog.errors import ConfigError, ConfigProblem
+
+_FORMS = "the body of a POST with name and config, or that of a PUT, with values that are text, numbers or booleans"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFile:
+    """A connector as it would be submitted; `initial_state` is that of a POST, if it has one."""
+
+    name: str
+    config: dict[str, str]
+    initial_state: str | None = None
+
+
+def read_connector_file(path: str | Path) -> ConnectorFile:
+    """The connector that the file at `path` describes. Raises ConfigError."""
+    file = str(path)
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        found = str(error.strerror or error)
+        raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None
+    if data.lstrip()[:1] == b"{":
+        return _from_json(data, file)
+    entries = parse_properties(data.decode("iso-8859-1"), file)
+    return _named({entry.key: entry.value for entry in entries}, file)
+
+
+def _from_json(data: bytes, file: str) -> ConnectorFile:
+    try:
+        found = json.loads(data)
+    except ValueError as error:
+        raise ConfigError([ConfigProblem(file, None, "(file)", f"broken JSON: {error}", _FORMS)]) from None
+    nested = found.get("config")
+    config = nested if isinstance(nested, dict) else found
+    wrong = next((key for key, value in config.items() if not isinstance(value, str | int | float | bool)), None)
+    if wrong is not None:
+        raise ConfigError([ConfigProblem(file, None, wrong, "null or nested", _FORMS)])
+    texts = {key: _text(value) for key, value in config.items()}
+    if config is found:
+        return _named(texts, file)
+    state = found.get("initial_state")
+    return _named(texts | {"name": str(found.get("name") or texts.get("name", ""))}, file, state and str(state))
+
+
+def _text(value: str | float | bool) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _named(config: dict[str, str], file: str, state: str | None = None) -> ConnectorFile:
+    name = config.get("name", "").strip()
+    if not name:
+        raise ConfigError([ConfigProblem(file, None, "name", "missing", "the name of the connector")])
+    return ConnectorFile(name, {**config, "name": name}, state)
