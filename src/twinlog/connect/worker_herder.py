@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind, refused_class
+from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.member import Assignment, Worker
 from twinlog.connect.group.membership import WorkerGroup
@@ -34,6 +34,8 @@ from twinlog.connect.model import (
     TaskId,
     Validation,
 )
+from twinlog.connect.plugins import listing
+from twinlog.connect.plugins.validation import refused, validate
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.config_records import SessionKey
@@ -189,13 +191,14 @@ class WorkerHerder:
         return self._state.look(lambda _, statuses: sorted(statuses.active_topics(name)))
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
-        raise RequestError(501, "Plugins are not listed yet.")
+        return listing.plugins(VERSION, connectors_only=connectors_only)
 
     def plugin_keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
-        raise RequestError(501, "Plugins are not described yet.")
+        return listing.plugin_keys(plugin, VERSION, version)
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        raise RequestError(501, "Configurations are not validated yet.")
+        others = [flow for name in self._names() if (flow := self._build(name)[0]) is not None]
+        return validate(plugin, config, self._config, VERSION, others)
 
     # The REST API: changing. Only the leader of the group writes.
 
@@ -337,25 +340,11 @@ class WorkerHerder:
 
     def _checked(self, name: ConnectorName, config: Mapping[str, str | None]) -> Config:
         """The configuration as it is kept. Raises RequestError with every problem found."""
-        wanted = {key: value for key, value in config.items() if value is not None}
-        wanted["name"] = name
-        class_name = wanted.get("connector.class", "")
-        if not class_name:
-            raise RequestError(400, "Connector config contains no connector type")
-        if connector_kind(class_name) is None:
-            raise RequestError(400, refused_class(class_name))
-        try:
-            build_connector(name, wanted, self._config)
-        except ConfigError as error:
-            lines = "\n".join(str(problem) for problem in error.problems)
-            raise RequestError(
-                400,
-                "Connector configuration is invalid and contains the following "
-                f"{len(error.problems)} error(s):\n{lines}\n"
-                "You can also find the above list of errors at the endpoint "
-                "`/connector-plugins/{connectorType}/config/validate`",
-            ) from None
-        return wanted
+        wanted = {**config, "name": name}
+        found = validate(wanted.get("connector.class") or "", wanted, self._config, VERSION)
+        if found.error_count:
+            raise RequestError(400, refused(found))
+        return {key: value for key, value in wanted.items() if value is not None}
 
     # For the group.
 

@@ -86,6 +86,16 @@ def test_a_plugin_may_be_named_short(name: str) -> None:
     assert plugin_keys(name, "4.3.0") is not None
 
 
+@pytest.mark.parametrize(("wanted", "status"), [("4.3.0", 0), ("latest", 0), ("[4.0,5.0)", 0), ("3.9.1", 400)])
+def test_a_plugin_has_one_version(wanted: str, status: int) -> None:
+    if status == 0:
+        assert plugin_keys("MirrorSource", "4.3.0", wanted)
+        return
+    with pytest.raises(RequestError, match=r"only 4\.3\.0") as caught:
+        plugin_keys("MirrorSource", "4.3.0", wanted)
+    assert caught.value.status == status
+
+
 def test_an_unknown_plugin_is_not_found() -> None:
     with pytest.raises(RequestError, match="Unknown plugin FileStreamSource") as caught:
         plugin_keys("FileStreamSource", "4.3.0")

@@ -18,6 +18,11 @@ def release_of(version: str) -> Release:
     return int(major), int(minor)
 
 
+def is_wanted(version: str, wanted: str) -> bool:
+    """Whether `wanted` names this version, the latest, or a range, which is not taken apart: there is one version."""
+    return wanted in {version, "latest"} or wanted.startswith(("[", "("))
+
+
 def plugins(version: str, *, connectors_only: bool = True) -> Sequence[Plugin]:
     """The connectors, and with them the converters of a worker of Kafka's `version`, in Connect's order."""
     found = [Plugin(name, "source", version) for name in sorted(CONNECTOR_CLASSES.values())]
@@ -27,8 +32,13 @@ def plugins(version: str, *, connectors_only: bool = True) -> Sequence[Plugin]:
     return found
 
 
-def plugin_keys(plugin: str, version: str) -> Sequence[KeyDefinition]:
-    """The keys of a plugin in a worker of Kafka's `version`. Raises RequestError with 404 for one it does not have."""
+def plugin_keys(plugin: str, version: str, wanted: str | None = None) -> Sequence[KeyDefinition]:
+    """The keys of a plugin in a worker of Kafka's `version`.
+
+    Raises RequestError with 404 for a plugin it does not have, with 400 where another version is `wanted`.
+    """
+    if wanted is not None and not is_wanted(version, wanted):
+        raise RequestError(400, f"{plugin} has no version {wanted} here, only {version}")
     kind = connector_kind(plugin)
     if kind is not None:
         return connector_definitions(kind, release_of(version))

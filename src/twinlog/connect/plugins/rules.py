@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.properties import Entry
 from twinlog.connect.plugins.checks import Checks
+from twinlog.connect.plugins.listing import is_wanted
 from twinlog.settings.flow import ConnectorKind
 
 _OFF = "false"
@@ -48,12 +49,11 @@ def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
 
 
 def _check_version(entries: Mapping[str, Entry], version: str, checks: Checks) -> None:
-    """A version range is not taken apart: there is one version, and who names a range means to have any."""
     entry = entries.get("connector.plugin.version")
     wanted = "" if entry is None else entry.value.strip()
     if checks.knows("connector.plugin.version") and wanted:
         checks.recommend("connector.plugin.version", (version,))
-        if wanted not in {version, "latest"} and not wanted.startswith(("[", "(")):
+        if not is_wanted(version, wanted):
             checks.refuse("connector.plugin.version", f"the only version here is {version}")
 
 

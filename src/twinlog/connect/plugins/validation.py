@@ -65,6 +65,16 @@ def validate(
     return checks.result(class_name)
 
 
+def refused(found: Validation) -> str:
+    """The message of the answer to a request that submits what is not good."""
+    errors = "\n".join(found.errors)
+    return (
+        f"Connector configuration is invalid and contains the following {found.error_count} error(s):\n{errors}\n"
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+
+
 def _add_overrides(worker: WorkerConfig, checks: Checks) -> None:
     own_topic = bool((checks.config.get("offsets.storage.topic") or "").strip())
     for word, setting in overrides(checks.config, worker.settings, own_offsets_topic=own_topic):
