@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -72,6 +73,22 @@ class Client:
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, headers=headers or None)
+
+
+@contextmanager
+def kept_levels() -> Iterator[None]:
+    """Every logger has the level it had before, whatever is asked of `/admin/loggers` meanwhile."""
+
+    def loggers() -> list[logging.Logger]:
+        known = list(logging.root.manager.loggerDict.values())
+        return [logging.root, *(one for one in known if isinstance(one, logging.Logger))]
+
+    before = {one.name: one.level for one in loggers()}
+    try:
+        yield
+    finally:
+        for one in loggers():
+            one.setLevel(before.get(one.name, logging.NOTSET))
 
 
 @contextmanager

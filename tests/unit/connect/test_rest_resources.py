@@ -99,7 +99,7 @@ def test_a_connector_is_created(client: Client) -> None:
 
 
 def test_numbers_stay_as_they_were_written(client: Client) -> None:
-    body = b'{"a": 1.10, "b": 1e5, "c": 123456789012345678901234567890, "d": true} and more'
+    body = b'{"a": 1.10, "b": 1e5, "c": 123456789012345678901234567890, "d": true}\n'
     assert client.ask("PUT", "/connectors/c/config", body).json["config"] == {
         "a": "1.10",
         "b": "1e5",
@@ -130,6 +130,7 @@ def test_a_connector_is_not_created_twice(client: Client) -> None:
         b"[]",
         b'"text"',
         b"{",
+        b'{"name": "a", "config": {}} and more',
         b"{'name': 'a'}",
         b'{"name": "a"}',
         b'{"name": "a", "config": null}',

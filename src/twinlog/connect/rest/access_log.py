@@ -15,7 +15,7 @@ _NOT_SHOWN = re.compile(rb'[^\x20-\x7e]|["\\]')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 USER = "twinlog.user"
-"""Where a request's scope has the name of who logged in."""
+"""Where a request's state has the name of who logged in."""
 
 
 class AccessLog:
@@ -54,7 +54,7 @@ def _line(scope: Scope, now: float, status: int, size: int) -> str:
     if scope["query_string"]:
         path += b"?" + scope["query_string"]
     return (
-        f"{client[0] if client else '-'} - {_shown(scope.get(USER, '').encode())} [{_date(now)}] "
+        f"{client[0] if client else '-'} - {_shown(scope['state'].get(USER, '').encode())} [{_date(now)}] "
         f'"{_shown(scope["method"].encode())} {_shown(path)} HTTP/{scope["http_version"]}" {status or "-"} {size} '
         f'"{_shown(headers.get(b"referer", b""))}" "{_shown(headers.get(b"user-agent", b""))}"'
     )

@@ -18,7 +18,7 @@ from twinlog.connect.rest.lanes import Lane, Lanes
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.settings import RestSettings
 from twinlog.connect.rest.users import Users
-from twinlog.errors import NotOwnerError
+from twinlog.errors import NotOwnerError, RequestError
 
 T = TypeVar("T")
 
@@ -57,6 +57,13 @@ class Api:
         """The bytes of a request, within the limits."""
         limits = self.settings.limits
         return await bodies.read_body(request, limits.body_bytes, limits.body_s)
+
+    async def json(self, request: Request) -> tuple[bytes, Any]:
+        """The same, and what it says. A body must be declared as JSON."""
+        body = await self.body(request)
+        if body and "content-type" not in request.headers:
+            raise RequestError(415, "HTTP 415 Unsupported Media Type")
+        return body, bodies.parse(body)
 
 
 def connector_of(request: Request) -> ConnectorName:

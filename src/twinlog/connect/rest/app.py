@@ -66,7 +66,7 @@ def _bounded(api: Api, router: Router) -> ASGIApp:
         elif sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > most:
             refused = answers.error(431, f"The headers of the request are larger than {most} bytes.")
         elif path is None:
-            refused = answers.error(400, "The path of the request has a percent sign with no two hex digits behind it.")
+            refused = answers.error(400, "The path of the request is not percent-encoded UTF-8.")
         if refused is not None:
             await refused(scope, receive, send)
             return

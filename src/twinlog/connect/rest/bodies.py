@@ -1,7 +1,7 @@
 """Bodies of requests: read within bounds, and taken apart as Jackson does it for Connect.
 
-Scalars become the text they are written as: `false`, `3` and `1.10` are good values of a configuration. What follows
-the first JSON value is not looked at. Whatever is wrong raises RequestError with 400; no message repeats a value.
+Scalars become the text they are written as: `false`, `3` and `1.10` are good values of a configuration. Whatever is
+wrong raises RequestError with 400; no message repeats a value.
 """
 
 from __future__ import annotations
@@ -55,19 +55,18 @@ def _too_large(most: int) -> RequestError:
 def parse(body: bytes) -> Any:
     """The JSON value that a body begins with; numbers as they are written."""
     try:
-        text = body.decode("utf-8-sig").lstrip(_BLANKS)
+        text = body.decode("utf-8-sig").strip(_BLANKS)
     except UnicodeDecodeError as error:
         raise RequestError(400, f"The request's body is not UTF-8 at byte {error.start}.") from None
     if not text:
         raise RequestError(400, "The request has no body, and needs one in JSON.")
     try:
-        value, _ = _DECODER.raw_decode(text)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise RequestError(400, f"The request's body is no JSON: {error.msg} at {where}.") from None
     except RecursionError:
         raise RequestError(400, "The request's body is nested too deep.") from None
-    return value
 
 
 def _no_number(name: str) -> NoReturn:

@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.model import ConnectorName, Created
+from twinlog.connect.model import ConnectorName
 from twinlog.connect.rest import answers, bodies
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
 
 _EXPANSIONS = ("status", "info")
+_UNQUOTED = "!$&'()*+,=:@"
 
 
 class Connectors:
@@ -65,28 +66,32 @@ class Connectors:
         return await self._api.read(lambda: self._herder.info(name).config, dict)
 
     async def create(self, request: Request) -> Response:
-        body = await self._api.body(request)
-        name, config, initial = bodies.create_request(bodies.parse(body))
-        return await self._api.change(
+        body, value = await self._api.json(request)
+        name, config, initial = bodies.create_request(value)
+        response = await self._api.change(
             request,
             lambda: self._herder.put(name, config, initial=initial, replace=False),
-            lambda done: self._created(request, done, 201),
+            lambda done: answers.answer(answers.connector(done.info), 201),
             body,
         )
+        return _located(request, name, response)
 
     async def put(self, request: Request) -> Response:
-        body, name = await self._api.body(request), connector_of(request)
-        config = bodies.named(name, bodies.config_map(bodies.parse(body)))
-        return await self._api.change(
+        name = connector_of(request)
+        body, value = await self._api.json(request)
+        config = bodies.named(name, bodies.config_map(value))
+        response = await self._api.change(
             request,
             lambda: self._herder.put(name, config),
-            lambda done: self._created(request, done, 201 if done.created else 200),
+            lambda done: answers.answer(answers.connector(done.info), 201 if done.created else 200),
             body,
         )
+        return _located(request, name, response)
 
     async def patch(self, request: Request) -> Response:
-        body, name = await self._api.body(request), connector_of(request)
-        changes = bodies.config_map(bodies.parse(body))
+        name = connector_of(request)
+        body, value = await self._api.json(request)
+        changes = bodies.config_map(value)
         return await self._api.change(
             request,
             lambda: self._herder.patch(name, changes),
@@ -98,9 +103,12 @@ class Connectors:
         name = connector_of(request)
         return await self._api.change(request, lambda: self._herder.delete(name), lambda _: answers.empty(204))
 
-    def _created(self, request: Request, done: Created, status: int) -> Response:
-        where = {"Location": f"{_base(request)}/connectors/{quote(done.info.name, safe='')}"}
-        return answers.answer(answers.connector(done.info), status, where if status == 201 else None)
+
+def _located(request: Request, name: ConnectorName, response: Response) -> Response:
+    """The answer with the place of a connector that was created, at the worker that the client asked."""
+    if response.status_code == 201:
+        response.headers["Location"] = f"{_base(request)}/connectors/{quote(name, safe=_UNQUOTED)}"
+    return response
 
 
 def _base(request: Request) -> str:

@@ -1,7 +1,8 @@
 """Answers to pages of other origins: `access.control.allow.origin` and `.methods`, as Jetty's CrossOriginFilter.
 
 An origin is a name or a pattern with `*`, several with commas between. What comes from another origin is answered like
-any request, only without the headers that let a browser show it.
+any request, only without the headers that let a browser show it. Where every origin is allowed none may use the login
+that a browser keeps.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class CrossOrigin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         origin: bytes = headers.get(b"origin", b"")
-        if not origin or not self._allows(origin.decode("latin-1")):
-            await self._app(scope, receive, send)
-            return
-        more = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
-        if not self._any:
-            more.append((b"vary", b"Origin"))
-        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+        more = [(b"vary", b"Origin")]
+        allowed = bool(origin) and self._allows(origin.decode("latin-1"))
+        if allowed:
+            more.append((b"access-control-allow-origin", origin))
+        if allowed and not self._any:
+            more.append((b"access-control-allow-credentials", b"true"))
+        if allowed and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             answer = Response()
             answer.raw_headers += [
                 *more,

@@ -44,7 +44,8 @@ class Loggers:
 
     async def change(self, request: Request) -> Response:
         """200 with the names of the loggers that have another level now; 204 when every worker is to do it."""
-        wanted = bodies.config_map(bodies.parse(await self._api.body(request))).get("level")
+        body, value = await self._api.json(request)
+        wanted = bodies.config_map(value).get("level")
         if wanted is None:
             raise RequestError(400, "Desired 'level' parameter was not specified in request.")
         if wanted.upper() not in LEVELS:
@@ -55,6 +56,7 @@ class Loggers:
                 request,
                 lambda: self._api.herder.set_cluster_logger_level(name, wanted.upper()),
                 lambda _: answers.empty(204),
+                body,
             )
         return answers.answer(self._levels.set(name, wanted.upper(), wall_ms(self._api.clock)))
 

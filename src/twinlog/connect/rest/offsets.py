@@ -30,8 +30,9 @@ class Offsets:
         )
 
     async def alter(self, request: Request) -> Response:
-        body, name = await self._api.body(request), connector_of(request)
-        offsets = bodies.offsets_request(bodies.parse(body))
+        name = connector_of(request)
+        body, value = await self._api.json(request)
+        offsets = bodies.offsets_request(value)
         return await self._api.change(request, lambda: self._herder.alter_offsets(name, offsets), _message, body)
 
     async def reset(self, request: Request) -> Response:

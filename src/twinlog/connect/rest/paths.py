@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -14,10 +14,11 @@ _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 class _Encoded(Convertor[str]):
     """A segment that is percent-encoded UTF-8; a plus sign in it is one."""
 
-    regex = "[^/]+"
+    regex = "[^/;][^/]*"
 
     def convert(self, value: str) -> str:
-        return unquote(value, encoding="utf-8", errors="replace")
+        """Without the parameters that a segment may have behind a semicolon, as JAX-RS has it."""
+        return unquote(value.partition(";")[0], encoding="utf-8", errors="replace")
 
     def to_string(self, value: str) -> str:
         raise NotImplementedError("nobody asks for the URL of a route")
@@ -34,6 +35,11 @@ def normal(raw_path: bytes) -> str | None:
     None where it cannot be decoded.
     """
     if _BROKEN.search(raw_path):
+        return None
+    try:
+        if b"\0" in unquote_to_bytes(raw_path) or not unquote(raw_path, errors="strict"):
+            return None
+    except UnicodeDecodeError:
         return None
     path = _ORIGIN.sub("", raw_path.decode("ascii", "replace"))
     return path.rstrip("/") or "/"

@@ -43,7 +43,8 @@ class Plugins:
 
     async def validate(self, request: Request) -> Response:
         """200 also where the configuration has errors: they are the answer."""
-        config = bodies.config_map(bodies.parse(await self._api.body(request)))
+        _, value = await self._api.json(request)
+        config = bodies.config_map(value)
         plugin: str = request.path_params["plugin"]
         included = config.get("connector.class")
         if included is not None and not _alias(included).endswith(_alias(plugin)):

@@ -19,6 +19,8 @@ from uvicorn.server import ServerState
 
 from twinlog.connect.rest.settings import Limits
 
+_LINGER_S = 1.0
+
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:
     """The protocol of a server with these limits."""
@@ -38,6 +40,7 @@ class _Bounded(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self.idle_since = self.loop.time()
         self._idle: asyncio.TimerHandle | None = None
+        self._refused = False
 
     @property
     def waits(self) -> bool:
@@ -53,6 +56,10 @@ class _Bounded(H11Protocol):
         if self._idle is not None:
             self._idle.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
 
     def on_response_complete(self) -> None:
         self._becomes_idle()
@@ -75,7 +82,11 @@ class _Bounded(H11Protocol):
         except h11.LocalProtocolError:
             # It was answered already.
             pass
-        self.transport.close()
+        # What it still sends is let go for a moment: a connection that is closed on it would take the answer along.
+        self._refused = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _becomes_idle(self) -> None:
         self.idle_since = self.loop.time()

@@ -26,6 +26,8 @@ from twinlog.errors import RequestError
 
 _LOG = logging.getLogger(__name__)
 
+_ORDER = ("HEAD", "POST", "DELETE", "GET", "OPTIONS", "PUT", "PATCH")
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -50,7 +52,7 @@ class Resource:
     def __init__(self, api: Api, methods: Mapping[str, Method]) -> None:
         self._api = api
         self._methods = {**methods, "HEAD": methods["GET"]} if "GET" in methods else dict(methods)
-        self._allow = {"Allow": ",".join([*sorted(self._methods), "OPTIONS"])}
+        self._allow = [name for name in _ORDER if name in self._methods or name == "OPTIONS"]
         self._options = Method(self._allowed, json=all(method.json for method in methods.values()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,8 +62,8 @@ class Resource:
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
-            await answers.error(503, "The worker is stopping.")(scope, receive, send)
-            raise
+            # The server waits for nobody any more, and for this answer neither.
+            response = answers.error(503, "The worker is stopping.")
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -70,7 +72,7 @@ class Resource:
             if request.method == "OPTIONS":
                 method = self._options
             if method is None:
-                return answers.error(405, "HTTP 405 Method Not Allowed", self._allow)
+                return answers.error(405, "HTTP 405 Method Not Allowed", {"Allow": ",".join(self._allow)})
             refused = _refused(request, method) or await self._stranger(request, method)
             return refused or await self._in_time(request, method)
         except RequestError as error:
@@ -103,13 +105,14 @@ class Resource:
             if good is None:
                 good = await self._api.lanes.login.run(lambda: users.compare(login))
             if good:
-                request.scope[USER] = login.user
+                request.scope["state"][USER] = login.user
                 return None
         ask = {"WWW-Authenticate": 'Basic realm="Kafka Connect", charset="UTF-8"'}
         return PlainTextResponse("User cannot access the resource.", 401, ask)
 
     async def _allowed(self, request: Request) -> Response:
-        return Response(headers=self._allow)
+        allow = {"Allow": ",".join(self._allow)}
+        return Response(", ".join(self._allow), headers={**allow, "Content-Type": "text/plain"})
 
 
 def _refused(request: Request, method: Method) -> Response | None:

@@ -1,0 +1,312 @@
+"""The server: listeners of every kind, TLS, what is advertised, the way to other workers, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from harness.certificates import Certified, authority
+from harness.wait import wait_for
+from tests.unit.connect.fake_herder import FakeHerder
+from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Answer, Client, serving
+from twinlog.clock import SYSTEM
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.forward import Forwarder
+from twinlog.connect.rest.server import RestServer, Tls
+from twinlog.connect.rest.settings import Advertised, Listener, RestSettings
+from twinlog.connect.rest.users import Users
+from twinlog.errors import NotOwnerError
+
+HTTP, HTTPS = Listener(False, "127.0.0.1", 0), Listener(True, "localhost", 0)
+
+
+def has_v6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def above() -> Certified:
+    return authority()
+
+
+def context(above: Certified, tmp_path: Path, *, server: bool, own: bool = True) -> ssl.SSLContext:
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    found.load_verify_locations(cadata=above.pem)
+    if own:
+        path = tmp_path / f"{'server' if server else 'client'}.pem"
+        found.load_cert_chain(above.issue("worker", ["localhost", "127.0.0.1"]).write_pem(path))
+    return found
+
+
+@pytest.fixture
+def tls(above: Certified, tmp_path: Path) -> Tls:
+    served = context(above, tmp_path, server=True)
+    return Tls(served, served)
+
+
+# -- listeners
+
+
+def test_every_listener_serves_the_same(above: Certified, tmp_path: Path, tls: Tls) -> None:
+    listeners = (HTTP, HTTPS, HTTP, *([Listener(False, "::1", 0)] if has_v6() else []))
+    with serving(RestSettings(listeners), tls=tls, client_tls=context(above, tmp_path, server=False)) as client:
+        assert [urlsplit(url).scheme for url in client.server.urls][:3] == ["http", "https", "http"]
+        assert len({urlsplit(url).port for url in client.server.urls}) == len(listeners)
+        client.ask("PUT", "/connectors/c/config", {})
+        for url in client.server.urls:
+            assert client.ask("GET", "/connectors", url=url).json == ["c"]
+        created = client.ask("PUT", "/connectors/d/config", {}, url=client.server.urls[1])
+        assert created.headers["location"] == f"{client.server.urls[1]}/connectors/d"
+
+
+def test_an_empty_host_is_every_interface() -> None:
+    with serving(RestSettings((Listener(False, "", 0),))) as client:
+        port = urlsplit(client.url).port
+        for host in ("127.0.0.1", *(["[::1]"] if has_v6() else [])):
+            assert client.ask("HEAD", "/", url=f"http://{host}:{port}").status == 200
+        assert urlsplit(client.server.advertised_url).hostname not in (None, "")
+
+
+def test_a_client_must_show_its_certificate(above: Certified, tmp_path: Path, tls: Tls) -> None:
+    assert tls.public is not None
+    tls.public.verify_mode = ssl.CERT_REQUIRED
+    with serving(RestSettings((HTTPS,)), tls=tls, client_tls=context(above, tmp_path, server=False)) as client:
+        assert client.get("/").status == 200
+        stranger = Client(client.url, client.herder, client.server, context(above, tmp_path, server=False, own=False))
+        with pytest.raises((OSError, http.client.HTTPException)):
+            stranger.get("/")
+
+
+def test_an_address_that_is_taken_is_named_and_the_others_are_let_go() -> None:
+    with serving() as client:
+        taken = Listener(False, "127.0.0.1", urlsplit(client.url).port or 0)
+        second = RestServer(Api(FakeHerder(), RestSettings((HTTP, taken)), SYSTEM))
+        with pytest.raises(OSError, match=rf"cannot listen at {client.url}: Address already in use"):
+            second.start()
+        second.stop()
+        third = RestServer(Api(FakeHerder(), RestSettings((HTTP,), admin_listeners=(taken,)), SYSTEM))
+        with pytest.raises(OSError, match="cannot listen"):
+            third.start()
+
+
+def test_https_needs_a_certificate() -> None:
+    with pytest.raises(ValueError, match=r"ssl\.keystore\.location"):
+        RestServer(Api(FakeHerder(), RestSettings((HTTPS,)), SYSTEM)).start()
+
+
+# -- administrators
+
+
+def test_the_part_for_administrators_is_on_every_listener() -> None:
+    with serving() as client:
+        assert client.get("/admin/loggers").status == 200
+        assert client.server.admin_urls == []
+
+
+def test_the_part_for_administrators_is_turned_off() -> None:
+    with serving(RestSettings(LOOPBACK, admin_listeners=())) as client:
+        assert client.get("/admin/loggers").status == 404
+
+
+def test_the_part_for_administrators_has_listeners_of_its_own() -> None:
+    with serving(RestSettings(LOOPBACK, admin_listeners=(HTTP,)), users=Users({"u": "p"})) as client:
+        (own,) = client.server.admin_urls
+        login = {"Authorization": "Basic dTpw"}
+        assert client.ask("GET", "/admin/loggers", headers=login).status == 404
+        assert client.ask("GET", "/admin/loggers", headers=login, url=own).status == 200
+        assert client.ask("GET", "/admin/loggers", url=own).status == 401
+        assert client.ask("GET", "/connectors", headers=login, url=own).status == 404
+
+
+# -- what is advertised
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "url"),
+    [
+        ((Listener(False, "0.0.0.0", 1),), Advertised("connect", 8083), "http://connect:8083"),
+        ((Listener(False, "", 1),), Advertised(), "http://10.0.0.1:1"),
+        ((Listener(True, "a", 1), Listener(False, "b", 2)), Advertised(), "http://b:2"),
+        ((Listener(True, "a", 1), Listener(False, "b", 2)), Advertised(scheme="HTTPS"), "https://a:1"),
+        ((Listener(True, "a", 1),), Advertised(), "https://a:1"),
+        ((Listener(False, "::1", 1),), Advertised(port=0), "http://[::1]:0"),
+    ],
+)
+def test_what_others_call_a_worker_by(listeners: tuple[Listener, ...], advertised: Advertised, url: str) -> None:
+    assert str(advertised.over(listeners, "10.0.0.1")) == url
+
+
+# -- other workers
+
+
+@pytest.fixture
+def leader() -> Iterator[Client]:
+    with serving(users=Users({"u": "p"})) as client:
+        client.herder.kept["c"] = {"name": "c"}
+        yield client
+
+
+def not_here(url: str) -> FakeHerder:
+    def refuse(method: str) -> None:
+        raise NotOwnerError("Only the leader does that.", url)
+
+    return FakeHerder(before=refuse)
+
+
+LOGIN = {"Authorization": "Basic dTpw", "Content-Type": "application/json", "Cookie": "a=b"}
+
+
+def told(answer: Answer) -> tuple[int, object]:
+    return answer.status, answer.json if answer.content else None
+
+
+def test_a_request_is_passed_on(leader: Client) -> None:
+    paths = [
+        ("POST", "/connectors", {"name": " a/b ", "config": {"k": 1}}),
+        ("PUT", "/connectors/d%2Fe/config", {"k": "v"}),
+        ("PATCH", "/connectors/c/config", {"k": "v"}),
+        ("POST", "/connectors/c/restart?includeTasks=true&onlyFailed=true", None),
+        ("POST", "/connectors/c/tasks/0/restart", None),
+        ("PUT", "/connectors/c/stop", None),
+        ("PATCH", "/connectors/c/offsets", {"offsets": [{"partition": {"a": 1}}]}),
+        ("DELETE", "/connectors/c/offsets", None),
+        ("DELETE", "/connectors/x", None),
+        ("DELETE", "/connectors/c", None),
+    ]
+    with serving(herder=not_here(leader.url + "/")) as follower:
+        statuses = [follower.ask(method, path, body, LOGIN).status for method, path, body in paths]
+        assert statuses == [201, 201, 200, 202, 204, 204, 200, 200, 404, 204]
+        assert sorted(leader.herder.kept) == ["a/b", "d/e"]
+        assert follower.ask("PUT", "/connectors/c/config", {}).status == 401
+
+
+def test_a_created_connector_is_where_the_client_asked(leader: Client) -> None:
+    with serving(herder=not_here(leader.url)) as follower:
+        answer = follower.ask("PUT", "/connectors/a%2Fb/config", {"k": "v"}, LOGIN)
+        assert answer.headers["location"] == f"{follower.url}/connectors/a%2Fb"
+
+
+def test_a_request_goes_over_two_workers_at_most() -> None:
+    second = not_here("")
+    with serving(herder=second) as far, serving(herder=not_here(far.url)) as near:
+
+        def again(method: str) -> None:
+            raise NotOwnerError("Not here either.", near.url)
+
+        second.before = again
+        answer = near.ask("DELETE", "/connectors/c")
+        assert (answer.status, "rebalance" in answer.message) == (409, True)
+        assert len(far.herder.calls) == 1
+        assert len(near.herder.calls) == 2
+        assert near.ask("DELETE", "/connectors/c?forward=false").status == 409
+        assert len(near.herder.calls) == 3
+
+
+def test_nobody_may_be_known_to_pass_a_request_on_to() -> None:
+    with serving(herder=not_here("")) as client:
+        answer = client.ask("DELETE", "/connectors/c")
+        assert (answer.status, "rebalance" in answer.message) == (409, True)
+
+
+def test_the_other_worker_may_be_gone(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as other:
+        gone = other.url
+    with serving(herder=not_here(gone)) as client:
+        answer = client.ask("PUT", "/connectors/c/config", {"password": "s3cret"})
+        assert (answer.status, "Connection refused" in answer.message) == (500, True)
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 500),
+        (b"HTTP/1.1 409 Conflict\r\nContent-Length: 4\r\n\r\n[1]\n", 409),
+        (b'HTTP/1.1 503 No\r\n\r\n{"error_code": 503, "message": "Not yet."}', 503),
+        (b"junk\r\n\r\n", 500),
+        (b"", 500),
+    ],
+)
+def test_the_other_worker_may_answer_anything(sent: bytes, status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(sent)
+
+        other = threading.Thread(target=answer)
+        other.start()
+        with serving(herder=not_here(f"http://127.0.0.1:{server.getsockname()[1]}")) as client:
+            found = client.ask("DELETE", "/connectors/c")
+            assert found.status == status
+            assert found.message
+        other.join()
+
+
+def test_the_other_worker_may_want_tls(above: Certified, tmp_path: Path, tls: Tls) -> None:
+    forwarder = Forwarder(context(above, tmp_path, server=False))
+    with serving(RestSettings((HTTPS,)), tls=tls) as leader:
+        leader.herder.kept["c"] = {}
+        with serving(herder=not_here(leader.url), forwarder=forwarder) as client:
+            assert client.ask("DELETE", "/connectors/c").status == 204
+        with serving(herder=not_here(leader.url)) as client:
+            answer = client.ask("DELETE", "/connectors/c")
+            assert (answer.status, "certificate" in answer.message) == (500, True)
+
+
+# -- the end
+
+
+def test_it_stops_while_clients_are_connected(tls: Tls, caplog: pytest.LogCaptureFixture) -> None:
+    go_on = threading.Event()
+    herder = FakeHerder(before=lambda method: None if method == "connectors" else bool(go_on.wait(DEADLINE_S)) and None)
+    answers: list[Answer] = []
+    with serving(RestSettings((HTTP, HTTPS)), herder=herder, tls=tls) as client:
+        parts = [urlsplit(url) for url in client.server.urls]
+        idle = [socket.create_connection((part.hostname or "", part.port or 0)) for part in parts for _ in range(3)]
+        kept = http.client.HTTPConnection(parts[0].netloc, timeout=DEADLINE_S)
+        kept.request("GET", "/connectors")
+        assert kept.getresponse().read() == b"[]"
+        waiting = threading.Thread(target=lambda: answers.append(client.ask("DELETE", "/connectors/c")))
+        waiting.start()
+        wait_for(lambda: "delete" in herder.calls, DEADLINE_S, "a request to be under way")
+    waiting.join()
+    assert (answers[0].status, answers[0].message) == (503, "The worker is stopping.")
+    with pytest.raises(ConnectionRefusedError):
+        client.get("/connectors")
+    kept.close()
+    for connection in idle:
+        connection.close()
+    go_on.set()
+    assert not [one for one in threading.enumerate() if one.name == "rest-server"]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR and "uvicorn" not in record.name]
+
+
+def test_a_server_that_never_started_is_stopped() -> None:
+    RestServer(Api(FakeHerder(), RestSettings(LOOPBACK), SYSTEM)).stop()
+
+
+def test_its_threads_end_with_it() -> None:
+    before = {one.name for one in threading.enumerate()}
+    with serving() as client:
+        client.get("/connectors")
+        client.get("/health")
+    wait_for(
+        lambda: not {one.name for one in threading.enumerate() if one.name.startswith("rest-")} - before,
+        DEADLINE_S,
+        "the threads of the server to end",
+    )
