@@ -210,12 +210,26 @@ def test_pages_of_other_origins() -> None:
         allowed = client.get("/", Origin="https://x.b.example", **basic("u", "p"))
         assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://x.b.example")
         assert allowed.headers["vary"] == "Origin"
+        assert allowed.headers["access-control-allow-credentials"] == "true"
         other = client.get("/", Origin="http://c.example", **basic("u", "p"))
         assert (other.status, other.headers.get("access-control-allow-origin")) == (200, None)
         asked = {"Origin": "http://a.example", "Access-Control-Request-Method": "PUT"}
         preflight = client.ask("OPTIONS", "/connectors", headers=asked)
         assert (preflight.status, preflight.headers["access-control-allow-methods"]) == (200, "GET,PUT")
+        assert preflight.headers["allow"]
+        for more in ({"Access-Control-Request-Method": "DELETE"}, {"Access-Control-Request-Headers": "authorization"}):
+            assert client.ask("OPTIONS", "/connectors", headers={**asked, **more}).status == 401
+        known = {**asked, "Access-Control-Request-Headers": "content-type, Accept"}
+        assert client.ask("OPTIONS", "/connectors", headers=known).status == 200
         assert client.ask("OPTIONS", "/connectors", headers={**asked, "Origin": "http://c"}).status == 401
+
+
+def test_where_every_origin_is_allowed_none_uses_a_kept_login() -> None:
+    with serving(RestSettings(LOOPBACK, allowed_origins="*")) as client:
+        answer = client.get("/", Origin="http://c.example")
+        assert answer.headers["access-control-allow-origin"] == "http://c.example"
+        assert "access-control-allow-credentials" not in answer.headers
+        assert "access-control-allow-origin" not in client.get("/", Origin="null").headers
 
 
 def test_every_answer_has_the_headers_that_are_wanted() -> None:

@@ -9,47 +9,38 @@ from __future__ import annotations
 
 import re
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _DEFAULT_METHODS = "GET,POST,HEAD"
-_HEADERS = b"X-Requested-With,Content-Type,Accept,Origin"
+_HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
 _SECONDS = b"1800"
+
+PREFLIGHT = "twinlog.preflight"
+"""Whether a request's state says that a browser asks before a request of an allowed origin; it never has a login."""
 
 
 class CrossOrigin:
-    """Lets pages of `origins` use what `app` answers.
-
-    A browser's question before a request, which never carries a login, is answered here; Connect asks it for one.
-    """
+    """Lets pages of `origins` use what `app` answers."""
 
     def __init__(self, app: ASGIApp, origins: str, methods: str) -> None:
         self._app = app
-        named = [origin.strip() for origin in origins.split(",") if origin.strip()]
+        named = _listed(origins)
         self._any = "*" in named
         self._origins = [re.compile(re.escape(origin).replace(r"\*", ".*")) for origin in named]
-        listed = [method.strip() for method in (methods.strip() or _DEFAULT_METHODS).split(",")]
-        self._methods = ",".join(method for method in listed if method)
+        self._methods = _listed(methods) or _listed(_DEFAULT_METHODS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        origin: bytes = headers.get(b"origin", b"")
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        method = headers.get(b"access-control-request-method", "")
+        preflight = scope["method"] == "OPTIONS" and bool(method)
         more = [(b"vary", b"Origin")]
-        allowed = bool(origin) and self._allows(origin.decode("latin-1"))
-        if allowed:
-            more.append((b"access-control-allow-origin", origin))
-        if allowed and not self._any:
-            more.append((b"access-control-allow-credentials", b"true"))
-        if allowed and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            answer = Response()
-            answer.raw_headers += [
-                *more,
-                (b"access-control-max-age", _SECONDS),
-                (b"access-control-allow-methods", self._methods.encode("latin-1", "replace")),
-                (b"access-control-allow-headers", _HEADERS),
-            ]
-            await answer(scope, receive, send)
-            return
+        if self._allows(headers.get(b"origin", "")):
+            wanted = headers.get(b"access-control-request-headers", "")
+            if preflight and self._takes(method, wanted):
+                scope["state"][PREFLIGHT] = True
+                more += [*self._let(headers[b"origin"]), *self._told()]
+            elif not preflight:
+                more += self._let(headers[b"origin"])
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -60,6 +51,28 @@ class CrossOrigin:
 
     def _allows(self, origins: str) -> bool:
         """Whether one of the request's origins is allowed: a browser may name several with blanks between."""
-        return self._any or any(
-            pattern.fullmatch(origin) for origin in origins.split() if origin != "null" for pattern in self._origins
+        named = [origin for origin in origins.split() if origin != "null"]
+        return bool(named) and (
+            self._any or any(pattern.fullmatch(origin) for origin in named for pattern in self._origins)
         )
+
+    def _takes(self, method: str, headers: str) -> bool:
+        """Whether a page may send this method with these headers."""
+        known = {header.lower() for header in _HEADERS}
+        return method in self._methods and all(header.lower() in known for header in _listed(headers))
+
+    def _let(self, origin: str) -> list[tuple[bytes, bytes]]:
+        let = [(b"access-control-allow-origin", origin.encode("latin-1"))]
+        return let if self._any else [*let, (b"access-control-allow-credentials", b"true")]
+
+    def _told(self) -> list[tuple[bytes, bytes]]:
+        """What a browser keeps of the answer, and for how long."""
+        return [
+            (b"access-control-max-age", _SECONDS),
+            (b"access-control-allow-methods", ",".join(self._methods).encode("latin-1", "replace")),
+            (b"access-control-allow-headers", ",".join(_HEADERS).encode()),
+        ]
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -76,7 +76,7 @@ class Internal:
         if algorithm is None or signature is None:
             raise RequestError(400, "Internal request missing required signature")
         if not supported(algorithm):
-            raise RequestError(400, "The algorithm that signed this request is not available here.")
+            raise RequestError(400, f"Algorithm {algorithm[:50]} not available")
         try:
             given = base64.b64decode(signature, validate=True)
         except (binascii.Error, ValueError):

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from twinlog.connect.rest import answers
 from twinlog.connect.rest.access_log import USER
 from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.cors import PREFLIGHT
 from twinlog.connect.rest.media import accepts_json, is_json
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import RequestError
@@ -97,7 +98,7 @@ class Resource:
     async def _stranger(self, request: Request, method: Method) -> Response | None:
         """The answer to whom nobody knows."""
         users = self._api.users
-        if users is None or users.everyone or not method.login:
+        if users is None or users.everyone or not method.login or request.scope["state"].get(PREFLIGHT):
             return None
         login = credentials(request.headers.get("authorization"))
         if login is not None:
@@ -112,7 +113,9 @@ class Resource:
 
     async def _allowed(self, request: Request) -> Response:
         allow = {"Allow": ",".join(self._allow)}
-        return Response(", ".join(self._allow), headers={**allow, "Content-Type": "text/plain"})
+        if "application/json" in request.headers.get("accept", "").lower():
+            return Response(headers=allow, media_type="application/json")
+        return Response(", ".join(self._allow), headers=allow, media_type="text/plain")
 
 
 def _refused(request: Request, method: Method) -> Response | None:

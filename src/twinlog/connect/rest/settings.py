@@ -73,7 +73,7 @@ class Limits:
     `idle_s` is how long a connection may be without a whole request, `body_s` how long a body may take to arrive.
     """
 
-    header_bytes: int = 16 * 1024
+    header_bytes: int = 8 * 1024
     body_bytes: int = 8 * 1024 * 1024
     idle_s: float = 30.0
     body_s: float = 30.0
