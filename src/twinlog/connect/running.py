@@ -53,13 +53,20 @@ class Running:
     flow: ConnectorFlow | None
     """None where its configuration cannot be used."""
     target: TargetState
-    trace: str | None = None
-    """Why it failed before anything ran."""
+    refused: str | None = None
+    """Why its configuration cannot be used."""
+    failure: str | None = None
+    """Why it could not begin; it is tried again when somebody restarts it, or changes its configuration."""
     part: Part | None = None
     ending: bool = False
     again: bool = False
     """Whether it is begun again once it has ended."""
     tasks: int = 0
+
+    @property
+    def trace(self) -> str | None:
+        """Why it failed before anything ran; None where it did not."""
+        return self.refused or self.failure
 
     def connector_state(self, worker_id: str, generation: int) -> Status:
         """The state of the connector itself; its tasks have theirs."""
@@ -204,14 +211,16 @@ class RunningConnectors:
         """What this worker has, also what is just being ended."""
         return self._running
 
-    def set(self, name: ConnectorName, flow: ConnectorFlow | None, target: TargetState, trace: str | None) -> None:
+    def set(self, name: ConnectorName, flow: ConnectorFlow | None, target: TargetState, refused: str | None) -> None:
         """Have a connector run, or be what it is to be: begun anew when its settings are others than before."""
         found = self._running.get(name)
         if found is None:
-            self._running[name] = Running(name, flow, target, trace)
+            self._running[name] = Running(name, flow, target, refused)
             return
-        same = found.flow == flow and found.trace == trace
-        found.flow, found.target, found.trace = flow, target, trace
+        same = found.flow == flow and found.refused == refused
+        found.flow, found.target, found.refused = flow, target, refused
+        if not same:
+            found.failure = None
         if not same or (target is not TargetState.STARTED and found.part is not None):
             self._end(found)
 
@@ -219,6 +228,7 @@ class RunningConnectors:
         """End a connector and begin it anew."""
         found = self._running.get(name)
         if found is not None:
+            found.failure = None
             self._end(found)
 
     def remove(self, name: ConnectorName) -> None:
@@ -284,7 +294,7 @@ class RunningConnectors:
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
         except TwinlogError as error:
-            running.trace = str(error)
+            running.failure = str(error)
 
     def _part(self, flow: ConnectorFlow) -> Part:
         settings = flow.settings

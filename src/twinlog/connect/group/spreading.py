@@ -18,7 +18,7 @@ def assign(
     A connector that a worker has runs on there, unless it is taken away; then nobody gets it until that worker has
     ended it and joins again without it (KIP-415).
     """
-    known = set(connectors)
+    known = set(connectors) if owned else set()
     given: dict[WorkerId, set[ConnectorName]] = {}
     taken: set[ConnectorName] = set()
     for worker in sorted(owned):

@@ -1,0 +1,166 @@
+"""Connectors begin, fail, pause, end and begin anew in a process; what they do is pretended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from twinlog.config.connector import ConnectorFlow
+from twinlog.connect import running as module
+from twinlog.connect.model import ConnectorName, State, TargetState
+from twinlog.connect.running import RunningConnectors
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.errors import ClusterError
+from twinlog.model.types import Alias
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+CLIENT = ClientSettings(("127.0.0.1:1",))
+C = ConnectorName("c")
+
+
+class Groups:
+    """In the place of a GroupsFlow."""
+
+    made: list[Groups]
+    error: ClusterError | None
+
+    def __init__(self, settings: FlowSettings, *_: object) -> None:
+        if self.error is not None:
+            raise self.error
+        self.settings = settings
+        self.failure: str | None = None
+        self.done: list[str] = []
+        self.made.append(self)
+
+    def start(self) -> None:
+        self.done.append("started")
+
+    def attend(self) -> None: ...
+
+    def stop(self) -> None:
+        self.done.append("stopped")
+
+    def close(self) -> None:
+        self.done.append("closed")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Groups]:
+    monkeypatch.setattr(module, "GroupsFlow", Groups)
+    Groups.made, Groups.error = [], None
+    return Groups.made
+
+
+@pytest.fixture
+def allowed() -> list[float]:
+    return [5.0]
+
+
+@pytest.fixture
+def running(made: list[Groups], allowed: list[float]) -> RunningConnectors:
+    return RunningConnectors(SparkOptions(), lambda: allowed[0], list)
+
+
+def flow(topics: str = "a", *, idle: bool = False) -> ConnectorFlow:
+    settings = FlowSettings(
+        Alias("a"), Alias("b"), ConsumerSettings(CLIENT), ProducerSettings(CLIENT), AdminSettings(CLIENT),
+        AdminSettings(CLIENT), topics=(topics,), kind="checkpoint", connector_name=C,
+    )  # fmt: skip
+    return ConnectorFlow(C, settings, idle)
+
+
+def states(running: RunningConnectors) -> Any:
+    one = running.connectors[C]
+    tasks = one.task_states("w:1", 7)
+    return one.connector_state("w:1", 7).state, [status.state for status in tasks.values()]
+
+
+def have(running: RunningConnectors, target: TargetState = TargetState.STARTED, **more: Any) -> None:
+    running.set(C, more.get("flow", flow()), target, more.get("refused"))
+    running.attend()
+
+
+def test_a_connector_runs_and_follows_its_configuration(running: RunningConnectors, made: list[Groups]) -> None:
+    for _ in range(3):
+        have(running)
+    running.attend()
+    assert [one.done for one in made] == [["started"]]
+    assert states(running) == (State.RUNNING, [State.RUNNING])
+    have(running, flow=flow("b"))
+    running.attend()
+    assert [one.done for one in made] == [["started", "stopped", "closed"], ["started"]]
+    assert made[1].settings.topics == ("b",)
+    running.restart(C)
+    running.attend()
+    assert len(made) == 3
+
+
+def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
+    running: RunningConnectors, made: list[Groups]
+) -> None:
+    have(running)
+    running.attend()
+    have(running, TargetState.PAUSED)
+    assert states(running) == (State.PAUSED, [State.PAUSED])
+    assert made[0].done[-1] == "closed"
+    have(running, TargetState.STOPPED)
+    assert states(running) == (State.STOPPED, [])
+    have(running)
+    running.attend()
+    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert len(made) == 2
+
+
+def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnectors, made: list[Groups]) -> None:
+    have(running)
+    made[0].failure = "no permission"
+    running.attend()
+    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
+    running.restart(C)
+    running.attend()
+    running.attend()
+    assert states(running) == (State.RUNNING, [State.RUNNING])
+
+
+def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, made: list[Groups]) -> None:
+    have(running, flow=None, refused="tasks.max: many")
+    assert states(running) == (State.FAILED, [])
+    assert running.connectors[C].connector_state("w", 1).trace == "tasks.max: many"
+    Groups.error = ClusterError("no such host")
+    have(running)
+    assert states(running) == (State.FAILED, [])
+    assert running.connectors[C].connector_state("w", 1).trace == "no such host"
+    # Nobody asked for another try.
+    Groups.error = None
+    have(running)
+    assert made == []
+    running.restart(C)
+    running.attend()
+    running.attend()
+    assert states(running) == (State.RUNNING, [State.RUNNING])
+
+
+def test_nothing_begins_while_another_worker_may_run_it(
+    running: RunningConnectors, made: list[Groups], allowed: list[float]
+) -> None:
+    allowed[0] = 0.0
+    have(running)
+    assert made == []
+    allowed[0] = 5.0
+    running.attend()
+    assert len(made) == 1
+
+
+def test_what_is_removed_ends(running: RunningConnectors, made: list[Groups]) -> None:
+    have(running)
+    running.remove(C)
+    running.attend()
+    assert running.connectors == {}
+    assert made[0].done[-1] == "closed"
+    have(running, flow=flow(idle=True))
+    running.attend()
+    assert states(running) == (State.RUNNING, [])
+    running.stop()
+    assert running.connectors == {}
