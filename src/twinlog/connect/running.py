@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +25,7 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 HEARTBEATS_STOP_S = 0.5
+STOP_S = 5.0
 
 
 class Part(Protocol):
@@ -122,10 +124,11 @@ class _Copying:
 
 @dataclass(slots=True)
 class _Following:
-    """A checkpoint connector."""
+    """A checkpoint connector, and the flows there and back whose maps it reads, None where nobody here copies them."""
 
     flow: GroupsFlow
-    ended: bool = False
+    pair: tuple[FlowSettings | None, FlowSettings | None]
+    ending: threading.Thread | None = None
 
     @property
     def tasks(self) -> int | None:
@@ -135,13 +138,20 @@ class _Following:
     def failure(self) -> str | None:
         return self.flow.failure
 
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None and not self.ending.is_alive()
+
     def attend(self) -> None:
         self.flow.attend()
 
     def begin_end(self) -> None:
+        if self.ending is None:
+            self.ending = _in_thread(self._end, self.flow.settings.name)
+
+    def _end(self) -> None:
         self.flow.stop()
         self.flow.close()
-        self.ended = True
 
 
 @dataclass(slots=True)
@@ -149,20 +159,34 @@ class _Beating:
     """A heartbeat connector."""
 
     flow: IdleFlow
-    ended: bool = False
+    ending: threading.Thread | None = None
     failure: str | None = None
 
     @property
     def tasks(self) -> int | None:
         return 1
 
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None and not self.ending.is_alive()
+
     def attend(self) -> None:
         self.flow.attend()
 
     def begin_end(self) -> None:
+        if self.ending is None:
+            self.ending = _in_thread(self._end, self.flow.settings.name)
+
+    def _end(self) -> None:
         self.flow.stop(HEARTBEATS_STOP_S)
         self.flow.close()
-        self.ended = True
+
+
+def _in_thread(step: Callable[[], None], name: str) -> threading.Thread:
+    """Begin a step that takes seconds: other connectors must not wait for it."""
+    thread = threading.Thread(target=step, name=f"ending {name}", daemon=True)
+    thread.start()
+    return thread
 
 
 @dataclass(slots=True)
@@ -253,17 +277,23 @@ class RunningConnectors:
 
     def stop(self) -> None:
         """End everything in order."""
-        for running in self._running.values():
-            if running.part is not None and not isinstance(running.part, _Copying):
-                running.part.begin_end()
+        parts = [running.part for running in self._running.values() if running.part is not None]
+        for part in parts:
+            part.begin_end()
         if self._spark_runs:
             self._spark.shut_down()
+        for part in parts:
+            if isinstance(part, _Following | _Beating) and part.ending is not None:
+                part.ending.join(STOP_S)
         self._running.clear()
 
     def _attend(self, running: Running) -> None:
         part = running.part
         if part is not None:
             part.attend()
+            if isinstance(part, _Following) and part.pair != self._pair(part.flow.settings):
+                # Who copies has come or gone since.
+                self._end(running)
             tasks = part.tasks
             if tasks is not None:
                 running.tasks = tasks
@@ -305,9 +335,10 @@ class RunningConnectors:
             beating.start()
             return _Beating(beating)
         if flow.kind == "checkpoint":
-            following = GroupsFlow(settings, lambda: self._allowed_s() > 0, self._reverse(settings), self._connect)
+            pair = self._pair(settings)
+            following = GroupsFlow(settings, lambda: self._allowed_s() > 0, *pair, connect=self._connect)
             following.start()
-            return _Following(following)
+            return _Following(following, pair)
         if self._spark_error is not None:
             raise EngineError(self._spark_error)
         place = AssignedFlow(
@@ -319,9 +350,10 @@ class RunningConnectors:
             self._spark.start()
         return _Copying(place, settings)
 
-    def _reverse(self, settings: FlowSettings) -> FlowSettings | None:
-        back = (settings.target, settings.source)
-        return next((one for one in self._siblings() if one.copies and (one.source, one.target) == back), None)
+    def _pair(self, settings: FlowSettings) -> tuple[FlowSettings | None, FlowSettings | None]:
+        """The flows that copy from the source of a flow to its target, and back."""
+        copying = {(one.source, one.target): one for one in self._siblings() if one.copies}
+        return copying.get((settings.source, settings.target)), copying.get((settings.target, settings.source))
 
     def _builder(self, settings: FlowSettings) -> Builder:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:

@@ -12,6 +12,8 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.mirror.checks import check_two_clusters
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
 
@@ -28,13 +30,15 @@ class GroupsFlow:
     """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
     syncs where MirrorMaker 2 copies.
 
-    `reverse` is the flow back, if there is one.
+    `copied_by` is the flow that copies what is translated, if twinlog does: its stored positions tell how far maps
+    reach. `reverse` is the flow back, if there is one.
     """
 
     def __init__(
         self,
         settings: FlowSettings,
         allowed: Callable[[], bool] = lambda: True,
+        copied_by: FlowSettings | None = None,
         reverse: FlowSettings | None = None,
         connect: Connect = ClusterAdmin,
     ) -> None:
@@ -42,6 +46,7 @@ class GroupsFlow:
         self.failure: str | None = None
         """Why it failed; it does not begin again."""
         self._troubles: dict[str, str] = {}
+        self._copied_by = copied_by or settings
         self._reverse = reverse
         self._source = connect(settings.source, settings.source_admin.client)
         try:
@@ -84,7 +89,9 @@ class GroupsFlow:
     def _run(self) -> None:
         try:
             if self._connected():
-                translator = Translator(self.settings, self._source, self._target)
+                copied_by = self._copied_by
+                maps = MapStore(copied_by, self._target, PositionStore(copied_by, self._target))
+                translator = Translator(self.settings, self._source, self._target, maps)
                 begin_following_groups(self._jobs, self.settings, self._source, self._target, translator, self._reverse)
         except TwinlogError as error:
             self.failure = str(error)

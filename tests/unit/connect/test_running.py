@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.model import ConnectorName, State, TargetState
@@ -25,7 +26,7 @@ class Groups:
     made: list[Groups]
     error: ClusterError | None
 
-    def __init__(self, settings: FlowSettings, *_: object) -> None:
+    def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
         if self.error is not None:
             raise self.error
         self.settings = settings
@@ -76,23 +77,35 @@ def states(running: RunningConnectors) -> Any:
     return one.connector_state("w:1", 7).state, [status.state for status in tasks.values()]
 
 
+def attend(running: RunningConnectors) -> None:
+    """Until what is being ended has ended, and what begins has begun."""
+
+    def ended() -> bool:
+        running.attend()
+        return not any(one.again for one in running.connectors.values())
+
+    wait_for(ended, 60, "what ends has ended")
+    running.attend()
+    running.attend()
+
+
 def have(running: RunningConnectors, target: TargetState = TargetState.STARTED, **more: Any) -> None:
     running.set(C, more.get("flow", flow()), target, more.get("refused"))
-    running.attend()
+    attend(running)
 
 
 def test_a_connector_runs_and_follows_its_configuration(running: RunningConnectors, made: list[Groups]) -> None:
     for _ in range(3):
         have(running)
-    running.attend()
+    attend(running)
     assert [one.done for one in made] == [["started"]]
     assert states(running) == (State.RUNNING, [State.RUNNING])
     have(running, flow=flow("b"))
-    running.attend()
+    attend(running)
     assert [one.done for one in made] == [["started", "stopped", "closed"], ["started"]]
     assert made[1].settings.topics == ("b",)
     running.restart(C)
-    running.attend()
+    attend(running)
     assert len(made) == 3
 
 
@@ -100,14 +113,14 @@ def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
     running: RunningConnectors, made: list[Groups]
 ) -> None:
     have(running)
-    running.attend()
+    attend(running)
     have(running, TargetState.PAUSED)
     assert states(running) == (State.PAUSED, [State.PAUSED])
     assert made[0].done[-1] == "closed"
     have(running, TargetState.STOPPED)
     assert states(running) == (State.STOPPED, [])
     have(running)
-    running.attend()
+    attend(running)
     assert states(running) == (State.RUNNING, [State.RUNNING])
     assert len(made) == 2
 
@@ -115,12 +128,11 @@ def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
 def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnectors, made: list[Groups]) -> None:
     have(running)
     made[0].failure = "no permission"
-    running.attend()
+    attend(running)
     assert states(running) == (State.RUNNING, [State.FAILED])
     assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
     running.restart(C)
-    running.attend()
-    running.attend()
+    attend(running)
     assert states(running) == (State.RUNNING, [State.RUNNING])
 
 
@@ -137,8 +149,7 @@ def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, mad
     have(running)
     assert made == []
     running.restart(C)
-    running.attend()
-    running.attend()
+    attend(running)
     assert states(running) == (State.RUNNING, [State.RUNNING])
 
 
@@ -149,18 +160,18 @@ def test_nothing_begins_while_another_worker_may_run_it(
     have(running)
     assert made == []
     allowed[0] = 5.0
-    running.attend()
+    attend(running)
     assert len(made) == 1
 
 
 def test_what_is_removed_ends(running: RunningConnectors, made: list[Groups]) -> None:
     have(running)
     running.remove(C)
-    running.attend()
+    attend(running)
     assert running.connectors == {}
     assert made[0].done[-1] == "closed"
     have(running, flow=flow(idle=True))
-    running.attend()
+    attend(running)
     assert states(running) == (State.RUNNING, [])
     running.stop()
     assert running.connectors == {}

@@ -57,6 +57,9 @@ class WorkerGroup:
         self._owned = owned
         self._changed = changed
         self._lease = LeadershipLease()
+        self._joining = False
+        self._synced = -1
+        """The generation whose assignment this worker has."""
         self._rejoin = threading.Event()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -120,16 +123,21 @@ class WorkerGroup:
         sent_at = self._clock.monotonic()
         known = self._membership.generation
         myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()))
-        generation = self._admin.call(self._membership.join, myself.encode())
-        if known is None or known.member_id != generation.member_id:
-            self._lost()
-        self._membership.enter(generation)
-        self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
-        sent_at = self._clock.monotonic()
-        given = self._admin.call(self._membership.sync, self._assignments(generation))
+        self._joining = True
+        try:
+            generation = self._admin.call(self._membership.join, myself.encode())
+            if known is None or known.member_id != generation.member_id:
+                self._lost()
+            self._membership.enter(generation)
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+            sent_at = self._clock.monotonic()
+            given = self._admin.call(self._membership.sync, self._assignments(generation))
+        finally:
+            self._joining = False
         if given is None:
             return False
         with self._lock:
+            self._synced = generation.number
             self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
             self.assignment = decode_assignment(given, generation.number, leads=generation.leads)
         self._changed()
@@ -146,7 +154,8 @@ class WorkerGroup:
 
     def _keep_beating(self) -> None:
         while not self._clock.wait(self._stopping, BEAT_S):
-            if self._membership.generation is None:
+            generation = self._membership.generation
+            if generation is None:
                 continue
             sent_at = self._clock.monotonic()
             try:
@@ -155,15 +164,20 @@ class WorkerGroup:
                 log.debug("heartbeat: %s", error)
                 self._membership.search()
                 continue
-            if result is HeartbeatResult.STABLE:
-                self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
-            elif result is HeartbeatResult.REBALANCE:
-                self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+            if self._membership.generation is generation:
+                self._take(result, generation, sent_at)
+
+    def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
+        """Take the answer to a heartbeat; while a join is under way, that decides what comes next."""
+        if result is not HeartbeatResult.UNKNOWN_MEMBER:
+            stable = result is HeartbeatResult.STABLE and self._synced == generation.number
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
+            if result is HeartbeatResult.REBALANCE and not self._joining:
                 self._rejoin.set()
-            else:
-                self._membership.forget()
-                self._lost()
-                self._rejoin.set()
+        elif not self._joining:
+            self._membership.forget()
+            self._lost()
+            self._rejoin.set()
 
     def _lost(self) -> None:
         """This worker is no member: another one may run what it ran."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kafka.errors import KafkaConnectionError
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -62,7 +63,7 @@ class ClusterAdmin:
         """Run a coroutine of this cluster's client and wait for it; raises ClusterError after `close`."""
         try:
             return self._loop.run(step, *args)
-        except RuntimeError as error:
+        except (RuntimeError, KafkaConnectionError) as error:
             if not self._closed:
                 raise
             raise ClusterError(f"cluster {self.alias}: its connections were closed") from error
