@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from twinlog.clock import SYSTEM
+from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.headers import HeaderRule
+from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
 from twinlog.connect.worker_herder import WorkerHerder
@@ -33,8 +34,12 @@ class Worker:
         if group is None:
             raise ValueError("a standalone worker keeps no state in topics")
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
-        self.herder = WorkerHerder(config, group, self._admin, options)
-        self._server = RestServer(Api(self.herder, rest_settings(config.settings), SYSTEM, users), tls)
+        levels = Levels()
+        self.herder = WorkerHerder(
+            config, group, self._admin, options, lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM))
+        )
+        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, levels=levels)
+        self._server = RestServer(api, tls)
 
     @property
     def url(self) -> str:

@@ -80,13 +80,16 @@ class WorkerHerder:
         group: GroupSettings,
         admin: ClusterAdmin,
         options: SparkOptions,
+        set_level: Callable[[str, str], object] = lambda logger, level: None,
         connect: Connect = ClusterAdmin,
     ) -> None:
+        """`set_level(logger, level)` is called for what somebody asked of every worker of the group."""
         self._config = config
         self._settings = group
         self._admin = admin
         self._clock: Clock = admin.clock
         self._worker_id = ""
+        self._set_level = set_level
         self._state = GroupState(admin, group, self._on_changes)
         self._group = WorkerGroup(admin, group.group_id, self._names, self._owned, self._wake_up)
         self._running = RunningConnectors(options, self._group.leads_for_s, self._flows, self._clock, connect)
@@ -360,6 +363,8 @@ class WorkerHerder:
     def _on_changes(self, changes: Changes) -> None:
         """Connectors came, went or changed: whoever read that."""
         self._restarts.extend(changes.restarts)
+        for logger, level in changes.loggers.items():
+            self._set_level(logger, level)
         assignment = self._group.assignment
         if changes.connectors and assignment is not None and assignment.leads:
             self._group.rejoin()

@@ -38,7 +38,8 @@ class IdleFlow:
         self._jobs = PeriodicJobs(settings.name, self._note, clock=self._target.clock)
 
     def start(self) -> None:
-        log.info("%s: not enabled, only heartbeats are written to %s", self.settings.name, self.settings.target)
+        why = "not enabled, only heartbeats are" if self.settings.kind is None else "heartbeats are"
+        log.info("%s: %s written to %s", self.settings.name, why, self.settings.target)
         begin_heartbeats(self._jobs, self.settings, self._target)
 
     def attend(self) -> None:
