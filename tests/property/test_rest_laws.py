@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, kept_levels, serving
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.connect.rest.bodies import config_map, parse
-from twinlog.connect.rest.headers import parse_header_rules
-from twinlog.connect.rest.settings import Limits, RestSettings, parse_listener
+from twinlog.connect.rest.settings import Limits, RestSettings
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import RequestError
 
@@ -169,7 +170,7 @@ def test_texts_are_rules_listeners_and_logins_or_are_not(text: str) -> None:
         message = "read"
         try:
             read(text)
-        except ValueError as error:
+        except ValueRefusedError as error:
             message = str(error)
         assert message
     credentials(text)

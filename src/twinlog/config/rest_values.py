@@ -9,8 +9,11 @@ from twinlog.config.refused import ValueRefusedError
 from twinlog.settings.worker import HeaderAction, HeaderRule, Listener, Scheme
 
 _LISTENER = re.compile(r"([A-Za-z]+)://(?:\[([0-9A-Fa-f:.%]*)\]|([0-9A-Za-z._%-]*)):([0-9]+)")
-_BETWEEN_RULES = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
+_RULE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]*))\s*(?:,|$)')
+_ESCAPED = re.compile(r"\\(.)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_MILLISECONDS = re.compile(r"[+-]?[0-9]{1,15}")
 _MOST_PORTS = 2**16
 
 
@@ -24,17 +27,31 @@ def parse_listener(text: str) -> Listener:
 
 
 def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
-    """Rules such as `set X-Frame-Options: DENY, add Cache-Control: no-store`. Raises ValueRefusedError."""
-    return tuple(_rule(item.strip()) for item in _BETWEEN_RULES.split(text)) if text.strip() else ()
+    """Rules such as `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`. Raises ValueRefusedError.
+
+    The grammar is that of Jetty's class HeaderFilter: the action in any case, quotes where a rule holds a comma.
+    """
+    rules: list[HeaderRule] = []
+    left = text.strip()
+    while left:
+        match = _RULE.match(left)
+        if match is None:
+            raise ValueRefusedError(repr(left), "no quote inside of a rule, and an end of every quote")
+        quoted, bare = match.groups()
+        rules.append(_rule(bare.strip() if quoted is None else _ESCAPED.sub(r"\1", quoted)))
+        left = left[match.end() :]
+    return tuple(rules)
 
 
 def _rule(item: str) -> HeaderRule:
-    plain = item[1:-1].strip() if len(item) > 1 and item[0] == item[-1] == '"' else item
-    action, _, header = plain.partition(" ")
-    name, colon, value = header.partition(":")
-    actions = get_args(HeaderAction)
-    if action not in actions or not colon or _HEADER_NAME.fullmatch(name.strip()) is None:
-        raise ValueRefusedError(repr(item), f"{', '.join(actions)}, then Name: value; in quotes where it has a comma")
-    if action.endswith("Date") and not value.strip().lstrip("-").isdigit():
-        raise ValueRefusedError(repr(item), f"milliseconds since 1970 as the value of {action}")
-    return HeaderRule(cast(HeaderAction, action), name.strip(), value.strip())
+    word, _, header = item.strip().partition(" ")
+    name, colon, value = (part.strip() for part in header.partition(":"))
+    action = next((known for known in get_args(HeaderAction) if known.lower() == word.lower()), None)
+    if action is None or not colon or _HEADER_NAME.fullmatch(name) is None:
+        actions = ", ".join(get_args(HeaderAction))
+        raise ValueRefusedError(repr(item), f"{actions}, then Name: value; in quotes where it has a comma")
+    if _HEADER_VALUE.fullmatch(value) is None:
+        raise ValueRefusedError(repr(item), "printable ASCII as the value of a header")
+    if action.endswith("Date") and _MILLISECONDS.fullmatch(value) is None:
+        raise ValueRefusedError(repr(item), f"milliseconds from the answer on as the value of {action}")
+    return HeaderRule(cast(HeaderAction, action), name, value)

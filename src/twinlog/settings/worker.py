@@ -33,7 +33,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """A header of every REST answer; the value of a `Date` action is milliseconds since 1970."""
+    """A header of every REST answer; the value of a `Date` action is milliseconds from the answer on."""
 
     action: HeaderAction
     name: str

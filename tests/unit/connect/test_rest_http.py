@@ -17,7 +17,8 @@ import pytest
 from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, serving
-from twinlog.connect.rest.headers import parse_header_rules
+from twinlog.clock import SystemClock
+from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.settings import Limits, RestSettings
 from twinlog.connect.rest.users import Users
 from twinlog.errors import RequestError
@@ -232,16 +233,25 @@ def test_where_every_origin_is_allowed_none_uses_a_kept_login() -> None:
         assert "access-control-allow-origin" not in client.get("/", Origin="null").headers
 
 
+class Then(SystemClock):
+    wall = staticmethod(lambda: 1_700_000_000.0)
+
+
 def test_every_answer_has_the_headers_that_are_wanted() -> None:
-    rules = parse_header_rules(
-        'add X-A: 1, add X-A: 2, "set Cache-Control: no-cache, no-store", setDate Expires: 0, set Content-Type: x/y'
+    rules = (
+        HeaderRule("X-A", "1", True, False),
+        HeaderRule("x-a", "2", True, False),
+        HeaderRule("Cache-Control", "public", True, False),
+        HeaderRule("Cache-Control", "no-cache, no-store", False, False),
+        HeaderRule("Expires", "60000", False, True),
+        HeaderRule("Content-Type", "x/y", False, False),
     )
-    with serving(RestSettings(LOOPBACK, response_headers=rules)) as client:
+    with serving(RestSettings(LOOPBACK, response_headers=rules), clock=Then()) as client:
         for path, status in (("/", 200), ("/nowhere", 404)):
             answer = client.get(path)
             assert answer.status == status
             assert answer.headers["cache-control"] == "no-cache, no-store"
-            assert answer.headers["expires"].endswith("GMT")
+            assert answer.headers["expires"] == "Tue, 14 Nov 2023 22:14:20 GMT"
             assert answer.headers["content-type"] == "application/json"
 
 
@@ -392,7 +402,6 @@ def test_changes_that_wait_hold_nothing_else_up() -> None:
 
 
 def test_each_request_is_a_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.clear()
     client.ask(
         "PUT",
         "/connectors/a%0Ab/config?x=%22",
@@ -401,10 +410,12 @@ def test_each_request_is_a_line(client: Client, caplog: pytest.LogCaptureFixture
     )
 
     def logged() -> list[str]:
-        return [record.getMessage() for record in caplog.records if record.name.endswith("access_log")]
+        lines = [record.getMessage() for record in caplog.records if record.name.endswith("access_log")]
+        return [line for line in lines if "a%0Ab" in line]
 
-    wait_for(lambda: len(logged()) == 1, DEADLINE_S, "the request's line")
+    wait_for(logged, DEADLINE_S, "the request's line")
     lines = logged()
+    assert len(lines) == 1
     assert lines[0].startswith("127.0.0.1 - - [")
     assert '"PUT /connectors/a%0Ab/config?x=%22 HTTP/1.1" 201 ' in lines[0]
     assert '"-" "a\\x22b" ' in lines[0]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlog.connect.rest.headers import HeaderRule
-
-_LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +22,6 @@ class Listener:
 
     def __str__(self) -> str:
         return url(self.scheme, self.host, self.port)
-
-
-def parse_listener(text: str) -> Listener:
-    """`http://host:port` as Kafka's class RestServer reads it: the scheme in any case. Raises ValueError."""
-    match = _LISTENER.fullmatch(text.strip())
-    if match is None:
-        raise ValueError("Listener doesn't have the right format (protocol://hostname:port).")
-    scheme, host, port = match[1].lower(), match[2], int(match[3])
-    if scheme not in ("http", "https"):
-        raise ValueError('Listener protocol must be either "http" or "https".')
-    if not 0 <= port <= 65535:
-        raise ValueError("The port of a listener must be between 0 and 65535.")
-    return Listener(scheme == "https", host, port)
 
 
 def url(scheme: str, host: str, port: int) -> str:
