@@ -214,6 +214,12 @@ def test_a_request_goes_over_two_workers_at_most() -> None:
         assert len(near.herder.calls) == 3
 
 
+def test_a_host_that_is_none_is_passed_on_too(leader: Client) -> None:
+    with serving(herder=not_here(leader.url)) as follower:
+        answer = follower.ask("DELETE", "/connectors/c?a=%FF&b", headers={**LOGIN, "Host": "["})
+        assert answer.status == 204
+
+
 def test_nobody_may_be_known_to_pass_a_request_on_to() -> None:
     with serving(herder=not_here("")) as client:
         answer = client.ask("DELETE", "/connectors/c")

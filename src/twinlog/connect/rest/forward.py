@@ -44,7 +44,11 @@ class Forwarder:
             raise RequestError(409, _TWO_HOPS)
         if not owner.url:
             raise RequestError(409, _NOBODY_KNOWN)
-        query = [pair for pair in parse_qsl(request.url.query, keep_blank_values=True) if pair[0] != "forward"]
+        query = [
+            pair
+            for pair in parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            if pair[0] != "forward"
+        ]
         query.append(("forward", "true" if again is None else "false"))
         raw_path: bytes = request.scope["raw_path"]
         target = f"{raw_path.decode('ascii')}?{urlencode(query)}"

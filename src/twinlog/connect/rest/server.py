@@ -77,6 +77,9 @@ class RestServer:
         ]
         self._thread.start()
         self._ready.wait(_START_S)
+        if not all(server.started for server in self._servers):
+            self.stop()
+            raise OSError("the REST API does not start; its log has the reason")
         _LOG.info("the REST API listens at %s and is known to others as %s", ", ".join(self.urls), self.advertised_url)
         if self._admin:
             _LOG.info("its part for administrators listens at %s", ", ".join(self.admin_urls))
