@@ -12,8 +12,8 @@ from twinlog.config.resolve import Layer
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.tls import read_tls
 from twinlog.errors import ConfigProblem
-from twinlog.settings.tls import TlsSettings
-from twinlog.settings.worker import ClientAuth, HeaderRule, Listener, RestSettings, Scheme
+from twinlog.settings.tls import ClientAuth, TlsSettings
+from twinlog.settings.worker import HeaderRule, Listener, RestSettings, Scheme
 
 _KEY_STORE = "ssl.keystore.location"
 

@@ -8,6 +8,7 @@ from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
@@ -16,6 +17,7 @@ from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings import worker as settings
+from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import Listener, WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -27,9 +29,7 @@ CLUSTER = "worker"
 class Worker:
     """One distributed worker; `start` returns once its REST API answers, `stop` ends it in order."""
 
-    def __init__(
-        self, config: WorkerConfig, options: SparkOptions, users: Users | None = None, tls: Tls | None = None
-    ) -> None:
+    def __init__(self, config: WorkerConfig, options: SparkOptions, users: Users | None = None) -> None:
         group = config.settings.group
         if group is None:
             raise ValueError("a standalone worker keeps no state in topics")
@@ -38,8 +38,11 @@ class Worker:
         self.herder = WorkerHerder(
             config, group, self._admin, options, lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM))
         )
-        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, levels=levels)
-        self._server = RestServer(api, tls)
+        own = config.settings.rest
+        # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
+        forwarder = Forwarder(None if own.https is None else tls_context(own.https))
+        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
+        self._server = RestServer(api, rest_tls(own))
 
     @property
     def url(self) -> str:
@@ -75,6 +78,14 @@ def rest_settings(worker: WorkerSettings) -> rest.RestSettings:
             required=group is not None and group.protocol == "sessioned",
             algorithms=() if group is None else group.verification_algorithms,
         ),
+    )
+
+
+def rest_tls(own: settings.RestSettings) -> Tls:
+    """The contexts of the https listeners. Raises ssl.SSLError for certificates that are no good."""
+    return Tls(
+        None if own.https is None else server_context(own.https, own.https_client_auth),
+        None if own.admin_https is None else server_context(own.admin_https, own.admin_https_client_auth),
     )
 
 

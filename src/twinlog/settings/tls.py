@@ -19,6 +19,14 @@ from twinlog.settings.written import out_of
 
 Version = Literal["TLSv1.2", "TLSv1.3"]
 
+ClientAuth = Literal["none", "requested", "required"]
+"""Whether clients show a certificate."""
+
+_CLIENTS: dict[ClientAuth, ssl.VerifyMode] = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 _VERSIONS: dict[Version, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -63,12 +71,30 @@ def tls_context(settings: TlsSettings) -> TlsContext:
     context = TlsContext(ssl.PROTOCOL_TLS_CLIENT)
     context.suites = settings.suites
     context.check_hostname = settings.check_host
+    _load(context, settings, ssl.Purpose.SERVER_AUTH)
+    context.shows_certificate = settings.certificates is not None
+    return context
+
+
+def server_context(settings: TlsSettings, client_auth: ClientAuth) -> ssl.SSLContext:
+    """A context for what clients connect to. Raises ssl.SSLError for what is no good.
+
+    A client that shows a certificate which nobody trusts is refused unless `client_auth` is `none`, and with `required`
+    one that shows none, too. The suite of TLS 1.3 is OpenSSL's choice.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = _CLIENTS[client_auth]
+    _load(context, settings, ssl.Purpose.CLIENT_AUTH)
+    return context
+
+
+def _load(context: ssl.SSLContext, settings: TlsSettings, purpose: ssl.Purpose) -> None:
     context.minimum_version = _VERSIONS[settings.lowest]
     context.maximum_version = _VERSIONS[settings.highest]
     # Java takes every certificate of a trust store as an anchor, OpenSSL by itself only those that signed themselves.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.authorities is None:
-        context.load_default_certs()
+        context.load_default_certs(purpose)
     else:
         context.load_verify_locations(cadata=settings.authorities)
     if settings.ciphers:
@@ -76,8 +102,6 @@ def tls_context(settings: TlsSettings) -> TlsContext:
     if settings.certificates is not None and settings.private_key is not None:
         with _file_of(settings.certificates + settings.private_key) as path:
             context.load_cert_chain(path)
-        context.shows_certificate = True
-    return context
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
-from twinlog.settings.tls import TlsSettings
+from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
 
 Scheme = Literal["http", "https"]
-ClientAuth = Literal["none", "requested", "required"]
 HeaderAction = Literal["set", "add", "setDate", "addDate"]
 ConnectProtocol = Literal["eager", "compatible", "sessioned"]
 OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
