@@ -363,8 +363,10 @@ class WorkerHerder:
     def _on_changes(self, changes: Changes) -> None:
         """Connectors came, went or changed: whoever read that."""
         self._restarts.extend(changes.restarts)
-        for logger, level in changes.loggers.items():
-            self._set_level(logger, level)
+        # What was set before this worker started counts no more, as in Connect.
+        if self._started.is_set():
+            for logger, level in changes.loggers.items():
+                self._set_level(logger, level)
         assignment = self._group.assignment
         if changes.connectors and assignment is not None and assignment.leads:
             self._group.rejoin()

@@ -75,6 +75,8 @@ def test_the_group_is_told(client: Client) -> None:
 
 def test_levels_have_the_names_of_log4j() -> None:
     levels = Levels()
+    assert levels.set("net.level", "LOUD", 1) == []
+    assert levels.set("net.level", "warn", 1) == ["net.level"]
     for name in ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"):
         levels.set("net.level", name, 1)
         assert levels.of("net.level") == (name, 1)

@@ -72,10 +72,13 @@ class Levels:
         return (_name(_logger(name).getEffectiveLevel()), None) if known else None
 
     def set(self, name: str, level: str, now_ms: int) -> list[str]:
-        """Set a level of LEVELS for a logger and all below it; returns their names, sorted.
+        """Set a level for a logger and all below it; returns their names, sorted.
 
-        Libraries that would log secrets stay as they are.
+        Libraries that would log secrets stay as they are, and with a level that is none of LEVELS all do.
         """
+        level = level.upper()
+        if level not in LEVELS:
+            return []
         whole = name.lower() == ROOT
         if name.split(".", 1)[0] in _NEVER:
             return []

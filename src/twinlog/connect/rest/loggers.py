@@ -58,7 +58,7 @@ class Loggers:
                 lambda _: answers.empty(204),
                 body,
             )
-        return answers.answer(self._levels.set(name, wanted.upper(), wall_ms(self._api.clock)))
+        return answers.answer(self._levels.set(name, wanted, wall_ms(self._api.clock)))
 
 
 def _shown(found: tuple[str, int | None]) -> answers.Json:
