@@ -22,6 +22,7 @@ OUTERMOST = {
     "kafka/net/loop.py": "is a loop that nobody gives a clock",
     "kafka/admin/cluster.py": "makes such a loop for connections that nobody gives one",
     "task/copier_thread.py": "makes the loop of a task",
+    "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
     "cli/live.py": "draws for a person",
     "driver/class_archive.py": "is a program of its own",

@@ -18,7 +18,7 @@ from twinlog.connect.rest.offsets import Offsets
 from twinlog.connect.rest.plugins import Plugins
 from twinlog.connect.rest.root import Root
 from twinlog.connect.rest.states import States
-from twinlog.connect.rest.tasks import Tasks
+from twinlog.connect.rest.tasks import ConnectorTasks
 from twinlog.connect.rest.topics import Topics
 
 paths.register()
@@ -31,7 +31,7 @@ def public_app(api: Api) -> ASGIApp:
     routes = [
         *Root(api).routes(),
         *Connectors(api).routes(),
-        *Tasks(api, internal).routes(),
+        *ConnectorTasks(api, internal).routes(),
         *States(api).routes(),
         *Offsets(api).routes(),
         *Topics(api).routes(),

@@ -48,7 +48,7 @@ class Internal:
         self._herder = api.herder
 
     def routes(self) -> list[Route]:
-        """`POST /connectors/{name}/tasks` shares its path with `Tasks`, and is routed there."""
+        """`POST /connectors/{name}/tasks` shares its path with `ConnectorTasks`, and is routed there."""
         fence = Method(self.fence, json=False, login=False)
         return [resource(self._api, "/connectors/{connector:encoded}/fence", {"PUT": fence})]
 

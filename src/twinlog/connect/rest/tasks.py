@@ -18,7 +18,7 @@ from twinlog.errors import RequestError
 _LARGEST = 2**31
 
 
-class Tasks:
+class ConnectorTasks:
     """What a connector is split into, and how each part is."""
 
     def __init__(self, api: Api, internal: Internal) -> None:
