@@ -71,6 +71,8 @@ class RestServer:
             raise
         self._own_address = _own_address()
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        # At its finest level it would log headers, and with them logins.
+        logging.getLogger("uvicorn.asgi").setLevel(logging.INFO)
         self._servers = [
             *self._of(self._public, public_app(self._api), self._tls.public),
             *self._of(self._admin, admin_app(self._api), self._tls.admin),
