@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems
@@ -14,18 +14,20 @@ _ALLOWLIST = "connector.client.config.override.allowlist"
 _WORDS = ("producer", "consumer", "admin")
 
 
-def overrides(names: Iterable[str], worker: WorkerSettings, *, own_offsets_topic: bool) -> list[tuple[str, str]]:
-    """The overrides among `names` that Connect asks its policy about, each as the client's word and the setting.
+def overrides(entries: Mapping[str, Entry], worker: WorkerSettings) -> list[tuple[str, str]]:
+    """The overrides that Connect asks its policy about, each as the client's word and the setting.
 
     A source connector has no clients but a producer, unless its offsets are in a topic of its own or written in
     transactions (class AbstractHerder).
     """
-    words = _WORDS if own_offsets_topic or worker.exactly_once == "enabled" else _WORDS[:1]
+    topic = entries.get("offsets.storage.topic")
+    more = worker.exactly_once == "enabled" or (topic is not None and bool(topic.value.strip()))
+    prefixes = {word: f"{word}.override." for word in (_WORDS if more else _WORDS[:1])}
     return [
         (word, name.removeprefix(prefix))
-        for name in names
-        for word in words
-        if name.startswith(prefix := f"{word}.override.")
+        for name in entries
+        for word, prefix in prefixes.items()
+        if name.startswith(prefix)
     ]
 
 
@@ -34,8 +36,7 @@ def check_overrides(entries: Mapping[str, Entry], worker: WorkerSettings, proble
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
     if allowed is None:
         return
-    own_topic = "offsets.storage.topic" in entries and bool(entries["offsets.storage.topic"].value.strip())
-    for word, setting in overrides(entries, worker, own_offsets_topic=own_topic):
+    for word, setting in overrides(entries, worker):
         if setting not in allowed:
             where = f"{_POLICY} = {worker.override_policy}"
             where += f" and {_ALLOWLIST}" if worker.override_policy == "Allowlist" else ""

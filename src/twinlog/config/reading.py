@@ -89,6 +89,11 @@ class Reading:
         assert isinstance(value, int)
         return value
 
+    def number_if_any(self, name: str) -> int | None:
+        """A SHORT, INT or LONG without a default; None where there is no value, either."""
+        value = self._value(name)
+        return value if isinstance(value, int) else None
+
     def fraction(self, name: str) -> float:
         """A DOUBLE."""
         value = self._value(name)

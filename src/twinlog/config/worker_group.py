@@ -29,7 +29,7 @@ def read_group(reading: Reading, file: str, problems: Problems) -> GroupSettings
         config_storage=topics["config"],
         offset_storage=topics["offset"],
         status_storage=topics["status"],
-        key_size=reading.number("inter.worker.key.size") if "inter.worker.key.size" in reading.layer else None,
+        key_size=reading.number_if_any("inter.worker.key.size"),
     )
 
 

@@ -37,7 +37,7 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
         listeners=listeners,
         admin_listeners=admin,
         advertised_host=reading.text("rest.advertised.host.name") or None,
-        advertised_port=reading.number("rest.advertised.port") if "rest.advertised.port" in layer else None,
+        advertised_port=reading.number_if_any("rest.advertised.port"),
         advertised_listener=cast(Scheme, advertised) if advertised else None,
         response_headers=_headers(reading),
         https=None if https is None else https[0],

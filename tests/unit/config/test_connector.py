@@ -263,6 +263,18 @@ def test_a_reference_that_leads_nowhere_is_a_problem_of_its_key(monkeypatch: pyt
         build_connector("mine", config, load_worker("worker.properties"))
 
 
+def test_no_problem_shows_what_a_reference_led_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER / "passwords")
+    secret = "${file:kafka.properties:mirror.one.password}"
+    for name in ("topics", "source.cluster.sasl.mechanism", "exactly.once.support", "tasks.max"):
+        config = {**json.loads(Path("source.json").read_text()), name: secret}
+        try:
+            text = repr(build_connector("mine", config, load_worker("worker.properties")).warnings)
+        except ConfigError as error:
+            text = f"{error} {error.warnings}"
+        assert "hush" not in text, name
+
+
 @pytest.mark.parametrize(
     ("kind", "wrong", "meant"),
     [

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.properties import parse_properties
+from twinlog.config.keys import WORKER_FILE
+from twinlog.config.properties import Entry, parse_properties
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
@@ -156,6 +157,17 @@ def test_references_are_resolved_and_secrets_not_shown(tmp_path: Path) -> None:
     settings = load_worker(file).settings
     assert (settings.client.sasl_username, settings.client.sasl_password) == ("connect", "hush-hush")
     assert "hush-hush" not in repr(settings)
+
+
+names = st.text(max_size=20) | st.sampled_from(sorted(WORKER_FILE.exact))
+
+
+@given(st.dictionaries(names, st.text(max_size=9), max_size=9), st.booleans())
+def test_no_file_breaks_its_reading(written: dict[str, str], distributed: bool) -> None:
+    base = parse_properties(BASE + ALONE, "w")
+    more = [Entry(key, value, "w", number, value) for number, (key, value) in enumerate(written.items(), 100)]
+    with suppress(ConfigError):
+        assert worker_of([*base, *more], "w", distributed=distributed).settings.distributed is distributed
 
 
 hosts = st.one_of(st.just(""), st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True), st.just("[::1]"))

@@ -54,7 +54,8 @@ def validate(
         checks.add(definition, known_key(definition.name), visible=visible)
     check_rules(kind, entries, version, checks)
     check_converters(entries, release_of(version), checks)
-    _add_overrides(worker, checks)
+    for word, setting in overrides(entries, worker.settings):
+        checks.add_override(word, setting)
     problems = Problems([])
     flow = read_connector(name, entries, worker, problems, [])
     checks.add_problems(problems.all(), f"connector {name}")
@@ -73,12 +74,6 @@ def refused(found: Validation) -> str:
         "You can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`"
     )
-
-
-def _add_overrides(worker: WorkerConfig, checks: Checks) -> None:
-    own_topic = bool((checks.config.get("offsets.storage.topic") or "").strip())
-    for word, setting in overrides(checks.config, worker.settings, own_offsets_topic=own_topic):
-        checks.add_override(word, setting)
 
 
 def _of(name: str, found: Iterable[Disagreement]) -> list[Disagreement]:
