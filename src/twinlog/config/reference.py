@@ -97,6 +97,26 @@ because one was forgotten, unless it also sets `emit.heartbeats.enabled`.
 MirrorMaker 2's class names for what is built in, or [a Python class](custom-classes.md) as `package.module:Class`. Java
 classes, transforms and a forwarding admin class of your own cannot be loaded, and are refused.
 
+## In a Connect worker
+
+The same keys count for a Connect worker and its connectors, where nothing is written below an alias:
+
+| written as | counts for |
+|---|---|
+| `KEY` in the worker's file | the worker, and its own connections |
+| `producer.KEY` there | the producer that writes records |
+| `twinlog.KEY` there | every connector |
+| `KEY` of a connector | that connector |
+| `source.cluster.KEY`, `target.cluster.KEY` | connecting to a cluster; the target is the worker's own without any |
+| `source.consumer.KEY`, `consumer.KEY` | reading from the source |
+| `producer.override.KEY` | writing to the target, where the worker's policy allows it |
+| `source.admin.KEY`, `target.admin.KEY`, `admin.KEY` | asking a cluster about topics, and creating them |
+
+`enabled` is true there unless a connector says otherwise, and `target.cluster.alias` is `target`. Records are written
+to `target.cluster.bootstrap.servers` with its login, where MirrorMaker 2 writes to the worker's cluster as long as no
+`producer.override.bootstrap.servers` says otherwise. References to secrets are resolved by the providers of the
+worker's file. An unknown key is a warning, and so is one that has no effect where it stands.
+
 ## How to read the tables
 
 The column *now* shows what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
