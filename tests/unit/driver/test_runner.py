@@ -12,7 +12,7 @@ import pytest
 from tests.unit.driver.test_slots import settings
 from twinlog.driver.outcome import Outcome
 from twinlog.driver.runner import Runner, RunOptions
-from twinlog.driver.spark_flows import SparkOptions, all_at_once
+from twinlog.driver.spark_flows import all_at_once
 from twinlog.scratch import PREFIX
 
 
