@@ -2,7 +2,7 @@
 
 They are resolved by the Ivy that pyspark ships, from Ivy's default public repository or from the one named in the
 settings file that `TWINLOG_IVY_SETTINGS` points to. They land in `.cache/kafka/<version>` of this checkout, or below
-`TWINLOG_CACHE`.
+`TWINLOG_CACHE`, once their hashes are those of `jars.sha256`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,29 @@ from typing import Literal
 
 from harness.errors import HarnessError
 from harness.java import java_command
+from harness.pins import check_pins
 
 KAFKA_VERSION = "4.3.0"
 OLDER_VERSION = "3.9.1"
 """The last line of releases before 4.0, whose MirrorMaker 2 many still run."""
 RESOLVE_DEADLINE_S = 900
 
-Parts = Literal["all", "mirror"]
-"""`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror."""
+Parts = Literal["all", "mirror", "connect"]
+"""`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror. `connect` is
+a Connect worker with the plugins that Kafka's own distribution puts on its class path."""
 
 _MIRROR = ("connect-mirror", "connect-runtime")
-_ARTIFACTS: dict[Parts, tuple[str, ...]] = {"all": ("kafka_2.13", *_MIRROR, "kafka-tools"), "mirror": _MIRROR}
-_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30}
+_ARTIFACTS: dict[Parts, tuple[str, ...]] = {
+    "all": ("kafka_2.13", *_MIRROR, "kafka-tools"),
+    "mirror": _MIRROR,
+    "connect": (*_MIRROR, "connect-transforms", "connect-basic-auth-extension"),
+}
+_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30, "connect": 30}
 # Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.
-_LOG_BACKEND = ("org.slf4j", "slf4j-simple", "1.7.36")
+_SIMPLE_LOG = ("org.slf4j", "slf4j-simple", "1.7.36")
+# A worker's `/admin/loggers` reads and sets levels of the backend of Kafka's distribution: log4j 2 since 4.0.
+_LOG4J_1 = ("org.slf4j", "slf4j-reload4j", "1.7.36")
+_LOG4J_2 = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 
 
 def cache_dir() -> Path:
@@ -57,7 +66,7 @@ def kafka_classpath(version: str = KAFKA_VERSION, parts: Parts = "all") -> list[
 
 
 def classpath_argument(version: str = KAFKA_VERSION, parts: Parts = "all") -> str:
-    """The same jars in the form `java -cp` takes; our log backend first, because Kafka 3 brings another."""
+    """The same jars in the form `java -cp` takes; our own log backend first, because Kafka 3 brings another."""
     home = kafka_classpath(version, parts)[0].parent
     return os.pathsep.join([*(str(jar) for jar in home.glob("slf4j-simple-*.jar")), str(home / "*")])
 
@@ -101,6 +110,7 @@ def _fetch(version: str, parts: Parts, home: Path) -> None:
                 f"(details in {log}). Connect to the network and try again, name a mirror with "
                 f"TWINLOG_IVY_SETTINGS=<ivysettings.xml>, or put the jars into {home}."
             )
+        check_pins(version, jars.glob("*.jar"))
         jars.rename(home)
 
 
@@ -113,7 +123,10 @@ def _ivy_jar() -> Path:
 
 
 def _ivy_module(version: str, parts: Parts) -> str:
-    wanted = [*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), _LOG_BACKEND]
+    backend = _SIMPLE_LOG
+    if parts == "connect":
+        backend = _LOG4J_1 if version.startswith("3.") else _LOG4J_2
+    wanted = [*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), backend]
     dependencies = "\n".join(f'    <dependency org="{org}" name="{name}" rev="{rev}"/>' for org, name, rev in wanted)
     return f"""<ivy-module version="2.0">
   <info organisation="twinlog" module="kafka-for-tests"/>
