@@ -9,10 +9,10 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws bench parity faults soak drill picture docs build lock clean
+.PHONY: help demo test check unit draws bench parity conformance faults soak drill picture docs build lock clean
 
 help: ## print this menu
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.ready ## two clusters, load and twinlog between them, on this machine
 	@$(PYTHON) -m demo $(ARGS)
@@ -41,6 +41,9 @@ bench: .venv/.ready ## side by side with MirrorMaker 2
 
 parity: .venv/.ready ## beside MirrorMaker 2 of the 3.9 line, as `make test` is beside 4.3; fetches 32 MB once
 	@TWINLOG_MM2_VERSION=3.9.1 $(PYTHON) -m pytest tests/integration/test_parity.py tests/integration/test_take_over.py $(ARGS)
+
+conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 answer it; ARGS=--renew keeps the answers
+	@$(PYTHON) -m conformance $(ARGS)
 
 faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes
 	@$(PYTHON) -m faults $(ARGS)
@@ -76,7 +79,7 @@ lock: ## resolve requirements/*.txt anew; ARGS=--upgrade takes newer versions
 
 clean: ## remove what was built, .venv included; keep Kafka's jars in .cache
 	@rm -rf .venv dist build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests harness demo bench faults soak scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests harness demo bench faults soak conformance scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt scripts/make_venv.sh
 	@scripts/make_venv.sh

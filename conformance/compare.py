@@ -1,0 +1,50 @@
+"""Compares answers: a run's with the kept ones, and the kept ones of two workers with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.golden import HOME, Kept, facts, golden_file, read
+from conformance.meant import MEANT
+from harness.differences import Difference, Known, differences, unexpected
+
+
+def golden_answers(version: str, resource: str, home: Path = HOME) -> list[Kept]:
+    """None of them where nothing was recorded yet."""
+    try:
+        return read(golden_file(version, resource, home))
+    except FileNotFoundError:
+        return []
+
+
+def with_golden(
+    version: str, resource: str, kept: Sequence[Kept], worker: str | None = None, home: Path = HOME
+) -> list[Difference]:
+    """What `worker` answered otherwise than that of Kafka `version`, which was recorded, and is not meant to."""
+    known = MEANT.get((version, worker or version), ())
+    return unexpected(
+        differences(facts(resource, golden_answers(version, resource, home)), facts(resource, kept)), known
+    )
+
+
+def between(one: str, other: str, resources: Sequence[str], home: Path = HOME) -> list[Difference]:
+    """Differences between two recorded workers that nobody has explained."""
+    known = MEANT.get((one, other), ())
+    left: list[Difference] = []
+    for resource in resources:
+        sides = [facts(resource, golden_answers(version, resource, home)) for version in (one, other)]
+        left += unexpected(differences(*sides), known)
+    return left
+
+
+def idle(one: str, other: str, resources: Sequence[str], home: Path = HOME) -> list[Known]:
+    """Explanations that explain nothing any more."""
+    found = [
+        difference
+        for resource in resources
+        for difference in differences(
+            *[facts(resource, golden_answers(version, resource, home)) for version in (one, other)]
+        )
+    ]
+    return [known for known in MEANT.get((one, other), ()) if not any(known.covers(each) for each in found)]
