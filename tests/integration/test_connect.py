@@ -45,7 +45,7 @@ def copied(cluster: KafkaCluster, topic: str, count: int) -> None:
 
 def standing(cluster: KafkaCluster, group: str) -> dict[Place, int]:
     """Where a group goes on."""
-    return {place: committed.offset for place, committed in group_offsets(cluster, group).get(group, {}).items()}
+    return {place: committed.offset for place, committed in group_offsets(cluster, [group]).get(group, {}).items()}
 
 
 def test_the_three_connectors(
