@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from twinlog.cli.signals import end_at_once
 
@@ -14,7 +17,19 @@ def main() -> None:
     end_at_once("twinlog", serves=words[:1] == ["run"] and not any(word.startswith("--until") for word in words))
     from twinlog.cli.main import app  # noqa: PLC0415 - only now
 
-    app(prog_name="twinlog")
+    try:
+        app(prog_name="twinlog")
+    except SystemExit as end:
+        _end(end.code)
+
+
+def _end(code: object) -> NoReturn:
+    """End at once: while Python takes itself apart a signal would end the process without a line."""
+    for stream in (sys.stdout, sys.stderr):
+        # Who read them may have gone.
+        with suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":

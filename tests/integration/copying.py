@@ -274,8 +274,14 @@ class CopyFlow:
     def _grants(self, names: Sequence[str], max_batch_bytes: int | None) -> list[Grant]:
         there = topics(self.source)
         parts = [TopicPartition(TopicName(name), number) for name in names for number in range(there[name])]
-        stored = self._store.read(parts)
-        self.maps.read()
+        stored: dict[TopicPartition, Position] = {}
+
+        def read() -> None:
+            stored.update(self._store.read(parts))
+            self.maps.read()
+
+        # A driver tries that again, too: a broker may just have come back.
+        _retry(read, "read what is stored")
         tips = self.maps.tips(parts)
         limits = {name: max_batch_bytes or self._limit(name) for name in names}
         return [
