@@ -28,7 +28,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     for module in (run, mirror_maker):
         monkeypatch.setattr(module, "end_process", end)
-    monkeypatch.setattr(foreground, "_log_to_stderr", lambda _: None)
+    monkeypatch.setattr(foreground, "log_to_stderr", lambda _: None)
     monkeypatch.setattr(signals, "call", lambda _: None)
     path = tmp_path / "mm2.properties"
     path.write_text(FILE)
