@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from harness.child import Child
 from harness.cluster import KafkaCluster
-from harness.ports import claim_port
+from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 
 COMMAND = (sys.executable, "-m", "twinlog", "connect")
@@ -29,7 +29,8 @@ class ConnectWorker:
         self, home: Path, cluster: KafkaCluster, group: str, settings: Mapping[str, str] | None = None
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
-        self.url = f"http://127.0.0.1:{claim_port()}"
+        self._port = claim_port()
+        self.url = f"http://127.0.0.1:{self._port}"
         lines = {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": group,
@@ -50,6 +51,11 @@ class ConnectWorker:
         self.process.start()
         wait_for(self._healthy, START_S, "the worker is healthy")
         return self
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        self.process.kill()
+        release_port(self._port)
 
     def _healthy(self) -> bool:
         self.process.require_alive()

@@ -32,7 +32,7 @@ def worker(
 
     yield make
     for one in made:
-        one.process.kill()
+        one.close()
 
 
 def copied(cluster: KafkaCluster, topic: str, count: int) -> None:
