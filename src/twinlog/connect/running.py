@@ -20,6 +20,7 @@ from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.errors import EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -195,13 +196,13 @@ class _Nothing:
 
     tasks: int | None = 0
     failure: str | None = None
-    ended: bool = True
+    ended: bool = False
 
     def attend(self) -> None:
         pass
 
     def begin_end(self) -> None:
-        pass
+        self.ended = True
 
 
 class RunningConnectors:
@@ -229,6 +230,8 @@ class RunningConnectors:
         self._spark_runs = False
         self._spark_error: str | None = None
         self._running: dict[ConnectorName, Running] = {}
+        self._copying: Mapping[tuple[Alias, Alias], FlowSettings] = {}
+        """The flows of the group that copy, by the clusters from and to which they do."""
 
     @property
     def connectors(self) -> Mapping[ConnectorName, Running]:
@@ -264,8 +267,16 @@ class RunningConnectors:
 
     def attend(self) -> None:
         """Begin what is to run, and go on ending what is not."""
+        copying = [one for one in self._siblings() if one.copies]
+        self._copying = {(one.source, one.target): one for one in copying}
         for name, running in list(self._running.items()):
-            self._attend(running)
+            try:
+                self._attend(running)
+            except Exception as error:
+                # The others go on.
+                log.exception("connector %s", name)
+                running.failure = f"internal error: {type(error).__name__}"
+                self._end(running)
             if running.ending and running.part is None:
                 del self._running[name]
         if self._spark_runs and self._spark_error is None:
@@ -297,7 +308,8 @@ class RunningConnectors:
             tasks = part.tasks
             if tasks is not None:
                 running.tasks = tasks
-            if running.again and part.ended:
+            # What was cut off begins anew; what failed waits until somebody restarts it.
+            if part.ended and (running.again or part.failure is None):
                 self._forget(running)
         if running.part is None and not running.ending and running.target is TargetState.STARTED:
             self._begin(running)
@@ -352,8 +364,8 @@ class RunningConnectors:
 
     def _pair(self, settings: FlowSettings) -> tuple[FlowSettings | None, FlowSettings | None]:
         """The flows that copy from the source of a flow to its target, and back."""
-        copying = {(one.source, one.target): one for one in self._siblings() if one.copies}
-        return copying.get((settings.source, settings.target)), copying.get((settings.target, settings.source))
+        there, back = (settings.source, settings.target), (settings.target, settings.source)
+        return self._copying.get(there), self._copying.get(back)
 
     def _builder(self, settings: FlowSettings) -> Builder:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:

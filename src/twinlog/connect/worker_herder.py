@@ -111,6 +111,8 @@ class WorkerHerder:
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
         self._worker_id = worker_id
+        # Another leader may write once this worker is no member any more.
+        self._admin.client.append_only_while(lambda: self._group.leads_for_s() > 0)
         self._group.myself = Worker(url, worker_id)
         self._thread.start()
 
@@ -355,7 +357,9 @@ class WorkerHerder:
         return self._state.look(lambda cluster, _: list(cluster.connectors))
 
     def _owned(self) -> frozenset[ConnectorName]:
-        return self._owned_now
+        """What this worker runs, or may begin to run in this moment."""
+        assignment = self._group.assignment
+        return self._owned_now if assignment is None else self._owned_now | assignment.connectors
 
     def _wake_up(self) -> None:
         self._wake.set()
@@ -406,7 +410,7 @@ class WorkerHerder:
                     self._wake.clear()
         except Exception as error:
             log.exception("the worker's herder ended")
-            self._stage = f"The worker's herder has ended: {error!r}"
+            self._stage = f"The worker's herder has ended: {type(error).__name__}; its log has more"
         finally:
             self._running.stop()
             self._group.stop()
