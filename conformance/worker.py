@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from conformance.meant import RELEASES
-from harness.connect_worker import ConnectWorker, Mode
+from conformance.meant import NEWER, RELEASES
+from harness.child import Child
+from harness.connect_worker import ConnectWorker, Mode, first_listener, wait_until_it_listens
 
 
 class Worker(Protocol):
@@ -66,6 +68,34 @@ def kafka(version: str) -> Launch:
     return launch
 
 
+class TwinlogWorker:
+    """`twinlog connect` of this checkout; a standalone worker does not run yet."""
+
+    def __init__(self, order: Order) -> None:
+        order.home.mkdir(parents=True, exist_ok=True)
+        self._settings = order.home / "worker.properties"
+        login = {} if order.login is None else {"KAFKA_OPTS": f"-Djava.security.auth.login.config={order.login}"}
+        command = [sys.executable, "-m", "twinlog", "connect", str(self._settings)]
+        self._process = Child("twinlog connect", command, order.home / "worker.log", {**login, **order.env})
+
+    @property
+    def log(self) -> Path:
+        return self._process.log
+
+    def start(self, properties: str) -> str:
+        self._settings.write_text(properties, encoding="utf-8")
+        url = first_listener(properties)
+        self._process.start()
+        wait_until_it_listens(self._process, url)
+        return url
+
+    def stop(self) -> bool:
+        return self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of worker, and the release of Kafka whose forms it answers in."""
@@ -74,5 +104,8 @@ class Kind:
     release: str
 
 
-WORKERS: Mapping[str, Kind] = {release: Kind(kafka(release), release) for release in RELEASES}
+WORKERS: Mapping[str, Kind] = {
+    **{release: Kind(kafka(release), release) for release in RELEASES},
+    "twinlog": Kind(TwinlogWorker, NEWER),
+}
 """By the names that the command and `meant.py` know them by."""

@@ -81,11 +81,7 @@ class ConnectWorker:
         url = first_listener(properties)
         self.process.start()
 
-        def listens() -> bool:
-            self.process.require_alive()
-            return _listens(url)
-
-        wait_for(listens, START_DEADLINE_S, f"{self.process.name} listens at {url}")
+        wait_until_it_listens(self.process, url)
         return url
 
     def stop(self, deadline_s: float = 30.0) -> bool:
@@ -120,6 +116,16 @@ def first_listener(properties: str) -> str:
         raise HarnessError(f"The worker's first listener must name its port: {listeners}")
     host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0") else parts.hostname
     return f"{scheme.lower()}://{host}:{parts.port}"
+
+
+def wait_until_it_listens(process: Child, url: str) -> None:
+    """Wait until a worker's port is open. Raises HarnessError with the end of its log when it ends instead."""
+
+    def listens() -> bool:
+        process.require_alive()
+        return _listens(url)
+
+    wait_for(listens, START_DEADLINE_S, f"{process.name} listens at {url}")
 
 
 def _listens(url: str) -> bool:
