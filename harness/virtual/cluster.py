@@ -67,7 +67,7 @@ class VirtualCluster:
         self.transactions = VirtualTransactions(self.topics, self.faults, self.news)
         self.groups = VirtualGroups(self, self.nodes[0])
         self._records = VirtualRecords(self.topics, self.faults, self.news)
-        self._open: dict[int, set[Connection]] = {node: set() for node in self.nodes}
+        self._open: dict[int, dict[Connection, None]] = {node: {} for node in self.nodes}
         self._waiting: list[Callable[[], None]] = []
         self._handlers: dict[int, Callable[[int, Any, int], Any]] = {
             PRODUCE: self._records.produce,
@@ -160,7 +160,7 @@ class VirtualCluster:
         self._waiting.append(look)
 
     def closed(self, node: int, connection: Connection) -> None:
-        self._open[node].discard(connection)
+        self._open[node].pop(connection, None)
 
     def now(self) -> float:
         return float(self.loop.clock.monotonic())
@@ -172,7 +172,7 @@ class VirtualCluster:
         if node in self.down:
             return None
         connection = Connection(self, node, sock)
-        self._open[node].add(connection)
+        self._open[node][connection] = None
         return connection
 
     def _find_coordinator(self, _node: int, request: Any, code: int) -> Any:

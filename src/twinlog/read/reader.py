@@ -128,7 +128,7 @@ class SourceReader:
         node = self._nearest.node(partition)
         if node is not None:
             poll = self._poll(node)
-            poll.changed.add(partition)
+            poll.changed[partition] = None
             poll.wake.set()
 
     def answered_at(self, partition: TopicPartition) -> float | None:
@@ -205,7 +205,7 @@ class SourceReader:
             except TwinlogError as error:
                 self.trouble = str(error)
                 for partition in self._nearest.lost(node):
-                    poll.changed.add(partition)
+                    poll.changed[partition] = None
                     self.resume(partition)
                 self.refresh()
                 await self._loop.sleep(backoff.failed())
@@ -251,7 +251,7 @@ class SourceReader:
         for fetched in answers:
             asked = poll.wanted.get(fetched.partition)
             if asked is not None and not self._stopped:
-                poll.changed.add(fetched.partition)
+                poll.changed[fetched.partition] = None
                 if fetched.answer.records:
                     # Behind all others: a broker without room for another fetch session fills its answers in the order
                     # of the request, and a long backlog would keep the others from being read (KIP-74).
@@ -278,7 +278,7 @@ class SourceReader:
 
     def _choose(self, node: int, poll: _Poll) -> None:
         """Update the positions that the poll fetches; of thousands of idle partitions only those that changed."""
-        changed, poll.changed = poll.changed | poll.held_back, set()
+        changed, poll.changed = poll.changed | poll.held_back, {}
         size = poll.size.bytes
         # A partition without waiting appends is read even when no memory is free: reserving it frees some.
         read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
@@ -286,7 +286,7 @@ class SourceReader:
             poll.rebuild = False
             poll.wanted.clear()
             poll.held_back.clear()
-            changed = set(self._cursors)
+            changed = dict.fromkeys(self._cursors)
         for partition in changed:
             cursor = self._cursors.get(partition)
             where = self._nearest.node(partition)
@@ -314,9 +314,10 @@ class _Poll:
         self._now = loop.clock.monotonic
         self.wake: Signal = loop.signal()
         self.rebuild = True
-        self.changed: set[TopicPartition] = set()
+        # Dicts, because a set would have its own order in each process.
+        self.changed: dict[TopicPartition, None] = {}
         self.wanted: dict[TopicPartition, FetchPosition] = {}
-        self.held_back: set[TopicPartition] = set()
+        self.held_back: dict[TopicPartition, None] = {}
         self._held_since = 0.0
 
     def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
@@ -325,9 +326,9 @@ class _Poll:
             return
         self._held_since = self._now()
         if held_back:
-            self.held_back.add(partition)
+            self.held_back[partition] = None
         else:
-            self.held_back.discard(partition)
+            self.held_back.pop(partition, None)
 
     def patience_ms(self, now: float, most_ms: int) -> int:
         """How long the broker may wait for records."""

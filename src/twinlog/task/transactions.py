@@ -84,7 +84,7 @@ class Transactions:
         self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
         self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)
         self._commit_wanted = False
-        self._suspects: set[PartitionCopy] = set()
+        self._suspects: dict[PartitionCopy, None] = {}
         """Partitions of which the target may have lost committed records."""
         self._broken: TwinlogError | None = None
         self._opened_at = 0.0
@@ -124,7 +124,7 @@ class Transactions:
 
     def abort(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer, or the open transaction: abort it."""
-        self._suspects.add(part)
+        self._suspects[part] = None
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
@@ -154,7 +154,7 @@ class Transactions:
         """The copier has released a partition."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
-        self._suspects.discard(part)
+        self._suspects.pop(part, None)
         self._in_transaction.forget(part.queue)
 
     async def _run(self) -> None:
@@ -341,7 +341,7 @@ class Transactions:
 
         A transaction whose marker was lost is open again there, and ends with the open one.
         """
-        self._suspects.update(part for part in self._partitions.values() if part.remote in self._in_transaction)
+        self._suspects.update((part, None) for part in self._partitions.values() if part.remote in self._in_transaction)
         suspects = list(self._suspects)
         if suspects:
             await self.retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
