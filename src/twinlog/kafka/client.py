@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.metadata_rounds import MetadataRounds
 from twinlog.kafka.net.backoff import Backoff
@@ -209,22 +209,29 @@ class ClusterClient:
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
-            throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
-            if isinstance(fault, RefusedError):
-                self.contact.answered(asked)
-            elif not throttled:
-                self.contact.failed(asked)
-            if throttled:
-                fault = ClusterError(f"cluster {self.alias}: {throttles(node)}")
-            elif isinstance(error, NodeNotReadyError):
-                # The library's error has only the broker's number.
-                which = "no broker can" if node is None else f"broker {node} cannot"
-                fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
-            raise fault from error
+            # Connections keep this error, and all their requests share it: by its traceback it would hold what was in
+            # flight while the broker stays away. Ours is in no variable: it would hold the frame, which holds it.
+            error.__traceback__ = None
+            raise self._fault(manager, asked, node, error) from error
         finally:
             self.contact.dropped(asked)
         return answer
+
+    def _fault(self, manager: Any, asked: Any, node: int | None, error: BaseException) -> TwinlogError:
+        """Note that a request got no answer; returns our error for it."""
+        fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
+        throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
+        if isinstance(fault, RefusedError):
+            self.contact.answered(asked)
+        elif not throttled:
+            self.contact.failed(asked)
+        if throttled:
+            fault = ClusterError(f"cluster {self.alias}: {throttles(node)}")
+        elif isinstance(error, NodeNotReadyError):
+            # The library's error has only the broker's number.
+            which = "no broker can" if node is None else f"broker {node} cannot"
+            fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
+        return fault
 
     def _why_unreachable(self) -> str:
         managers = (self._data, self._changes, self._control)
