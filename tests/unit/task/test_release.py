@@ -104,7 +104,7 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
         {},
         {},
     )
-    transactions._suspects = set()
+    transactions._suspects = {}
 
     async def close(_leaving: object) -> None:
         """Nothing can be stored."""
