@@ -111,8 +111,6 @@ class WorkerHerder:
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
         self._worker_id = worker_id
-        # Another leader may write once this worker is no member any more.
-        self._admin.client.append_only_while(lambda: self._group.leads_for_s() > 0)
         self._group.myself = Worker(url, worker_id)
         self._thread.start()
 
@@ -306,7 +304,8 @@ class WorkerHerder:
         """
         self._require_started()
         assignment = self._group.assignment
-        if assignment is None:
+        # Another leader may write once this worker is perhaps no member any more.
+        if assignment is None or self._group.leads_for_s() <= 0:
             raise RequestError(
                 409,
                 "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
