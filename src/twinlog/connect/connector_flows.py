@@ -1,0 +1,49 @@
+"""The flows that a group's connectors configure, built again only when a configuration has changed."""
+
+from __future__ import annotations
+
+from twinlog.config.connector import ConnectorFlow, build_connector
+from twinlog.config.worker import WorkerConfig
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import Config, ConnectorName
+from twinlog.errors import ConfigError
+from twinlog.settings.flow import FlowSettings
+
+
+class ConnectorFlows:
+    """The connectors of a group as flows; may be used from several threads."""
+
+    def __init__(self, worker: WorkerConfig, state: GroupState) -> None:
+        self._worker = worker
+        self._state = state
+        self._built: dict[ConnectorName, tuple[Config, ConnectorFlow | None, str | None]] = {}
+
+    def names(self) -> list[ConnectorName]:
+        """The connectors of the group, also those that cannot be used."""
+        return self._state.look(lambda cluster, _: list(cluster.connectors))
+
+    def build(self, name: ConnectorName) -> tuple[ConnectorFlow | None, str | None]:
+        """The flow of a connector, or why there is none."""
+        config = self._state.look(
+            lambda cluster, _: cluster.connectors[name].config if name in cluster.connectors else None
+        )
+        if config is None:
+            self._built.pop(name, None)
+            return None, "it was removed"
+        found = self._built.get(name)
+        if found is None or found[0] != config:
+            flow, why = None, None
+            try:
+                flow = build_connector(name, config, self._worker)
+            except ConfigError as error:
+                why = str(error)
+            found = self._built[name] = (config, flow, why)
+        return found[1], found[2]
+
+    def usable(self) -> list[ConnectorFlow]:
+        """The flows of all connectors that can be used."""
+        return [flow for name in self.names() if (flow := self.build(name)[0]) is not None]
+
+    def settings(self) -> list[FlowSettings]:
+        """The settings of all connectors that can be used."""
+        return [flow.settings for flow in self.usable()]
