@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.worker import WorkerConfig
+from twinlog.connect.group.membership import WorkerGroup
+from twinlog.connect.group.state import state_in_topics
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
@@ -36,7 +39,12 @@ class Worker:
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         levels = Levels()
         self.herder = WorkerHerder(
-            config, group, self._admin, options, lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM))
+            config,
+            partial(state_in_topics, self._admin, group),
+            partial(WorkerGroup, self._admin, group.group_id),
+            self._admin,
+            options,
+            lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
         )
         own = config.settings.rest
         # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).

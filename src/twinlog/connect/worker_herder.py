@@ -11,7 +11,8 @@ from twinlog.config.connector import connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Worker
-from twinlog.connect.group.state import GroupState
+from twinlog.connect.group.place import JoinGroup
+from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.model import (
     Config,
     ConnectorInfo,
@@ -40,7 +41,6 @@ from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, NotOwnerError, RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.settings.worker import GroupSettings
 
 T = TypeVar("T")
 
@@ -60,7 +60,8 @@ class WorkerHerder:
     def __init__(
         self,
         config: WorkerConfig,
-        group: GroupSettings,
+        state: Callable[[Changed], GroupState],
+        join: JoinGroup,
         admin: ClusterAdmin,
         options: SparkOptions,
         set_level: Callable[[str, str], object] = lambda logger, level: None,
@@ -68,9 +69,10 @@ class WorkerHerder:
     ) -> None:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group."""
         self._config = config
-        self._state = GroupState(admin, group, lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
+        self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
-        self._thread = WorkerThread(self._state, self._flows, group, admin, options, set_level, connect)
+        session = config.settings.group
+        self._thread = WorkerThread(self._state, self._flows, session, join, admin, options, set_level, connect)
         self._group = self._thread.group
 
     def start(self, url: str, worker_id: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from twinlog.clock import Clock, wall_ms
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.group.membership import WorkerGroup
+from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, Restart, TargetState
 from twinlog.connect.running import RunningConnectors
@@ -39,12 +39,14 @@ class WorkerThread:
         self,
         state: GroupState,
         flows: ConnectorFlows,
-        group: GroupSettings,
+        group: GroupSettings | None,
+        join: JoinGroup,
         admin: ClusterAdmin,
         options: SparkOptions,
         set_level: Callable[[str, str], object],
         connect: Connect,
     ) -> None:
+        """`group` is None for a worker that has nobody to sign requests for."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -54,7 +56,7 @@ class WorkerThread:
         self.cluster_id = ""
         self.worker_id = ""
         """How statuses name this worker: host:port."""
-        self.group = WorkerGroup(admin, group.group_id, flows.names, self._owned, self._wake_up)
+        self.group = join(flows.names, self._owned, self._wake_up)
         self._state = state
         self._flows = flows
         self._settings = group
@@ -149,16 +151,14 @@ class WorkerThread:
             self._logged.anew("turn")
 
     def _keep_session_key(self) -> None:
-        assignment = self.group.assignment
-        if assignment is None or not assignment.leads or self._settings.protocol != "sessioned":
+        settings, assignment = self._settings, self.group.assignment
+        if settings is None or assignment is None or not assignment.leads or settings.protocol != "sessioned":
             return
         key = self._state.look(lambda cluster, _: cluster.session_key)
         now_ms = wall_ms(self._clock)
-        if key is None or now_ms - key.created_ms >= self._settings.key_ttl_ms:
+        if key is None or now_ms - key.created_ms >= settings.key_ttl_ms:
             with self.changing:
-                self._state.put_session_key(
-                    SessionKey(secrets.token_bytes(KEY_BYTES), self._settings.key_algorithm, now_ms)
-                )
+                self._state.put_session_key(SessionKey(secrets.token_bytes(KEY_BYTES), settings.key_algorithm, now_ms))
 
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""

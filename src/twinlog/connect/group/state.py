@@ -21,6 +21,7 @@ from twinlog.connect.storage.config_records import (
     TaskRecord,
 )
 from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
+from twinlog.connect.storage.record_log import RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
@@ -30,17 +31,32 @@ from twinlog.settings.worker import GroupSettings
 T = TypeVar("T")
 
 
+Changed = Callable[[Changes], None]
+"""Called for what came into the config topic after `read_all`, by whoever read it."""
+
+
+def state_in_topics(admin: ClusterAdmin, group: GroupSettings, changed: Changed) -> GroupState:
+    """The state of a group of workers, in its three topics."""
+    config, status, offset = group.config_storage, group.status_storage, group.offset_storage
+    return GroupState(
+        StateTopic[ConfigRecord](admin, config, "config.storage.topic", config_records.decode),
+        StateTopic[StatusRecord](admin, status, "status.storage.topic", status_records.decode),
+        StateTopic[OffsetRecord](admin, offset, "offset.storage.topic", offset_records.decode),
+        changed,
+    )
+
+
 class GroupState:
-    """The three topics of a group and what they hold; may be used from several threads.
+    """The three logs of a group and what they hold; may be used from several threads."""
 
-    `changed(changes)` is called for what came into the config topic after `read_all`, by whoever read it.
-    """
-
-    def __init__(self, admin: ClusterAdmin, group: GroupSettings, changed: Callable[[Changes], None]) -> None:
-        config, status, offset = group.config_storage, group.status_storage, group.offset_storage
-        self._configs = StateTopic[ConfigRecord](admin, config, "config.storage.topic", config_records.decode)
-        self._statuses = StateTopic[StatusRecord](admin, status, "status.storage.topic", status_records.decode)
-        self._offsets = StateTopic[OffsetRecord](admin, offset, "offset.storage.topic", offset_records.decode)
+    def __init__(
+        self,
+        configs: RecordLog[ConfigRecord],
+        statuses: RecordLog[StatusRecord],
+        offsets: RecordLog[OffsetRecord],
+        changed: Changed,
+    ) -> None:
+        self._configs, self._statuses, self._offsets = configs, statuses, offsets
         self._changed = changed
         self._lock = threading.Lock()
         """Held while the state is looked at or changed, for moments."""

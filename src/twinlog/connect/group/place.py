@@ -1,0 +1,74 @@
+"""A worker's place among the workers that share its connectors: what the herder and its thread ask of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from twinlog.connect.group.member import Assignment, Worker
+from twinlog.connect.model import ConnectorName
+
+
+class Group(Protocol):
+    """The group of a worker; everything may be called by any thread."""
+
+    myself: Worker
+    """How the others know this worker; to be set before `start`."""
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """What this worker is to run; None before it is a member, and while it is none."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why this worker is no member."""
+
+    def start(self) -> None:
+        """Begin to join."""
+
+    def leads_for_s(self) -> float:
+        """For how many seconds no other worker can be given what this one runs; 0 when another one may be."""
+
+    def rejoin(self) -> None:
+        """Have the connectors assigned anew: some came or went, or this worker has ended some."""
+
+    def stop(self, *, leave: bool = True) -> None:
+        """Leave, so that others run what this worker ran; that must have ended before."""
+
+
+Names = Callable[[], Iterable[ConnectorName]]
+
+JoinGroup = Callable[[Names, Names, Callable[[], None]], Group]
+"""Makes a worker's place of the names of all connectors, of those that it still runs, and of what is called after
+`assignment` changed."""
+
+
+class Alone:
+    """The place of a standalone worker, which runs every connector (Kafka class StandaloneHerder)."""
+
+    reason: str | None = None
+
+    def __init__(self, connectors: Names, changed: Callable[[], None]) -> None:
+        self.myself = Worker("", "")
+        self._connectors = connectors
+        self._changed = changed
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """All connectors, as a group of generation 0."""
+        names = frozenset(self._connectors())
+        return Assignment(0, self.myself.url, True, names, dict.fromkeys(names, self.myself.url))
+
+    def start(self) -> None:
+        """There is nobody to be asked."""
+
+    def leads_for_s(self) -> float:
+        """For ever."""
+        return float("inf")
+
+    def rejoin(self) -> None:
+        """What came is run here, too."""
+        self._changed()
+
+    def stop(self, *, leave: bool = True) -> None:
+        """There is nobody to be told."""

@@ -1,0 +1,48 @@
+"""Where a worker keeps its state: records that are appended, and read in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+
+R = TypeVar("R")
+
+
+class RecordLog(Protocol[R]):
+    """One log of records; may be used from several threads. All raise ClusterError and RefusedError."""
+
+    def ensure(self) -> None:
+        """Create what is missing."""
+
+    def read(self) -> list[R]:
+        """What was written since the last call, in its order."""
+
+    def append(self, records: Iterable[StoredRecord]) -> None:
+        """Append records in their order; returns once they are stored."""
+
+    def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
+        """Append records, and read up to the end behind them."""
+
+
+class MemoryLog(Generic[R]):
+    """A log that lasts as long as its process: a standalone worker's (Kafka class MemoryConfigBackingStore)."""
+
+    def __init__(self, decode: Callable[[bytes | None, bytes | None], R | Unreadable | None]) -> None:
+        self._decode = decode
+
+    def ensure(self) -> None:
+        """Nothing is to be created."""
+
+    def read(self) -> list[R]:
+        """Nobody else writes here."""
+        return []
+
+    def append(self, records: Iterable[StoredRecord]) -> None:
+        """Nothing is kept but what `append_and_read` returns."""
+
+    def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
+        """The records themselves."""
+        found = (self._decode(key, value) for key, value in records)
+        return [record for record in found if record is not None and not isinstance(record, Unreadable)]
