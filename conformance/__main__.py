@@ -13,9 +13,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from conformance.compare import between, golden_answers, with_golden
+from conformance.compare import between, golden_answers, is_late, with_golden
 from conformance.golden import Kept, golden_file, write
 from conformance.meant import NEWER, RELEASES
 from conformance.play import by_arrangement, play
@@ -57,7 +58,7 @@ def _ask(kind: Kind, name: str, resources: Sequence[Resource], *, renew: bool, l
             print(f"{name}, {arrangement.name} ...", flush=True)
             try:
                 with Stage(arrangement, kind.launch, source, target, home / arrangement.name) as stage:
-                    for resource, kept in _answers(group, stage, kind.release):
+                    for resource, kept in _answers(group, stage, kind.release, name):
                         wrong += _judge(kind, name, resource, kept, renew=renew)
             # The others' answers are worth having; this arrangement's are missing from the comparison then.
             except Exception:
@@ -71,10 +72,10 @@ def _ask(kind: Kind, name: str, resources: Sequence[Resource], *, renew: bool, l
     return wrong
 
 
-def _answers(group: Sequence[Resource], stage: Stage, release: str) -> Iterator[tuple[str, list[Kept]]]:
+def _answers(group: Sequence[Resource], stage: Stage, release: str, worker: str) -> Iterator[tuple[str, list[Kept]]]:
     for resource in group:
         began = time.monotonic()
-        kept = list(play(resource, stage, release))
+        kept = list(play(resource, stage, release, partial(is_late, release, worker, resource.name)))
         if not resource.leaves:
             stage.clear()
         print(f"    {resource.name}: {len(kept)} calls, {time.monotonic() - began:.0f} s", flush=True)

@@ -28,6 +28,12 @@ def with_golden(
     )
 
 
+def is_late(version: str, worker: str, resource: str, call: str) -> bool:
+    """Whether `worker` is meant not to reach what a call waits for."""
+    late = Difference(f"{resource} / {call}: waited in vain for", None, "")
+    return not unexpected([late], MEANT.get((version, worker), ()))
+
+
 def between(one: str, other: str, resources: Sequence[str], home: Path = HOME) -> list[Difference]:
     """Differences between two recorded workers that nobody has explained."""
     known = MEANT.get((one, other), ())

@@ -56,7 +56,10 @@ def read(file: Path) -> list[Kept]:
 
 
 def facts(resource: str, kept: Sequence[Kept]) -> Facts:
-    """Each status, each header and each leaf of each body as a fact: `offsets / reset twice: body.message`."""
+    """Each status, each header and each leaf of each body as a fact: `offsets / reset twice: body.message`.
+
+    A message of several lines is a fact for each: `body.message`, `body.message line 2`.
+    """
     found: dict[str, str] = {}
     for one in kept:
         call = f"{resource} / {one.name}"
@@ -78,4 +81,6 @@ def _leaves(path: str, value: Json, found: dict[str, str]) -> None:
         for place, member in enumerate(value):
             _leaves(f"{path}[{place}]", member, found)
     else:
-        found[path] = json.dumps(value, ensure_ascii=False)
+        lines = value.split("\n") if isinstance(value, str) and path.endswith(".message") else [value]
+        for number, line in enumerate(lines, 1):
+            found[path if number == 1 else f"{path} line {number}"] = json.dumps(line, ensure_ascii=False)

@@ -67,7 +67,8 @@ BETWEEN_RELEASES: Sequence[Known] = (
     # -- HTTP
     Known(
         r"(connectors-create / post (an unknown member|no JSON)|offsets-source / unknown member( of one)?"
-        r"|http / (comma at the end|comment in the body|single quotes)|internal / tasks in a form): body\.message",
+        r"|http / (comma at the end|comment in the body|single quotes)|internal / tasks in a form)"
+        r": body\.message( line 2)?",
         "Words and columns of another release of the JSON parser.",
     ),
     Known(
@@ -87,5 +88,77 @@ BETWEEN_RELEASES: Sequence[Known] = (
     ),
 )
 
-MEANT: Mapping[tuple[str, str], Sequence[Known]] = {RELEASES: BETWEEN_RELEASES}
+_JACKSON = (
+    r".*(Cannot (construct instance|deserialize value|invoke)|Unrecognized (field|token)|Unexpected (end-of-input|char)"
+    r"|Trailing token|Non-standard token| at \[Source| beneath \[).*"
+)
+"""What Java's parser of JSON says, and Java itself where a body was null."""
+
+OF_TWINLOG: Sequence[Known] = (
+    # -- every call
+    Known(
+        r".*: (status|body\.error_code)",
+        "What the caller wrote wrongly is the caller's fault, and no client tries it again: 400 in place of 500.",
+        one="500",
+        other="400",
+    ),
+    Known(r".*: body\.message( line \d)?", "Words of the parser, which name classes of Java.", one=_JACKSON),
+    Known(
+        r".*: header (Content-Type|Allow)",
+        "Errors are declared as the JSON that they are, and 405 names the methods (RFC 9110).",
+        one="",
+        other=r"application/json|[A-Z,]+",
+    ),
+    Known(
+        r".*: (body\.message line \d+|body\.configs\..*\.errors)",
+        "An error says what was expected, and where Connect follows it with another one, that its null is none either, "
+        "it is one.",
+        one=r".*(Invalid value|Null value|You can also find).*",
+        other=r".*(Invalid value|Null is no value|You can also find).*|",
+    ),
+    Known(
+        r".*: (body\.message line 2|body\.configs\.(transforms|predicates|(key|value|header)\.converter)\.errors)",
+        "Records are copied as bytes: no transform or predicate is known, and of converters those of Kafka.",
+        one=r".*(transforms|predicates)\..*\.type.*|.*does not implement the \w+ interface.*",
+        other=r".*expected (nothing, because this version copies records unchanged|one of ).*",
+    ),
+    Known(
+        r"(connectors-config / put tasks in words|connectors-create / post several errors"
+        r"|providers / wrong type in a reference): body\.message( line \d)?",
+        "One error less, for the reason above.",
+    ),
+    Known(
+        r".*: body\.message",
+        "The message would show the whole configuration, secrets included.",
+        one=r'"Connector config \{.*\} contains no connector type"',
+        other=r'"Connector config contains no connector type.*',
+    ),
+    Known(
+        r".*: body\.message",
+        "This worker runs three connectors, and says which.",
+        one=r'"Failed to find any class that implements Connector.*',
+        other=r".* is no connector that this worker runs.*",
+    ),
+    # -- connectors
+    Known(
+        r"connectors-config / (patch the name|is as it was patched): .*",
+        "A connector cannot be given the name of another one by a change of its configuration.",
+    ),
+    Known(
+        r"connectors-config / patch the name away: body\.message.*",
+        "The same: its name is no key like others.",
+    ),
+    Known(
+        r"status / (create one (whose tasks fail|that fails)|task failed|failed( task| has no tasks| can be read)?"
+        r"|mend it): .*",
+        "A login that no client can be made with is refused when it is submitted, and does not fail later.",
+    ),
+    Known(
+        r"(status|providers|standalone) / all configs( of \w+)?: .*",
+        "`tasks-config` is answered as by 3.9, for clients of that: those of 4.x do not ask.",
+    ),
+)
+"""What this project's worker answers otherwise than that of Kafka."""
+
+MEANT: Mapping[tuple[str, str], Sequence[Known]] = {RELEASES: BETWEEN_RELEASES, (NEWER, "twinlog"): OF_TWINLOG}
 """By the names of the two sides."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http.client import HTTPException
 
@@ -20,13 +20,19 @@ CONFLICT_S = 20.0
 """How long a rebalance may refuse what is asked."""
 
 
-def play(resource: Resource, stage: Stage, version: str) -> Iterator[Kept]:
-    """The answers of a resource's calls. A worker that breaks a connection is an answer of status 0."""
+def play(
+    resource: Resource, stage: Stage, version: str, in_vain: Callable[[str], bool] = lambda call: False
+) -> Iterator[Kept]:
+    """The answers of a resource's calls. A worker that breaks a connection is an answer of status 0.
+
+    Where `in_vain(call)` the state that a call waits for is not expected of this worker: it is asked once.
+    """
     for step in resource.steps:
         if isinstance(step, Act):
             step.run(stage)
             continue
-        yield keep(step, ask(step, stage), stage, version)
+        call = replace(step, until=None) if in_vain(step.name) else step
+        yield keep(call, ask(call, stage), stage, version)
 
 
 def ask(call: Call, stage: Stage) -> Answer:

@@ -21,13 +21,20 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Facts that may differ, by a regular expression for their whole names, and why that is wanted."""
+    """Facts that may differ, by a regular expression for their whole names, and why that is wanted.
+
+    `one` and `other` are such expressions for what the sides say, where only that may differ; a side that does not have
+    the fact says nothing.
+    """
 
     facts: str
     reason: str
+    one: str = ".*"
+    other: str = ".*"
 
     def covers(self, difference: Difference) -> bool:
-        return re.fullmatch(self.facts, difference.fact) is not None
+        said = ((self.facts, difference.fact), (self.one, difference.one or ""), (self.other, difference.other or ""))
+        return all(re.fullmatch(pattern, text, re.DOTALL) is not None for pattern, text in said)
 
 
 def differences(one: Facts, other: Facts) -> list[Difference]:

@@ -12,6 +12,9 @@ from typing import NewType
 
 ConnectorName = NewType("ConnectorName", str)
 
+VERSION = "4.3.0"
+"""The release of Kafka whose API a worker serves and whose connectors it runs."""
+
 Config = Mapping[str, str]
 """A connector's configuration as it was submitted: references to secrets are not resolved in it."""
 

@@ -12,7 +12,7 @@ def restarting(restart: Restart, before: ConnectorStatus) -> ConnectorStatus:
 
     def after(status: Status) -> Status:
         meant = not restart.only_failed or status.state is State.FAILED
-        return Status(State.RESTARTING, status.worker_id, status.generation) if meant else status
+        return replace(status, state=State.RESTARTING, trace=None) if meant else status
 
     tasks = before.tasks
     if restart.include_tasks:

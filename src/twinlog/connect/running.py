@@ -71,9 +71,14 @@ class Running:
         """Why it failed before anything ran; None where it did not."""
         return self.refused or self.failure
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is to be stopped, and nothing of it runs any more: from here on its offsets may be changed."""
+        return self.target is TargetState.STOPPED and self.part is None
+
     def connector_state(self, worker_id: str, generation: int) -> Status:
         """The state of the connector itself; its tasks have theirs."""
-        if self.target is TargetState.STOPPED:
+        if self.stopped:
             return Status(State.STOPPED, worker_id, generation)
         if self.trace is not None:
             return Status(State.FAILED, worker_id, generation, self.trace)
@@ -82,7 +87,7 @@ class Running:
 
     def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
         """The states of its tasks by their numbers."""
-        if self.target is TargetState.STOPPED or self.trace is not None:
+        if self.stopped or self.trace is not None:
             return {}
         failure = None if self.part is None else self.part.failure
         if failure is not None:
@@ -248,6 +253,8 @@ class RunningConnectors:
         found.flow, found.target, found.refused = flow, target, refused
         if not same:
             found.failure = None
+        if found.stopped:
+            found.tasks = 0
         if not same or (target is not TargetState.STARTED and found.part is not None):
             self._end(found)
 
@@ -324,6 +331,8 @@ class RunningConnectors:
 
     def _forget(self, running: Running) -> None:
         part, running.part, running.again = running.part, None, False
+        if running.target is TargetState.STOPPED:
+            running.tasks = 0
         if isinstance(part, _Copying) and part.place in self._spark.places:
             self._spark.places.remove(part.place)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, Status, TaskId
+from twinlog.connect.model import VERSION, ConnectorName, Status, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.status_records import ConnectorStatusRecord, StatusRecord, TaskStatusRecord
 
@@ -24,8 +26,9 @@ class StatusReports:
         for name, running in self._running.connectors.items():
             if running.ending:
                 continue
-            status = running.connector_state(worker_id, assignment.generation)
-            tasks = running.task_states(worker_id, assignment.generation)
+            status = _of_this(running.connector_state(worker_id, assignment.generation))
+            found = running.task_states(worker_id, assignment.generation)
+            tasks = {number: _of_this(one) for number, one in found.items()}
             seen |= {name, *(TaskId(name, number) for number in tasks)}
             if _differs(self._reported.get(name), status):
                 self._reported[name] = status
@@ -56,6 +59,11 @@ class StatusReports:
                 records += [TaskStatusRecord(TaskId(name, number), None) for number in left[name]]
                 records.append(ConnectorStatusRecord(name, None))
         return records
+
+
+def _of_this(status: Status) -> Status:
+    """A state as Connect's workers have written it since 4.1, with the version of the plugin (KIP-891)."""
+    return replace(status, version=VERSION)
 
 
 def _differs(before: Status | None, now: Status) -> bool:

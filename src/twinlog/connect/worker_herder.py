@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from twinlog.config.connector import connector_kind
+from twinlog.config.connector import connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.model import (
+    VERSION,
     Config,
     ConnectorInfo,
     ConnectorName,
@@ -25,6 +26,7 @@ from twinlog.connect.model import (
     Plugin,
     Restart,
     ServerInfo,
+    State,
     Status,
     StoredOffset,
     TargetState,
@@ -32,11 +34,14 @@ from twinlog.connect.model import (
     Validation,
 )
 from twinlog.connect.plugins import listing
+from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import refused, validate
 from twinlog.connect.restarts import restarting
+from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import (
     ActiveTopicRecord,
 )
+from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, NotOwnerError, RequestError
@@ -46,7 +51,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-VERSION = "4.3.0"
 COMMIT = "twinlog"
 
 
@@ -113,8 +117,10 @@ class WorkerHerder:
     def info(self, name: ConnectorName) -> ConnectorInfo:
         self._require_started()
         found = self._state.look(
-            lambda cluster, _: (
-                (cluster.connectors[name].config, cluster.tasks(name)) if name in cluster.connectors else None
+            lambda cluster, statuses: (
+                (cluster.connectors[name].config, _tasks(name, cluster, statuses))
+                if name in cluster.connectors
+                else None
             )
         )
         if found is None:
@@ -209,7 +215,7 @@ class WorkerHerder:
     def restart_task(self, task: TaskId) -> None:
         with self._leading():
             self._require_known(task.connector, f"Unknown connector: {task.connector}")
-            if task not in self._state.look(lambda cluster, _: cluster.tasks(task.connector)):
+            if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
                 raise RequestError(404, f"Unknown task: {task}")
             self._asked(lambda: self._state.restart(Restart(task.connector, include_tasks=True)))
 
@@ -222,13 +228,14 @@ class WorkerHerder:
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         with self._leading():
-            self._require_stopped(name, "altered")
+            self._require_stopped(name)
+            self._check_offsets(name, offsets)
             self._asked(lambda: self._state.put_offsets(name, offsets))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
         with self._leading():
-            self._require_stopped(name, "reset")
+            self._require_stopped(name)
             stored = self._asked(lambda: self._state.offsets(name))
             self._asked(lambda: self._state.put_offsets(name, [StoredOffset(one.partition, None) for one in stored]))
         return "The offsets for this connector have been reset successfully"
@@ -282,15 +289,24 @@ class WorkerHerder:
         if not self._known(name):
             raise RequestError(404, text or f"Connector {name} not found")
 
-    def _require_stopped(self, name: ConnectorName, what: str) -> None:
+    def _check_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
+        class_name = self._state.look(lambda cluster, _: cluster.connectors[name].config.get("connector.class", ""))
+        kind = connector_kind(class_name)
+        if kind is None:
+            raise RequestError(400, refused_class(class_name))
+        check_offsets(kind, offsets)
+
+    def _require_stopped(self, name: ConnectorName) -> None:
         self._require_known(name)
-        stopped, tasks = self._state.look(
-            lambda cluster, _: (cluster.target_state(name) is TargetState.STOPPED, cluster.tasks(name))
+        target, tasks, status = self._state.look(
+            lambda cluster, statuses: (cluster.target_state(name), cluster.tasks(name), statuses.connector(name))
         )
-        if not stopped or tasks:
+        # Until it has ended, what still runs of it may store offsets.
+        ended = status is not None and status.state is State.STOPPED
+        if target is not TargetState.STOPPED or tasks or not ended:
             raise RequestError(
                 400,
-                f"Connectors must be in the STOPPED state before their offsets can be {what}. "
+                "Connectors must be in the STOPPED state before their offsets can be modified. "
                 "This can be done for the specified connector by issuing a 'PUT' request to the "
                 f"'/connectors/{name}/stop' endpoint",
             )
@@ -309,3 +325,11 @@ class WorkerHerder:
         if found.error_count:
             raise RequestError(400, refused(found))
         return {key: value for key, value in wanted.items() if value is not None}
+
+
+def _tasks(name: ConnectorName, cluster: ClusterState, statuses: Statuses) -> list[TaskId]:
+    """The ids of a connector's tasks, those included that run and whose configurations are not kept yet."""
+    kept = cluster.tasks(name)
+    if cluster.target_state(name) is TargetState.STOPPED:
+        return kept
+    return sorted({*kept, *(TaskId(name, number) for number in statuses.tasks(name))})

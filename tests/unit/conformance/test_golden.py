@@ -46,6 +46,16 @@ def test_every_leaf_is_a_fact() -> None:
     }
 
 
+def test_every_line_of_a_message_is_a_fact() -> None:
+    kept = Kept("wrong", "PUT /", 400, {}, {"message": "two errors:\na\n\nb"})
+    assert {fact: value for fact, value in facts("r", [kept]).items() if "message" in fact} == {
+        "r / wrong: body.message": '"two errors:"',
+        "r / wrong: body.message line 2": '"a"',
+        "r / wrong: body.message line 3": '""',
+        "r / wrong: body.message line 4": '"b"',
+    }
+
+
 def test_a_number_is_not_its_text_and_null_is_not_absent() -> None:
     number, text, null, absent = (
         [Kept("x", "GET /", 200, {}, body)] for body in ({"a": 1}, {"a": "1"}, {"a": None}, {})

@@ -47,6 +47,13 @@ def _played(stage: _Stage, *steps: Any) -> list[Any]:
     return list(play(Resource("r", Arrangement("plain"), steps), cast(Stage, stage), "4.3.0"))
 
 
+def test_what_is_not_expected_is_asked_once() -> None:
+    stage = _Stage(Answer(404, {}, None))
+    resource = Resource("r", Arrangement("plain"), (Call("a", "GET /", until=answered(200)),))
+    (kept,) = play(resource, cast(Stage, stage), "4.3.0", lambda call: call == "a")
+    assert (kept.status, kept.late, len(stage.asked)) == (404, None, 1)
+
+
 def test_stand_ins_go_in_and_come_out_and_a_shape_is_applied() -> None:
     body = {"at": "127.0.0.1:81", "version": "4.3.0", "other": 1}
     stage = _Stage(Answer(200, {"Location": "http://127.0.0.1:81/c"}, body))

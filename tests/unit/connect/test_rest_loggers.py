@@ -70,7 +70,8 @@ def test_what_is_no_level(client: Client, body: object, status: int) -> None:
 def test_the_group_is_told(client: Client) -> None:
     assert client.ask("PUT", "/admin/loggers/a.b?scope=Cluster", {"level": "warn"}).status == 204
     assert client.herder.levels == {"a.b": "WARN"}
-    assert client.ask("PUT", "/admin/loggers/a.b?scope=other", {"level": "warn"}).json == ["a.b"]
+    assert client.ask("PUT", "/admin/loggers/a.b?scope=other", {"level": "off"}).json == ["a.b"]
+    assert client.ask("PUT", "/admin/loggers/a.b", {"level": "OFF"}).json == []
 
 
 def test_levels_have_the_names_of_log4j() -> None:

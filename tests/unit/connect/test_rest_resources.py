@@ -18,8 +18,8 @@ from twinlog.errors import RequestError
 CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
 STATUS = {
     "name": "c",
-    "connector": {"state": "RUNNING", "worker_id": "worker:8083"},
-    "tasks": [{"id": 0, "state": "RUNNING", "worker_id": "worker:8083"}],
+    "connector": {"state": "RUNNING", "worker_id": "worker:8083", "version": None},
+    "tasks": [{"id": 0, "state": "RUNNING", "worker_id": "worker:8083", "version": None}],
     "type": "source",
 }
 INFO = {"name": "c", "config": {**CONFIG, "name": "c"}, "tasks": [{"connector": "c", "task": 0}], "type": "source"}
@@ -175,6 +175,7 @@ def test_a_failure_is_in_the_status(client: Client) -> None:
         "state": "FAILED",
         "worker_id": "worker:8083",
         "trace": "Why it failed.",
+        "version": None,
     }
 
 

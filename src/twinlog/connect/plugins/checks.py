@@ -50,7 +50,7 @@ class Checks:
         value = definition.default_value
         if found is None:
             if definition.required and name not in self.config:
-                self._errors[name].append(f'Missing required configuration "{name}": {key.doc}')
+                self._errors[name].append(_missing(name))
         else:
             value = self._checked(name, key, found)
         self._values[name] = KeyValue(name, value, visible=visible)
@@ -171,8 +171,12 @@ def _refused(name: str, value: str, refused: ValueRefusedError, *, hidden: bool)
     return f"Invalid value {value} for configuration {name}: {why}"
 
 
+def _missing(name: str) -> str:
+    return f'Missing required configuration "{name}" which has no default value.'
+
+
 def _words(problem: ConfigProblem, value: str) -> str:
     if problem.found == "missing":
-        return f'Missing required configuration "{problem.key}": {problem.expected}'
+        return f"{_missing(problem.key)} Expected {problem.expected}"
     found = "" if problem.found in {repr(value), repr(value.strip()), HIDDEN} else f"{problem.found}; "
     return f"Invalid value {value} for configuration {problem.key}: {found}expected {problem.expected}"

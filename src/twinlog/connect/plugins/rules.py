@@ -42,10 +42,10 @@ def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
     name = entry.value.strip()
     wrong = [ord(char) for char in name if ord(char) < _FIRST_PRINTABLE or ord(char) == _DELETE]
     if not name:
-        checks.refuse("name", "a name may not be empty")
+        checks.refuse("name", "String may not be empty")
     elif wrong:
         codes = ", ".join(map(str, wrong))
-        checks.refuse("name", f"a name may not have control characters, but this one has those of the codes {codes}")
+        checks.refuse("name", f"String may not contain control sequences but had the following ASCII chars: {codes}")
 
 
 def _check_version(entries: Mapping[str, Entry], version: str, checks: Checks) -> None:

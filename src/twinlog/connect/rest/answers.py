@@ -23,6 +23,9 @@ from twinlog.connect.model import (
 Json = Any
 """What `json` writes."""
 
+UNDEFINED = "undefined"
+"""The version of a plugin that has none; of a state that names no version Connect answers null."""
+
 
 def answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer with a JSON body."""
@@ -68,10 +71,10 @@ def task_status(number: int, status: Status) -> Json:
 
 
 def _state(status: Status) -> Json:
-    state = {"state": status.state.value, "worker_id": status.worker_id}
+    state: dict[str, str | None] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.trace:
         state["trace"] = status.trace
-    if status.version:
+    if status.version != UNDEFINED:
         state["version"] = status.version
     return state
 

@@ -93,13 +93,23 @@ def config_list(value: Any) -> list[dict[str, str]]:
 
 def named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
     """A configuration with its connector's name in it, which may have been there already."""
-    included = config.get("name")
-    if included is None:
-        return {**config, "name": name}
+    if config.get("name") is not None:
+        _require_name(name, config["name"])
+    return {**config, "name": name}
+
+
+def keeping_name(name: str, changes: dict[str, str | None]) -> dict[str, str | None]:
+    """Changes of a configuration, which may name its connector, and name it no other."""
+    if "name" in changes:
+        _require_name(name, changes["name"])
+    return changes
+
+
+def _require_name(name: str, included: str | None) -> None:
     if included != name:
-        message = f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        shown = "null" if included is None else included
+        message = f"Connector name configuration ({shown}) doesn't match connector name in the URL ({name})"
         raise RequestError(400, message)
-    return config
 
 
 def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], TargetState | None]:
@@ -128,7 +138,7 @@ def offsets_request(value: Any) -> list[StoredOffset]:
         fields = _fields(entry, "An entry of 'offsets'", ("partition", "offset"))
         partition, offset = _part("partition", fields.get("partition")), _part("offset", fields.get("offset"))
         if partition is None:
-            raise RequestError(400, "An entry of 'offsets' has no 'partition'.")
+            raise RequestError(400, "Source partitions may not be null")
         found[json.dumps(partition, sort_keys=True)] = StoredOffset(partition, offset)
     return list(found.values())
 

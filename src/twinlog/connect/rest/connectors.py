@@ -91,7 +91,7 @@ class Connectors:
     async def patch(self, request: Request) -> Response:
         name = connector_of(request)
         body, value = await self._api.json(request)
-        changes = bodies.config_map(value)
+        changes = bodies.keeping_name(name, bodies.config_map(value))
         return await self._api.change(
             request,
             lambda: self._herder.patch(name, changes),

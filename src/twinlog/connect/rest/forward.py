@@ -23,8 +23,10 @@ from twinlog.errors import NotOwnerError, RequestError
 _LOG = logging.getLogger(__name__)
 _HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
 _LARGEST = 64 * 1024 * 1024
-_NOBODY_KNOWN = "The request cannot be completed momentarily: nobody knows the leader, probably for a rebalance."
-_TWO_HOPS = "The request cannot be completed for a conflicting operation, such as a rebalance: try it again."
+_NOBODY_KNOWN = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+)
+_TWO_HOPS = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Levels:
         return (_name(_logger(name).getEffectiveLevel()), None) if known else None
 
     def set(self, name: str, level: str, now_ms: int) -> list[str]:
-        """Set a level for a logger and all below it; returns their names, sorted.
+        """Set a level for a logger and all below it; returns the names of those that had another one, sorted.
 
         Libraries that would log secrets stay as they are, and with a level that is none of LEVELS all do.
         """
@@ -86,11 +86,15 @@ class Levels:
             names = {ROOT} if whole else {name}
             existing = [*_OURS, *(one for one, _ in _existing()), *self._set]
             names |= {one for one in existing if whole or one.startswith(name)}
-            for one in sorted(names):
+            changed = sorted(one for one in names if self._level(one) != level)
+            for one in changed:
                 _logger(one).setLevel(LEVELS[level])
                 if one in self._set or len(self._set) < _MOST:
                     self._set[one] = (level, now_ms)
-        return sorted(names)
+        return changed
+
+    def _level(self, name: str) -> str:
+        return self._set[name][0] if name in self._set else _name(_logger(name).getEffectiveLevel())
 
 
 def _logger(name: str) -> logging.Logger:
