@@ -59,6 +59,8 @@ class VirtualCluster:
     def __init__(self, loop: VirtualLoop, name: str, brokers: int = 1) -> None:
         self.name = name
         self.asked: Counter[int] = Counter()
+        self.carried_out: Callable[[int, Any], None] = lambda _key, _request: None
+        """Called with each request before it is answered, but not with Fetch."""
         self.nodes = list(range(1, brokers + 1))
         self.down: set[int] = set()
         self.loop = loop
@@ -66,7 +68,7 @@ class VirtualCluster:
         self.topics = VirtualTopics(name, self.nodes, self.down, self.faults)
         self.transactions = VirtualTransactions(self.topics, self.faults, self.news)
         self.groups = VirtualGroups(self, self.nodes[0])
-        self._records = VirtualRecords(self.topics, self.faults, self.news)
+        self._records = VirtualRecords(self.topics, self.faults, self.transactions.has, self.news)
         self._open: dict[int, dict[Connection, None]] = {node: {} for node in self.nodes}
         self._waiting: list[Callable[[], None]] = []
         self._handlers: dict[int, Callable[[int, Any, int], Any]] = {
@@ -146,6 +148,7 @@ class VirtualCluster:
     # For its connections and groups.
 
     def serve(self, key: int, node: int, request: Any, code: int, client: str, answer: Callable[[Any], None]) -> None:
+        self.carried_out(key, request)
         if key == JOIN_GROUP:
             self.groups.join(node, request, code, client, answer)
         elif key == SYNC_GROUP:

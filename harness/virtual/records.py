@@ -19,11 +19,19 @@ with warnings.catch_warnings():
 
 
 class VirtualRecords:
-    """`news()` is called when there are more records."""
+    """`in_transaction(id, topic, partition)` says where a transactional id may append; `news()` is called when there
+    are more records."""
 
-    def __init__(self, topics: VirtualTopics, faults: Faults, news: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        topics: VirtualTopics,
+        faults: Faults,
+        in_transaction: Callable[[str, str, int], bool],
+        news: Callable[[], None],
+    ) -> None:
         self._topics = topics
         self._faults = faults
+        self._in_transaction = in_transaction
         self._news = news
 
     def list_offsets(self, node: int, request: Any, code: int) -> Any:
@@ -54,6 +62,9 @@ class VirtualRecords:
             for part in topic.partition_data:
                 error, log = self._topics.led(node, topic.name, part.index)
                 error, base = code or self._faults.code(PRODUCE, topic.name, part.index) or error, -1
+                owner = request.transactional_id
+                if not error and owner is not None and not self._in_transaction(owner, topic.name, part.index):
+                    error = Code.INVALID_TXN_STATE
                 if not error:
                     error, base = log.append(bytes(part.records))
                 parts.append(

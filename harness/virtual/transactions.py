@@ -24,6 +24,8 @@ class Transaction:
 
     producer_id: int
     epoch: int
+    last_epoch: int = -1
+    """The epoch before, if its owner asked for the present one."""
     parts: list[tuple[str, int]] = field(default_factory=list)
     unmarked: dict[tuple[str, int], bool] = field(default_factory=dict)
     """Partitions that had no leader when it ended, and whether it was committed: they lack its marker."""
@@ -38,6 +40,11 @@ class VirtualTransactions:
         self._faults = faults
         self._news = news
         self._producers = 1000
+
+    def has(self, transactional_id: str, topic: str, partition: int) -> bool:
+        """Whether a partition takes part in the open transaction of an id (KIP-890)."""
+        known = self.open.get(transactional_id)
+        return known is not None and (topic, partition) in known.parts
 
     def write_markers(self, topic: str, partition: int) -> None:
         """A partition that had no leader has one: it gets the markers that it lacks."""
@@ -56,17 +63,21 @@ class VirtualTransactions:
             known = Transaction(self._producers, 0)
             if request.transactional_id:
                 self.open[request.transactional_id] = known
-        elif request.producer_id >= 0 and (request.producer_id, request.producer_epoch) != (
-            known.producer_id,
-            known.epoch,
-        ):
-            return kind(throttle_time_ms=0, error_code=Code.PRODUCER_FENCED, producer_id=-1, producer_epoch=-1)
-        elif known.unmarked:
-            return kind(throttle_time_ms=0, error_code=Code.CONCURRENT_TRANSACTIONS, producer_id=-1, producer_epoch=-1)
-        else:
-            known.epoch += 1
-            self._end(known, commit=False)
+        elif code := self._begin_anew(known, request.producer_id, request.producer_epoch):
+            return kind(throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
         return kind(throttle_time_ms=0, error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
+
+    def _begin_anew(self, known: Transaction, producer_id: int, epoch: int) -> int:
+        """Another epoch, unless only its answer was lost (Kafka class TransactionMetadata); returns an error code."""
+        anybody = producer_id < 0
+        if not anybody and (producer_id != known.producer_id or epoch not in (known.epoch, known.last_epoch)):
+            return Code.PRODUCER_FENCED
+        if known.unmarked:
+            return Code.CONCURRENT_TRANSACTIONS
+        if anybody or epoch == known.epoch:
+            known.last_epoch, known.epoch = -1 if anybody else known.epoch, known.epoch + 1
+            self._end(known, commit=False)
+        return Code.NONE
 
     def _holds(self, name: str, producer_id: int, epoch: int) -> int:
         known = self.open.get(name)
@@ -83,30 +94,38 @@ class VirtualTransactions:
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
         )
-        topics = []
-        for topic in request.v3_and_below_topics:
-            parts = []
-            for number in topic.partitions:
-                error = code or self._faults.code(ADD_PARTITIONS, topic.name, number)
-                error = error or (0 if (topic.name, number) in self._topics.parts else Code.UNKNOWN_TOPIC_OR_PARTITION)
-                if not error:
-                    self.open[request.v3_and_below_transactional_id].parts.append((topic.name, number))
-                parts.append((number, error))
-            topics.append((topic.name, parts))
+        name = request.v3_and_below_transactional_id
+        errors = {
+            (topic.name, number): code
+            or self._faults.code(ADD_PARTITIONS, topic.name, number)
+            or self._lacks(topic.name, number)
+            for topic in request.v3_and_below_topics
+            for number in topic.partitions
+        }
+        if not any(errors.values()):
+            self.open[name].parts += errors
+        # All of them take part, or none.
+        elif not code:
+            errors = {place: error or Code.OPERATION_NOT_ATTEMPTED for place, error in errors.items()}
         result = kind.AddPartitionsToTxnTopicResult
         return kind(
             throttle_time_ms=0,
             results_by_topic_v3_and_below=[
                 result(
-                    name=name,
+                    name=topic.name,
                     results_by_partition=[
-                        result.AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=error)
-                        for number, error in parts
+                        result.AddPartitionsToTxnPartitionResult(
+                            partition_index=number, partition_error_code=errors[topic.name, number]
+                        )
+                        for number in topic.partitions
                     ],
                 )
-                for name, parts in topics
+                for topic in request.v3_and_below_topics
             ],
         )
+
+    def _lacks(self, topic: str, partition: int) -> int:
+        return Code.NONE if (topic, partition) in self._topics.parts else Code.UNKNOWN_TOPIC_OR_PARTITION
 
     def end_txn(self, _node: int, request: Any, code: int) -> Any:
         code = code or self._holds(request.transactional_id, request.producer_id, request.producer_epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -117,6 +117,11 @@ class World:
 
     def write(self, *values: bytes, number: int = 0) -> None:
         self.source.write(TOPIC, *values, partition=number)
+
+    def feed(self, values: Sequence[bytes], *, number: int = 0) -> None:
+        """A batch of each three."""
+        for at in range(0, len(values), 3):
+            self.write(*values[at : at + 3], number=number)
 
     def crash(self, copier: Copier) -> None:
         """End a copier as a killed worker does."""

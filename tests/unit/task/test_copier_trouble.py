@@ -12,7 +12,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
-from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
+from tests.unit.task.copied import REMOTE, TOPIC, part, world
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.task import copier as module
@@ -22,15 +22,9 @@ from twinlog.task.troubles import SILENT_S
 VALUES = [b"%d" % number for number in range(40)]
 
 
-def feed(here: World, values: list[bytes] = VALUES, *, number: int = 0) -> None:
-    """A batch of each three."""
-    for at in range(0, len(values), 3):
-        here.write(*values[at : at + 3], number=number)
-
-
 def test_it_starts_once_both_clusters_are_there() -> None:
     with world() as here:
-        feed(here)
+        here.feed(VALUES)
         here.source.stop(1)
         here.target.stop(1)
         opened: list[Copier] = []
@@ -51,13 +45,13 @@ def test_it_starts_once_both_clusters_are_there() -> None:
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_leader_that_is_lost_costs_no_record(side: str) -> None:
     with world(brokers=2) as here:
-        feed(here, VALUES[:20])
+        here.feed(VALUES[:20])
         here.begin()
         here.until(lambda: here.copied() == VALUES[:20])
         cluster, topic = (here.source, TOPIC) if side == "source" else (here.target, REMOTE)
         cluster.stop(1)
         cluster.move(topic, 0, None)
-        feed(here, VALUES[20:])
+        here.feed(VALUES[20:])
         here.pass_by(20)
         assert here.copied() == VALUES[:20]
         cluster.move(topic, 0, 2)
@@ -79,7 +73,7 @@ def test_a_leader_that_is_lost_costs_no_record(side: str) -> None:
 def test_an_append_that_is_not_answered_is_there_once(fault: Fault) -> None:
     with world() as here:
         here.target.fault(PRODUCE, fault, times=3, topic=REMOTE)
-        feed(here)
+        here.feed(VALUES)
         here.begin()
         here.until(lambda: here.copied() == VALUES, 900)
         here.pass_by(300)
@@ -103,7 +97,7 @@ def test_an_append_that_is_not_answered_is_there_once(fault: Fault) -> None:
 def test_a_fetch_that_fails_is_asked_again(fault: Fault) -> None:
     with world() as here:
         here.source.fault(FETCH, fault, times=3)
-        feed(here)
+        here.feed(VALUES)
         here.begin()
         here.until(lambda: here.copied() == VALUES, 900)
         assert here.source.faults_left == 0
@@ -113,16 +107,16 @@ def test_a_fetch_that_fails_is_asked_again(fault: Fault) -> None:
 def test_a_refused_fetch_ends_its_partition_only() -> None:
     with world(partitions=2, brokers=2) as here:
         here.begin(here.grant(0), here.grant(1))
-        feed(here, number=0)
+        here.feed(VALUES, number=0)
         here.until(lambda: here.copied(0) == VALUES)
         here.source.fault(FETCH, Fault(code=Code.TOPIC_AUTHORIZATION_FAILED))
-        feed(here, number=0)
+        here.feed(VALUES, number=0)
         here.until(lambda: bool(here.failures))
         ((where, error),) = here.failures
         assert isinstance(error, RefusedError)
         assert "lacks READ on topic shop" in str(error)
         other = 1 - part(0 if where is None else where.partition).partition
-        feed(here, number=other)
+        here.feed(VALUES, number=other)
         here.until(lambda: here.copied(other)[-1:] == VALUES[-1:])
 
 
@@ -130,7 +124,7 @@ def test_without_a_proof_from_its_driver_nothing_is_appended() -> None:
     with world() as here:
         here.begin()
         here.allowed = False
-        feed(here)
+        here.feed(VALUES)
         here.pass_by(30)
         assert here.copied() == []
         here.allowed = True
@@ -141,7 +135,7 @@ def test_what_is_released_has_its_position_stored_behind_its_last_append() -> No
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)
-        feed(here)
+        here.feed(VALUES)
         here.until(lambda: bool(here.copied()))
         (position,) = here.run(copier.release, [part()]).values()
         assert copier.undrained == set()
@@ -154,7 +148,7 @@ def test_what_the_target_does_not_answer_in_time_is_left_undrained() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(delay_s=20.0), topic=REMOTE)
-        feed(here)
+        here.feed(VALUES)
         here.until(lambda: bool(here.copied()))
         begun = here.clock.now
         (position,) = here.run(copier.release, [part()]).values()
@@ -173,11 +167,11 @@ def test_after_a_crash_nothing_is_copied_twice(late_s: float) -> None:
     """Appends are acknowledged, or still on their way, and no position counts them."""
     with world() as here:
         copier = here.begin()
-        feed(here, VALUES[:9])
+        here.feed(VALUES[:9])
         here.until(lambda: here.copied() == VALUES[:9])
         here.pass_by(10)
         known = here.stored()
-        feed(here, VALUES[9:])
+        here.feed(VALUES[9:])
         here.target.fault(PRODUCE, Fault(delay_s=late_s), times=9, topic=REMOTE)
         here.until(lambda: len(here.copied()) > 9)
         here.crash(copier)
@@ -192,10 +186,10 @@ def test_after_a_crash_nothing_is_copied_twice(late_s: float) -> None:
 def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
     with world() as here:
         copier = here.begin()
-        feed(here, VALUES[:6])
+        here.feed(VALUES[:6])
         here.until(lambda: here.copied() == VALUES[:6])
         (position,) = here.run(copier.release, [part()]).values()
-        feed(here, VALUES[6:])
+        here.feed(VALUES[6:])
         here.source.log(TOPIC).delete_before(12)
         here.begin(here.grant(position=position, drained=True))
         here.until(lambda: bool(here.failures or any(kind == "gap" for kind, _ in here.events)))
@@ -207,13 +201,13 @@ def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
 def test_a_target_that_lost_what_it_had_acknowledged_gets_it_again() -> None:
     with world() as here:
         here.begin()
-        feed(here, VALUES[:20])
+        here.feed(VALUES[:20])
         here.until(lambda: here.copied() == VALUES[:20])
         log = here.target.log(REMOTE)
         log.cut(12)
         log._producers.clear()
         here.target.move(REMOTE, 0, 1)
-        feed(here, VALUES[20:])
+        here.feed(VALUES[20:])
         here.until(lambda: here.copied()[-1:] == VALUES[-1:] and len(here.copied()) >= 28)
         here.pass_by(60)
         # Nothing is left out; what was there before the loss stands once.
@@ -289,9 +283,9 @@ def test_a_source_that_throttles_is_waited_for_and_named() -> None:
     with world() as here:
         here.source.fault(FETCH, Fault(throttle_s=60.0))
         copier = here.begin()
-        feed(here, VALUES[:3])
+        here.feed(VALUES[:3])
         here.until(lambda: here.copied() == VALUES[:3])
-        feed(here, VALUES[3:])
+        here.feed(VALUES[3:])
         asked = here.source.asked[FETCH]
         here.pass_by(SILENT_S + 30)
         trouble = "source: broker 1 throttles this client, as it is over a quota"
@@ -309,10 +303,10 @@ def test_a_target_that_throttles_is_waited_for_and_named() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(throttle_s=60.0), topic=REMOTE)
-        feed(here, VALUES[:3])
+        here.feed(VALUES[:3])
         here.until(lambda: here.copied() == VALUES[:3])
         here.pass_by(1)
-        feed(here, VALUES[3:])
+        here.feed(VALUES[3:])
         here.pass_by(SILENT_S + 30)
         trouble = "target: broker 1 throttles this client, as it is over a quota"
         assert copier.troubles.of(copier.partitions[part()]) == trouble
@@ -327,9 +321,9 @@ def test_what_waits_for_a_target_that_throttles_is_not_in_flight() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(throttle_s=60.0), topic=REMOTE)
-        feed(here, VALUES[:3])
+        here.feed(VALUES[:3])
         here.until(lambda: here.copied() == VALUES[:3])
-        feed(here, VALUES[3:])
+        here.feed(VALUES[3:])
         here.pass_by(1)
         here.run(copier.release, [part()])
         assert copier.undrained == set()

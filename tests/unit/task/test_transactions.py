@@ -1,250 +1,105 @@
-"""Transactions of a copier whose target refuses, is silent, forgets and fences: every record is committed once."""
+"""Transactions of a copier whose target refuses, is silent, forgets and fences: every record is committed once.
+
+Real copiers, between two clusters of this process that answer with real bytes, in virtual time.
+"""
 
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from harness.virtual.loop import VirtualLoop, VirtualWorld
-from tests.source_log import New, SourceLog
-from tests.unit.task.scripted_target import LOST_ANSWER, ScriptedTarget
-from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
+from harness.virtual.faults import Fault
+from harness.virtual.requests import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE
+from tests.unit.task.copied import REMOTE, World, part, world
+from twinlog.errors import FencedError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.lease.grant import Grant
-from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.offsets.positions import Position
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    FlowSettings,
-    ProducerSettings,
-)
-from twinlog.task import transactions as module
-from twinlog.task.hooks import Hooks
-from twinlog.task.partition import PartitionCopy
-from twinlog.task.transactions import LentId, Transactions
-from twinlog.write.appender import TargetAppender
-from twinlog.write.appends import CopyRules
-from twinlog.write.queue import NO_ANSWER
+from twinlog.task.copier import Copier
 
-CLIENT = ClientSettings((), retry_backoff_ms=10, retry_backoff_max_ms=100)
-SETTINGS = FlowSettings(
-    source=Alias("north"),
-    target=Alias("south"),
-    consumer=ConsumerSettings(CLIENT),
-    producer=ProducerSettings(CLIENT, merge_batch_bytes=0),
-    source_admin=AdminSettings(CLIENT),
-    target_admin=AdminSettings(CLIENT),
-    exactly_once="enabled",
-)
-RULES = CopyRules(max_batch_bytes=1 << 20, merge_batch_bytes=0, oversized="skip")
-POSITIONS = TopicPartition(TopicName(SETTINGS.positions_topic), 0)
-RECORDS = 20
-BATCH = 4
-"""Records in one source batch."""
+VALUES = [b"%d" % number for number in range(24)]
+OURS = "north-mm2-MirrorSourceConnector-0"
+ABORTED = f"{OURS}: aborted, its records are copied again: "
 
-
-class Copying:
-    """What a copier does exactly once with some partitions of a source that always answers."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, partitions: int = 1) -> None:
-        self.loop = VirtualLoop(VirtualWorld())
-        self.loop.crashed = self._crashed
-        self.target = ScriptedTarget(self.loop, SETTINGS)
-        self.failures: list[TwinlogError] = []
-        self.crashes: list[BaseException] = []
-        self.events: list[str] = []
-        self.looked: list[set[PartitionCopy]] = []
-        self.timeout_ms = SETTINGS.producer.transaction_timeout_ms
-        self.partitions: dict[TopicPartition, PartitionCopy] = {}
-        self._logs: dict[TopicPartition, SourceLog] = {}
-        self._pumping: set[TopicPartition] = set()
-        target: Any = self.target
-        target.transactional_id = "north-mm2-0"
-        target.timeout_ms = self.timeout_ms
-        monkeypatch.setattr(module, "TransactionCoordinator", lambda *_: target)
-
-        async def look(_client: object, parts: Any, _producer_id: int) -> None:
-            self.looked.append(set(parts))
-            for part in parts:
-                part.truncated(None)
-
-        monkeypatch.setattr(module, "look_at_losses", look)
-        self.appender = TargetAppender(
-            self.loop,
-            target,
-            max_in_flight=5,
-            max_request_bytes=1 << 20,
-            max_in_flight_bytes=1 << 20,
-            request_timeout_s=30.0,
-            allowed=lambda: True,
-            lost=self.failures.append,
-        )
-        self.transactions = Transactions(
-            self.loop,
-            target,
-            SETTINGS,
-            self.partitions,
-            self.appender,
-            lend=self._lend,
-            mark=self._mark,
-            lost=self.failures.append,
-            event=lambda _, text: self.events.append(text),
-        )
-        self._hooks: Hooks[PartitionCopy] = Hooks(
-            keep=lambda _: None,
-            offer=self.transactions.offer,
-            more=self._more,
-            moved=self.transactions.moved,
-            far_target=lambda: False,
-            leaderless=self.appender.refresh,
-            pause=self._unexpected,
-            check=self._unexpected,
-            resolve=self.transactions.abort,
-            lost=self._unexpected,
-            limit=lambda part: self.loop.start(self._allow, part),
-            failed=lambda _, error: self.failures.append(error),
-            foreign=self._unexpected,
-            event=lambda _, text: self.events.append(text),
-            source_lacks=target.lacks,
-            target_lacks=target.lacks,
-        )
-        self._count = partitions
-
-    @property
-    def sources(self) -> list[TopicPartition]:
-        return list(self.partitions)
-
-    def remote(self, number: int) -> TopicPartition:
-        return TopicPartition(TopicName("north.shop"), number)
-
-    def run(self, until: Callable[[], bool], most_s: float = 3_000.0) -> None:
-        """Copy until something is true; the positions of partitions begin at 0 when it is called first."""
-
-        async def play() -> None:
-            if not self.partitions:
-                await self._begin()
-            deadline = self.loop.clock.monotonic() + most_s
-            while not until():
-                assert self.crashes == []
-                assert self.loop.clock.monotonic() < deadline, (self.events, self.target.handled)
-                await self.loop.sleep(0.01)
-
-        self.loop.run(play)
-
-    def release(self, timeout_s: float) -> bool:
-        """Release all partitions; whether what they appended was committed in time."""
-
-        async def play() -> bool:
-            for part in self.partitions.values():
-                part.leave()
-            return await self.transactions.commit(self.partitions.values(), timeout_s)
-
-        return self.loop.run(play)
-
-    @property
-    def done(self) -> bool:
-        """Everything is committed, and so are the positions behind it."""
-        return all(part.committed.next_source == RECORDS for part in self.partitions.values())
-
-    def assert_copied_once(self) -> None:
-        for part in self.partitions.values():
-            assert self.target.committed(part.remote) == [b"%d" % number for number in range(RECORDS)]
-            log = self.target.logs[part.remote]
-            assert part.committed.next_target == log.end
-            assert part.copied.counts.records == RECORDS
-        assert (self.failures, self.crashes) == ([], [])
-
-    def close(self) -> None:
-        self.transactions.stop()
-        self.appender.stop()
-        self.loop.close()
-
-    async def _begin(self) -> None:
-        await self.transactions.start()
-        self.appender.start(lambda: {part.remote.topic for part in self.partitions.values()})
-        for number in range(self._count):
-            source = TopicPartition(TopicName("shop"), number)
-            log = self._logs[source] = SourceLog()
-            for first in range(0, RECORDS, BATCH):
-                log.batch([New(first, b"%d" % value) for value in range(first, first + BATCH)])
-            self.partitions[source] = PartitionCopy(
-                Grant(source, self.remote(number), None, 1 << 20, None),
-                Position(0, 0),
-                RULES,
-                self.transactions.identity,
-                producer=SETTINGS.producer,
-                hooks=self._hooks,
-                clock=self.loop.clock,
-            )
-            self._more(source)
-
-    def _more(self, source: TopicPartition) -> None:
-        if source not in self._pumping:
-            self._pumping.add(source)
-            self.loop.start(self._pump, source)
-
-    async def _pump(self, source: TopicPartition) -> None:
-        """Read batch by batch, as long as anybody wants more."""
-        part, log = self.partitions[source], self._logs[source]
-        while True:
-            await self.loop.sleep(0.003)
-            asked = part.fetch_position(1 << 20)
-            if asked is None or asked.offset >= log.next_offset:
-                break
-            whole = log.fetch(asked.offset)
-            records = whole[: len(whole) // max(1, len([end for end in log.ends if end > asked.offset]))]
-            end = log.next_offset
-            part.deliver(asked, PartitionResponse(source.partition, 0, end, end, 0, (), records))
-        self._pumping.discard(source)
-
-    async def _allow(self, part: PartitionCopy) -> None:
-        """The remote topic takes large batches, whatever its broker answered once."""
-        part.take_limit(1 << 20)
-
-    async def _lend(self) -> LentId:
-        return LentId("north-mm2-0", await self.target.lend())
-
-    async def _mark(self, positions: Any) -> Any:
-        return dict(positions)
-
-    def _unexpected(self, *asked: Any) -> None:
-        raise AssertionError(f"the partition asks for {asked}")
-
-    def _crashed(self, error: BaseException) -> None:
-        self.crashes.append(error)
+UNHEARD = Fault(lost=True)
+UNANSWERED = Fault(lost=True, done=True)
 
 
 @pytest.fixture
-def copying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Copying]]:
-    made: list[Copying] = []
-
-    def make(partitions: int = 1) -> Copying:
-        made.append(Copying(monkeypatch, partitions))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def here() -> Iterator[World]:
+    """Two partitions, each batch of which is appended by itself."""
+    with world(partitions=2, exactly_once="enabled", producer={"merge_batch_bytes": 0}) as made:
+        yield made
 
 
-def test_records_and_their_positions_are_committed_together(copying: Callable[..., Copying]) -> None:
-    one = copying(2)
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    handled = one.target.handled
-    # The position is appended behind the acknowledged records, and takes part before the commit.
-    first = handled[: handled.index("commit") + 1]
-    assert first[0] == "init"
-    assert first.index(f"add {POSITIONS}") > max(first.index(f"append north.shop-{number}") for number in (0, 1))
-    assert first[-2:] == [f"append {POSITIONS}", "commit"]
-    assert one.events == []
+def begin(here: World, partitions: int = 2) -> Copier:
+    """Copy partitions that have all values."""
+    for number in range(partitions):
+        here.feed(VALUES, number=number)
+    return here.begin(*map(here.grant, range(partitions)))
+
+
+def committed(here: World, number: int = 0) -> list[bytes | None]:
+    return here.copied(number, committed=True)
+
+
+def done(here: World, partitions: int = 2) -> bool:
+    return all(committed(here, number) == VALUES for number in range(partitions))
+
+
+def assert_copied_once(here: World, partitions: int = 2) -> None:
+    """All of it is there, now and later, and the committed positions are behind it."""
+    here.until(lambda: done(here, partitions), 600)
+    here.pass_by(5)
+    assert done(here, partitions)
+    for number in range(partitions):
+        stored = here.stored(number)
+        assert stored is not None
+        assert stored.next_source == len(VALUES)
+        assert stored.next_target == here.target.log(REMOTE, number).end
+    assert here.failures == []
+    assert here.target.faults_left == 0
+
+
+def texts(here: World) -> list[str]:
+    return [text for kind, text in here.events if kind == "transaction"]
+
+
+def heard(here: World) -> list[tuple[float, int, Any]]:
+    """What the target will have carried out: when, which request, and that itself."""
+    found: list[tuple[float, int, Any]] = []
+    here.target.carried_out = lambda key, request: found.append((here.clock.now, key, request))
+    return found
+
+
+def aborts(requests: list[tuple[float, int, Any]]) -> int:
+    return sum(key == END_TXN and not request.committed for _, key, request in requests)
+
+
+def test_records_and_their_positions_are_committed_together(here: World) -> None:
+    requests = heard(here)
+    here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)
+    begin(here)
+    assert_copied_once(here)
+    known = {REMOTE: "records", here.settings.positions_topic: "positions"}
+    course: list[tuple[str, float]] = []
+    for at, key, request in requests:
+        if key == INIT_PRODUCER_ID:
+            course.append(("init", at))
+        elif key == ADD_PARTITIONS:
+            course += [("add " + known[topic.name], at) for topic in request.v3_and_below_topics]
+        elif key == PRODUCE:
+            course += [("append " + known[topic.name], at) for topic in request.topic_data if topic.name in known]
+        elif key == END_TXN:
+            course.append(("commit" if request.committed else "abort", at))
+    first = course[: [what for what, _ in course].index("commit") + 1]
+    steps = list(dict.fromkeys(what for what, _ in first))
+    assert steps == ["init", "add records", "append records", "add positions", "append positions", "commit"]
+    # The positions wait for the acknowledgement of records, and take part before the commit.
+    times = dict(first)
+    assert times["add positions"] >= dict(reversed(first))["append records"] + 1.0
+    assert texts(here) == []
 
 
 @pytest.mark.parametrize(
@@ -260,210 +115,203 @@ def test_records_and_their_positions_are_committed_together(copying: Callable[..
         Code.DUPLICATE_SEQUENCE_NUMBER,
     ],
 )
-def test_a_lost_transaction_is_aborted_and_its_records_are_copied_again(
-    copying: Callable[..., Copying], code: int
-) -> None:
-    one = copying(2)
-    one.target.answers[one.remote(0)] = deque([0, code])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    (event,) = one.events
-    assert event.startswith("north-mm2-0: aborted, its records are copied again: north.shop-0: target: ")
-    assert "abort" in one.target.handled
-    # Both took part, so of both it is asked whether anything was lost.
-    assert [{part.remote.partition for part in parts} for parts in one.looked] == [{0, 1}]
+def test_a_lost_transaction_is_aborted_and_its_records_are_copied_again(here: World, code: int) -> None:
+    here.target.codes(PRODUCE, REMOTE, 0, code)
+    copier = begin(here)
+    here.until(lambda: here.target.asked[ADD_PARTITIONS] > 0)
+    requests = heard(here)
+    assert_copied_once(here)
+    (event,) = texts(here)
+    assert event.startswith(f"{ABORTED}north.shop-0: target: ")
+    assert aborts(requests) == 1
+    # Both took part, so of both it is asked whether anything was lost, before the transaction ends.
+    before = requests[: [key for _, key, _ in requests].index(END_TXN)]
+    asked = [request for _, key, request in before if key == LIST_OFFSETS]
+    assert [{one.partition_index for one in request.topics[0].partitions} for request in asked] == [{0, 1}]
+    assert copier.transactions is not None
+    assert copier.transactions.trouble is None
 
 
-@pytest.mark.parametrize("code", [NO_ANSWER, LOST_ANSWER, Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT])
-def test_what_passes_is_sent_again_within_the_transaction(copying: Callable[..., Copying], code: int) -> None:
-    one = copying()
-    one.target.answers[one.remote(0)] = deque([code, code, 0, code])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert (one.events, "abort" in one.target.handled) == ([], False)
+@pytest.mark.parametrize("fault", [UNHEARD, UNANSWERED, Fault(code=6), Fault(code=7)], ids=str)
+def test_what_passes_is_sent_again_within_the_transaction(here: World, fault: Fault) -> None:
+    for one, times in ((fault, 2), (Fault(), 1), (fault, 1)):
+        here.target.fault(PRODUCE, one, topic=REMOTE, times=times)
+    requests = heard(here)
+    begin(here)
+    assert_copied_once(here)
+    assert (texts(here), aborts(requests)) == ([], 0)
 
 
-def test_a_batch_that_is_too_large_is_cut_within_the_transaction(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.target.answers[one.remote(0)] = deque([Code.MESSAGE_TOO_LARGE])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert (one.events, "abort" in one.target.handled) == ([], False)
+def test_a_batch_that_is_too_large_is_cut_within_the_transaction(here: World) -> None:
+    here.target.codes(PRODUCE, REMOTE, Code.MESSAGE_TOO_LARGE)
+    requests = heard(here)
+    begin(here)
+    assert_copied_once(here)
+    assert (texts(here), aborts(requests)) == ([], 0)
 
 
-def test_a_transaction_that_the_coordinator_forgot_is_copied_again(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.target.coordinator["end"].append(False)
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert one.events == [
-        "north-mm2-0: aborted, its records are copied again: the coordinator no longer knows the transaction"
-    ]
+def test_a_transaction_that_the_coordinator_forgot_is_copied_again(here: World) -> None:
+    here.target.fault(END_TXN, Fault(code=Code.INVALID_TXN_STATE))
+    begin(here)
+    assert_copied_once(here)
+    assert texts(here) == [f"{ABORTED}the coordinator no longer knows the transaction"]
 
 
-@pytest.mark.parametrize("call", ["init", "add", "end"])
-def test_a_coordinator_that_does_not_answer_is_asked_until_it_does(copying: Callable[..., Copying], call: str) -> None:
-    one = copying()
-    seen: set[str | None] = set()
-    if call == "init":
+@pytest.mark.parametrize("key", [INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN])
+def test_a_coordinator_that_does_not_answer_is_asked_until_it_does(here: World, key: int) -> None:
+    copier = here.open()
+    transactions = copier.transactions
+    assert transactions is not None
+    if key == INIT_PRODUCER_ID:
         # Not the first, which the driver asks for.
-        one.target.answers[one.remote(0)] = deque([Code.TRANSACTION_ABORTABLE])
-    one.target.coordinator[call].extend([None] * (call == "init") + [ClusterError("cluster south: away")] * 5)
-
-    def until() -> bool:
-        seen.add(one.transactions.trouble)
-        return one.done
-
-    one.run(until)
-    one.assert_copied_once()
-    assert "cluster south: away" in seen
-    assert one.transactions.trouble is None
+        here.target.codes(PRODUCE, REMOTE, Code.TRANSACTION_ABORTABLE)
+    here.target.fault(key, UNHEARD, times=5)
+    here.run(copier.grant, [here.grant(0), here.grant(1)])
+    for number in range(2):
+        here.feed(VALUES, number=number)
+    here.until(lambda: "cluster south: " in (transactions.trouble or ""))
+    assert_copied_once(here)
+    assert transactions.trouble is None
 
 
-def test_who_was_fenced_stops(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.target.coordinator["add"].append(FencedError("cluster south: somebody else writes"))
-    one.run(lambda: one.transactions.ended)
-    (error,) = one.failures
+def test_who_was_fenced_stops(here: World) -> None:
+    here.target.fault(ADD_PARTITIONS, Fault(code=Code.PRODUCER_FENCED))
+    copier = begin(here)
+    assert copier.transactions is not None
+    here.until(lambda: bool(here.failures))
+    assert copier.transactions.ended
+    ((_, error),) = here.failures
     assert isinstance(error, FencedError)
     assert "south.group.id must differ" in str(error)
-    assert one.events == [str(error)]
-    assert one.target.committed(one.remote(0)) == []
+    assert ("fenced", str(error)) in here.events
+    here.pass_by(60)
+    assert committed(here) == []
     # Nor does it commit anything for who leaves.
-    assert not one.release(1.0)
+    here.run(copier.release, [part()])
+    assert copier.undrained == {part()}
+    assert committed(here) == []
 
 
-def test_a_transaction_that_the_target_ended_by_itself_is_no_fence(copying: Callable[..., Copying]) -> None:
+def test_a_transaction_that_the_target_ended_by_itself_is_no_fence() -> None:
     """A producer is fenced as well by the coordinator that ends a transaction which was open for too long."""
-    one = copying()
-    # Answered neither, so that it takes nearly as long as the transaction may.
-    target: Any = one.target
-    one.timeout_ms = target.timeout_ms = 3_000
-    one.target.hanging_s = 3.5
-    one.target.answers[one.remote(0)] = deque([NO_ANSWER])
-    one.target.coordinator["end"].append(FencedError("cluster south: somebody else writes"))
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    (event,) = one.events
-    assert "the target ended a transaction that was open for 4 s; its records are copied again" in event
-    assert one.target.lent == 2
+    producer = {"merge_batch_bytes": 0, "transaction_timeout_ms": 3_000}
+    with world(exactly_once="enabled", producer=producer) as here:
+        # Not answered, so that it takes nearly as long as the transaction may.
+        here.target.fault(PRODUCE, Fault(lost=True, delay_s=3.5), topic=REMOTE)
+        here.target.fault(END_TXN, Fault(code=Code.PRODUCER_FENCED))
+        begin(here, 1)
+        assert_copied_once(here, 1)
+        (event,) = texts(here)
+        assert "the target ended a transaction that was open for 4 s; its records are copied again" in event
 
 
-def test_a_partition_without_a_leader_holds_up_nobody(copying: Callable[..., Copying]) -> None:
-    one = copying(2)
-    one.target.leaderless.add(one.remote(0))
-    other = TopicPartition(TopicName("shop"), 1)
-    one.run(lambda: other in one.partitions and one.partitions[other].committed.next_source == RECORDS, 1.0)
-    assert one.target.committed(one.remote(0)) == []
-    one.target.leaderless.clear()
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert one.events == []
+def test_a_partition_without_a_leader_holds_up_nobody(here: World) -> None:
+    copier = here.begin(here.grant(0), here.grant(1))
+    here.target.move(REMOTE, 0, None)
+    here.run(copier.target.refresh, [REMOTE])
+    for number in range(2):
+        here.feed(VALUES, number=number)
+    here.until(lambda: committed(here, 1) == VALUES, 1.0)
+    here.pass_by(10)
+    assert here.copied() == []
+    here.target.move(REMOTE, 0, 1)
+    assert_copied_once(here)
+    assert texts(here) == []
 
 
-def test_a_partition_that_the_coordinator_does_not_take_holds_up_nobody(copying: Callable[..., Copying]) -> None:
-    one = copying(2)
-    refused = {one.remote(0): int(Code.UNKNOWN_TOPIC_OR_PARTITION)}
-    one.target.coordinator["add"].extend([refused, None, None, refused])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert one.events == []
+def test_a_partition_that_the_coordinator_does_not_take_holds_up_nobody(here: World) -> None:
+    here.target.codes(ADD_PARTITIONS, REMOTE, *[Code.UNKNOWN_TOPIC_OR_PARTITION] * 3)
+    begin(here)
+    here.until(lambda: committed(here, 1) == VALUES, 1.0)
+    assert here.copied() == []
+    assert_copied_once(here)
+    assert texts(here) == []
 
 
-def test_a_missing_permission_ends_the_flow(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.target.coordinator["add"].append({one.remote(0): int(Code.TOPIC_AUTHORIZATION_FAILED)})
-    one.run(lambda: one.transactions.ended)
-    (error,) = one.failures
+def test_a_missing_permission_ends_the_flow(here: World) -> None:
+    here.target.codes(ADD_PARTITIONS, REMOTE, Code.TOPIC_AUTHORIZATION_FAILED)
+    copier = begin(here)
+    assert copier.transactions is not None
+    here.until(lambda: bool(here.failures))
+    assert copier.transactions.ended
+    ((_, error),) = here.failures
     assert isinstance(error, RefusedError)
-    assert str(error) == "lacks WRITE topic north.shop copying to it"
-    assert one.target.committed(one.remote(0)) == []
+    assert "lacks WRITE on topic north.shop, needed for copying to it" in str(error)
+    here.pass_by(60)
+    assert here.copied() == []
 
 
-def test_appends_that_do_not_land_are_given_up(copying: Callable[..., Copying]) -> None:
+def test_appends_that_do_not_land_are_given_up(here: World) -> None:
     """Their partition sits out, and the others go on."""
-    one = copying(2)
-    one.target.answers[one.remote(0)] = deque([0, *[int(Code.NOT_LEADER_OR_FOLLOWER)] * 150])
-    one.run(lambda: bool(one.events), 60.0)
-    assert one.events[0].endswith("the target did not take what was appended to north.shop-0")
-    one.run(lambda: one.done)
-    one.assert_copied_once()
+    here.target.codes(PRODUCE, REMOTE, 0, *[Code.NOT_LEADER_OR_FOLLOWER] * 30)
+    begin(here)
+    here.until(lambda: bool(texts(here)))
+    assert texts(here)[0].endswith("the target did not take what was appended to north.shop-0")
+    here.until(lambda: committed(here, 1) == VALUES, 10.0)
+    assert here.target.faults_left > 0
+    assert_copied_once(here)
 
 
-@pytest.mark.parametrize("code", [NO_ANSWER, LOST_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])
-def test_positions_are_sent_again(copying: Callable[..., Copying], code: int) -> None:
-    one = copying()
-    one.target.answers[POSITIONS] = deque([code] * 3)
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert one.events == []
+@pytest.mark.parametrize("fault", [UNHEARD, UNANSWERED, Fault(code=Code.NOT_LEADER_OR_FOLLOWER)], ids=str)
+def test_positions_are_sent_again(here: World, fault: Fault) -> None:
+    here.target.fault(PRODUCE, fault, topic=here.settings.positions_topic, times=3)
+    begin(here)
+    assert_copied_once(here)
+    assert texts(here) == []
 
 
-def test_positions_that_the_target_does_not_take_in_time_abort_the_transaction(
-    copying: Callable[..., Copying],
-) -> None:
-    one = copying()
-    one.target.answers[POSITIONS] = deque([int(Code.NOT_LEADER_OR_FOLLOWER)] * 150)
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert f"the target does not acknowledge positions in {POSITIONS.topic}" in one.events[0]
+def test_positions_that_the_target_does_not_take_in_time_abort_the_transaction(here: World) -> None:
+    topic = here.settings.positions_topic
+    here.target.codes(PRODUCE, topic, *[Code.NOT_LEADER_OR_FOLLOWER] * 30)
+    begin(here)
+    assert_copied_once(here)
+    assert texts(here)[0] == f"{ABORTED}the target does not acknowledge positions in {topic}"
 
 
 @pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_ABORTABLE])
-def test_positions_of_a_lost_transaction_abort_it(copying: Callable[..., Copying], code: int) -> None:
-    one = copying()
-    one.target.answers[POSITIONS] = deque([int(code)])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert len(one.events) == 1
+def test_positions_of_a_lost_transaction_abort_it(here: World, code: int) -> None:
+    here.target.codes(PRODUCE, here.settings.positions_topic, code)
+    begin(here)
+    assert_copied_once(here)
+    assert len(texts(here)) == 1
 
 
-@pytest.mark.parametrize("where", ["add", "append"])
-def test_positions_that_may_not_be_stored_end_the_flow(copying: Callable[..., Copying], where: str) -> None:
-    one = copying()
-    code = int(Code.TOPIC_AUTHORIZATION_FAILED)
-    if where == "add":
-        one.target.coordinator["add"].extend([None, {POSITIONS: code}])
-    else:
-        one.target.answers[POSITIONS] = deque([code])
-    one.run(lambda: one.transactions.ended)
-    (error,) = one.failures
-    assert str(error) == f"lacks WRITE topic {POSITIONS.topic} storing positions"
+@pytest.mark.parametrize("key", [ADD_PARTITIONS, PRODUCE])
+def test_positions_that_may_not_be_stored_end_the_flow(here: World, key: int) -> None:
+    topic = here.settings.positions_topic
+    here.target.codes(key, topic, Code.TOPIC_AUTHORIZATION_FAILED)
+    copier = begin(here)
+    assert copier.transactions is not None
+    here.until(lambda: bool(here.failures))
+    assert copier.transactions.ended
+    ((_, error),) = here.failures
+    assert f"lacks WRITE on topic {topic}, needed for storing positions" in str(error)
+    here.pass_by(60)
     # Without its position nothing is committed.
-    assert one.target.committed(one.remote(0)) == []
+    assert committed(here) == []
 
 
-def test_the_positions_topic_may_have_no_leader_for_a_while(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    refused = {POSITIONS: int(Code.UNKNOWN_TOPIC_OR_PARTITION)}
-    one.target.coordinator["add"].extend([None, refused, refused])
-    one.run(lambda: one.done)
-    one.assert_copied_once()
-    assert one.events == []
+def test_the_positions_topic_may_have_no_leader_for_a_while(here: World) -> None:
+    here.target.codes(ADD_PARTITIONS, here.settings.positions_topic, *[Code.UNKNOWN_TOPIC_OR_PARTITION] * 2)
+    begin(here)
+    assert_copied_once(here)
+    assert texts(here) == []
 
 
-def test_what_leaves_is_committed_first(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.run(lambda: bool(one.target.logs.get(one.remote(0))))
-    assert one.release(10.0)
-    (part,) = one.partitions.values()
-    copied = part.committed.next_source
-    assert 0 < copied <= RECORDS
-    assert one.target.committed(one.remote(0)) == [b"%d" % number for number in range(copied)]
-    assert part.at_rest
+def test_what_leaves_is_committed_first(here: World) -> None:
+    copier = begin(here)
+    here.until(lambda: bool(here.copied()))
+    (position,) = here.run(copier.release, [part()]).values()
+    assert copier.undrained == set()
+    assert position.next_source > 0
+    assert committed(here) == VALUES[: position.next_source]
+    stored = here.stored()
+    assert stored is not None
+    assert stored.next_source == position.next_source
 
 
-def test_what_cannot_be_committed_in_time_is_left_behind(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.target.coordinator["end"].extend([ClusterError("cluster south: away")] * 10_000)
-    one.run(lambda: bool(one.target.logs.get(one.remote(0))))
-    assert not one.release(2.0)
-    assert one.target.committed(one.remote(0)) == []
-
-
+PASSING = (UNHEARD, UNANSWERED, Fault(), Fault(), Fault())
 FAULTS = (
-    NO_ANSWER,
-    LOST_ANSWER,
     *(Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT, Code.CONCURRENT_TRANSACTIONS),
     *(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.TRANSACTION_ABORTABLE),
     *(Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_EPOCH),
@@ -471,24 +319,30 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("course", range(12))
-def test_whatever_happens_every_record_is_committed_once(
-    copying: Callable[..., Copying], course: int, chance: random.Random
-) -> None:
-    one = copying(3)
+def test_whatever_happens_every_record_is_committed_once(course: int, chance: random.Random) -> None:
+    def codes(most: int, share: float, known: tuple[int, ...] = FAULTS) -> list[int]:
+        return [chance.choice(known) if chance.random() < share else 0 for _ in range(chance.randrange(most))]
 
-    def script(most: int, faults: tuple[Any, ...], share: float) -> deque[Any]:
-        return deque(chance.choice(faults) if chance.random() < share else None for _ in range(chance.randrange(most)))
-
-    codes = tuple(map(int, FAULTS))
-    for number in range(3):
-        faults = script(25, codes, 0.5)
-        one.target.answers[one.remote(number)] = deque(code or 0 for code in faults)
-    one.target.answers[one.remote(chance.randrange(3))].appendleft(int(Code.MESSAGE_TOO_LARGE))
-    one.target.answers[POSITIONS] = deque(code or 0 for code in script(15, codes, 0.4))
-    away = ClusterError("cluster south: away")
-    leaderless = {one.remote(chance.randrange(3)): int(Code.NOT_LEADER_OR_FOLLOWER)}
-    one.target.coordinator["init"].extend([None, *script(5, (away,), 0.5)])
-    one.target.coordinator["add"].extend(script(15, (away, leaderless), 0.4))
-    one.target.coordinator["end"].extend(script(15, (away, False), 0.4))
-    one.run(lambda: one.done)
-    one.assert_copied_once()
+    with world(partitions=3, exactly_once="enabled", producer={"merge_batch_bytes": 0}) as here:
+        target, positions = here.target, here.settings.positions_topic
+        large = chance.randrange(3)
+        for number in range(3):
+            too_large = [Code.MESSAGE_TOO_LARGE] * (number == large)
+            target.codes(PRODUCE, REMOTE, *too_large, *codes(25, 0.5), partition=number)
+        target.codes(PRODUCE, positions, *codes(15, 0.4))
+        away = (Code.NOT_LEADER_OR_FOLLOWER,)
+        target.codes(ADD_PARTITIONS, REMOTE, *codes(8, 0.4, away), partition=chance.randrange(3))
+        copier = here.open()
+        for key, most in ((PRODUCE, 15), (INIT_PRODUCER_ID, 5), (ADD_PARTITIONS, 15), (END_TXN, 15)):
+            if key == END_TXN:
+                # First of all: a commit whose answer is lost is not forgotten.
+                target.fault(key, Fault(code=Code.INVALID_TXN_STATE), times=chance.randrange(2))
+            for _ in range(chance.randrange(most)):
+                target.fault(key, chance.choice(PASSING))
+        here.run(copier.grant, [here.grant(number) for number in range(3)])
+        for number in range(3):
+            here.feed(VALUES, number=number)
+        # What goes wrong is not used up when all is copied: it goes wrong again for what comes.
+        here.until(lambda: done(here, 3), 600)
+        target.faults.clear()
+        assert_copied_once(here, 3)

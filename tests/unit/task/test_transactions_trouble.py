@@ -25,18 +25,13 @@ def here() -> Iterator[World]:
         yield made
 
 
-def feed(here: World, values: list[bytes] = VALUES, number: int = 0) -> None:
-    for at in range(0, len(values), 3):
-        here.write(*values[at : at + 3], number=number)
-
-
 def committed(here: World, number: int = 0) -> list[bytes | None]:
     return here.copied(number, committed=True)
 
 
 def test_positions_are_committed_with_their_records(here: World) -> None:
     here.begin()
-    feed(here)
+    here.feed(VALUES)
     here.until(lambda: committed(here) == VALUES)
     stored = here.stored()
     assert stored is not None
@@ -64,10 +59,10 @@ def test_positions_are_committed_with_their_records(here: World) -> None:
 def test_all_of_it_is_there_once(here: World, key: int, fault: Fault) -> None:
     here.target.fault(key, fault, times=2)
     here.begin(here.grant(0), here.grant(1))
-    feed(here, VALUES[:12], 0)
-    feed(here, VALUES, 1)
+    here.feed(VALUES[:12], number=0)
+    here.feed(VALUES, number=1)
     here.until(lambda: committed(here) == VALUES[:12] and committed(here, 1) == VALUES, 900)
-    feed(here, VALUES[12:], 0)
+    here.feed(VALUES[12:], number=0)
     here.until(lambda: committed(here) == VALUES, 900)
     here.pass_by(60)
     assert here.target.faults_left == 0
@@ -77,11 +72,11 @@ def test_all_of_it_is_there_once(here: World, key: int, fault: Fault) -> None:
 
 def test_whose_id_was_taken_over_ends(here: World) -> None:
     here.begin()
-    feed(here, VALUES[:6])
+    here.feed(VALUES[:6])
     here.until(lambda: committed(here) == VALUES[:6])
     (known,) = here.target.transactions.open.values()
     known.epoch += 1
-    feed(here, VALUES[6:])
+    here.feed(VALUES[6:])
     here.until(lambda: bool(here.failures))
     assert isinstance(here.failures[0][1], FencedError)
     here.pass_by(60)
@@ -90,10 +85,10 @@ def test_whose_id_was_taken_over_ends(here: World) -> None:
 
 def test_what_a_crash_left_open_is_aborted_and_copied_again(here: World) -> None:
     copier = here.begin()
-    feed(here, VALUES[:6])
+    here.feed(VALUES[:6])
     here.until(lambda: committed(here) == VALUES[:6])
     here.target.fault(END_TXN, Fault(lost=True), times=1000)
-    feed(here, VALUES[6:])
+    here.feed(VALUES[6:])
     here.until(lambda: len(here.copied()) == len(VALUES))
     here.crash(copier)
     assert committed(here) == VALUES[:6]
@@ -107,10 +102,10 @@ def test_what_a_crash_left_open_is_aborted_and_copied_again(here: World) -> None
 
 def test_what_cannot_be_committed_in_time_is_left_undrained(here: World) -> None:
     copier = here.begin()
-    feed(here, VALUES[:6])
+    here.feed(VALUES[:6])
     here.until(lambda: committed(here) == VALUES[:6])
     here.target.fault(END_TXN, Fault(delay_s=25.0), times=100)
-    feed(here, VALUES[6:])
+    here.feed(VALUES[6:])
     here.until(lambda: len(here.copied()) > 6)
     (position,) = here.run(copier.release, [part()]).values()
     assert position.next_source == 6
@@ -121,11 +116,11 @@ def test_what_cannot_be_committed_in_time_is_left_undrained(here: World) -> None
 def test_a_leader_that_is_lost_in_a_transaction_costs_no_record(here: World) -> None:
     """Until there is another one the transaction neither commits nor aborts, as its marker could not be written."""
     copier = here.begin(here.grant(0), here.grant(1))
-    feed(here, VALUES[:6], 0)
+    here.feed(VALUES[:6], number=0)
     here.until(lambda: committed(here) == VALUES[:6])
     here.target.move(REMOTE, 1, None)
-    feed(here, VALUES, 1)
-    feed(here, VALUES[6:], 0)
+    here.feed(VALUES, number=1)
+    here.feed(VALUES[6:], number=0)
 
     def trouble() -> str:
         """Why the other partition is not copied."""
@@ -149,11 +144,11 @@ def test_who_keeps_a_commit_from_its_end_is_named() -> None:
     with world(partitions=2, brokers=2, exactly_once="enabled", **settings) as here:
         copier = here.begin(here.grant(0), here.grant(1))
         for number in (0, 1):
-            feed(here, VALUES[:6], number)
+            here.feed(VALUES[:6], number=number)
         here.until(lambda: here.copied() == here.copied(1) == VALUES[:6])
         here.target.move(REMOTE, 1, None)
         here.until(lambda: committed(here) == VALUES[:6])
-        feed(here, VALUES[6:])
+        here.feed(VALUES[6:])
         named = "of north-mm2-MirrorSourceConnector-0 does not end; without a leader for"
         here.until(lambda: named in (copier.troubles.of(copier.partitions[part()]) or ""))
         here.pass_by(60)
