@@ -9,6 +9,7 @@ import typer
 from twinlog import __version__
 from twinlog.cli.check import check
 from twinlog.cli.connect import connect
+from twinlog.cli.connectors.commands import app as connectors
 from twinlog.cli.run import run
 from twinlog.cli.translate import translate
 from twinlog.cli.warm_up import warm_up
@@ -28,6 +29,7 @@ app.command(context_settings=_CLUSTERS)(run)
 app.command(context_settings=_CLUSTERS)(check)
 app.command()(translate)
 app.command()(connect)
+app.add_typer(connectors, name="connectors")
 app.command("warm-up")(warm_up)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.cli.foreground import print_problems
+from twinlog.cli.table import table
 from twinlog.config import load
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -115,15 +116,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
         else:
             note = "exact" if to["exact"] else "not exact"
             cells.append((*left, "->", str(to["topic"]), str(to["partition"]), str(to["offset"]), note))
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEAD))]
-    numbers = (1, 2, 5, 6)
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
+    lines = table(cells, numbers=(1, 2, 5, 6))
     if any(row["to"] is not None and not row["to"]["exact"] for row in rows):
         lines.append("not exact: no record is skipped from there on, but some are read again")
     return lines

@@ -24,8 +24,9 @@ class ConnectorFile:
     initial_state: str | None = None
 
 
-def read_connector_file(path: str | Path) -> ConnectorFile:
-    """The connector that the file at `path` describes. Raises ConfigError."""
+def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorFile:
+    """The connector that the file at `path` describes, called `name` where the file does not say how. Raises
+    ConfigError."""
     file = str(path)
     try:
         data = Path(path).read_bytes()
@@ -33,12 +34,12 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
         found = str(error.strerror or error)
         raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None
     if data.lstrip()[:1] == b"{":
-        return _from_json(data, file)
+        return _from_json(data, file, name)
     entries = parse_properties(data.decode("iso-8859-1"), file)
-    return _named({entry.key: entry.value for entry in entries}, file)
+    return _named({entry.key: entry.value for entry in entries}, file, name)
 
 
-def _from_json(data: bytes, file: str) -> ConnectorFile:
+def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
     try:
         found = json.loads(data)
     except ValueError as error:
@@ -50,17 +51,21 @@ def _from_json(data: bytes, file: str) -> ConnectorFile:
         raise ConfigError([ConfigProblem(file, None, wrong, "null or nested", _FORMS)])
     texts = {key: _text(value) for key, value in config.items()}
     if config is found:
-        return _named(texts, file)
+        return _named(texts, file, name)
     state = found.get("initial_state")
-    return _named(texts | {"name": str(found.get("name") or texts.get("name", ""))}, file, state and str(state))
+    outer = found.get("name")
+    return _named(texts, file, name if outer is None else str(outer), state and str(state))
 
 
 def _text(value: str | float | bool) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _named(config: dict[str, str], file: str, state: str | None = None) -> ConnectorFile:
-    name = config.get("name", "").strip()
-    if not name:
+def _named(config: dict[str, str], file: str, name: str | None, state: str | None = None) -> ConnectorFile:
+    """`name` is how it is called beside its configuration."""
+    inner, outer = config.get("name", "").strip(), (name or "").strip()
+    if inner and outer and inner != outer:
+        raise ConfigError([ConfigProblem(file, None, "name", repr(inner), f"{outer!r}, or no name here")])
+    if not inner and not outer:
         raise ConfigError([ConfigProblem(file, None, "name", "missing", "the name of the connector")])
-    return ConnectorFile(name, {**config, "name": name}, state)
+    return ConnectorFile(inner or outer, {**config, "name": inner or outer}, state)
