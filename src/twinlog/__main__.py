@@ -14,7 +14,8 @@ def main() -> None:
     """The console script's entry."""
     words = sys.argv[1:]
     # Who waits for the end of `--until` has to learn that it did not come.
-    end_at_once("twinlog", serves=words[:1] == ["run"] and not any(word.startswith("--until") for word in words))
+    waited_for = any(word.startswith("--until") for word in words)
+    end_at_once("twinlog", serves=words[:1] in (["run"], ["connect"]) and not waited_for)
     from twinlog.cli.main import app  # noqa: PLC0415 - only now
 
     try:

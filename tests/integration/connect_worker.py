@@ -6,7 +6,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,28 +23,35 @@ MIRROR = "org.apache.kafka.connect.mirror.Mirror"
 
 
 class ConnectWorker:
-    """One worker of the group `group` with the state topics `<group>-configs`, `-offsets` and `-status`."""
+    """One worker of the group `group` with the state topics `<group>-configs`, `-offsets` and `-status`.
+
+    Without a group it is a standalone worker with these `connectors`, and has its offsets in `offsets` in `home`.
+    """
 
     def __init__(
-        self, home: Path, cluster: KafkaCluster, group: str, settings: Mapping[str, str] | None = None
+        self,
+        home: Path,
+        cluster: KafkaCluster,
+        group: str | None,
+        settings: Mapping[str, str] | None = None,
+        connectors: Sequence[Path] = (),
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self._port = claim_port()
         self.url = f"http://127.0.0.1:{self._port}"
+        self.offset_file = home / "offsets"
+        own = {"offset.storage.file.filename": str(self.offset_file)} if group is None else shared(group)
         lines = {
             "bootstrap.servers": cluster.bootstrap,
-            "group.id": group,
             "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
             "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
             "listeners": self.url,
-            **{f"{kind}.storage.topic": f"{group}-{name}" for kind, name in STORAGE.items()},
-            **{f"{kind}.storage.replication.factor": "1" for kind in STORAGE},
-            "offset.storage.partitions": "3",
+            **own,
             **(settings or {}),
         }
         file = home / "worker.properties"
         file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
-        self.process = Child("twinlog connect", [*COMMAND, str(file)], home / "worker.log")
+        self.process = Child("twinlog connect", [*COMMAND, str(file), *map(str, connectors)], home / "worker.log")
 
     def start(self) -> ConnectWorker:
         """Start, and wait until the worker is a member of its group."""
@@ -102,6 +109,16 @@ class ConnectWorker:
         except TimeoutError as error:
             raise TimeoutError(f"{error}; {last}\n{self.log}") from error
         return dict(last[1])
+
+
+def shared(group: str) -> dict[str, str]:
+    """The settings that the workers of a group have in common."""
+    return {
+        "group.id": group,
+        **{f"{kind}.storage.topic": f"{group}-{name}" for kind, name in STORAGE.items()},
+        **{f"{kind}.storage.replication.factor": "1" for kind in STORAGE},
+        "offset.storage.partitions": "3",
+    }
 
 
 STORAGE = {"config": "configs", "offset": "offsets", "status": "status"}

@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,20 +16,36 @@ import typer
 from twinlog.cli import signals
 from twinlog.cli.foreground import end_process, log_to_stderr, print_refusal, print_warnings
 from twinlog.cli.run import EXIT_CONFIG, spark_master, spark_settings
+from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, RequestError
 
 log = logging.getLogger("twinlog")
 
-EXIT_START = 3
 LEAST_SLOTS = 16
 """Tasks that a Spark in this process runs at once: connectors come while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExits:
+    """A program's exit codes: it cannot listen; the worker refused a connector that it was given."""
+
+    listening: int
+    connector: int
 
 
 def connect(
     file: Annotated[
         Path, typer.Argument(metavar="WORKER", help="A Connect worker's properties file.", show_default=False)
     ],
+    connectors: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[CONNECTOR]...",
+            help="Connectors that a standalone worker runs, each a properties or a JSON file.",
+            show_default=False,
+        ),
+    ] = None,
     master: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Spark's master; without it Spark runs in this process.", show_default=False),
@@ -39,24 +57,46 @@ def connect(
 ) -> None:
     """Run a worker of Kafka Connect for MirrorMaker 2's connectors, which are created over its REST API.
 
-    Ends with code 0 after Ctrl-C or SIGTERM, 2 when WORKER is wrong, before any cluster is contacted, and 3 when it
-    cannot listen at its addresses.
+    With `offset.storage.file.filename` in WORKER and no `group.id` it is a standalone worker, which forgets connectors
+    when it ends, and is given those that it runs as files.
+
+    Ends with code 0 after Ctrl-C or SIGTERM, 2 when WORKER or a CONNECTOR is wrong, before any cluster is contacted,
+    and 3 when it cannot listen at its addresses.
 
     Example: twinlog connect connect-distributed.properties
     """
     given = spark_settings(conf or [])
     master = spark_master(master, given)
+    from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
+
     try:
         config = load_worker(file)
+        if connectors and config.settings.distributed:
+            raise typer.BadParameter(
+                f"{file} is for a distributed worker, whose connectors are created over its REST API; a standalone "
+                "worker has offset.storage.file.filename and no group.id",
+                param_hint="CONNECTOR",
+            )
+        found, warnings = read_connectors(connectors or [], config)
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
-    end_process(_run(config, master, given))
+    exits = WorkerExits(listening=3, connector=EXIT_CONFIG)
+    end_process(run_worker(config, exits, found, master=master, conf=given, warnings=warnings))
 
 
-def _run(config: WorkerConfig, master: str | None, conf: dict[str, str]) -> int:
+def run_worker(
+    config: WorkerConfig,
+    exits: WorkerExits,
+    connectors: Sequence[ConnectorFile] = (),
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    warnings: Sequence[str] = (),
+) -> int:
+    """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's."""
     log_to_stderr(table=False)
-    for warning in config.warnings:
+    for warning in (*config.warnings, *warnings):
         log.warning("%s", warning)
     asked = threading.Event()
 
@@ -65,7 +105,7 @@ def _run(config: WorkerConfig, master: str | None, conf: dict[str, str]) -> int:
         asked.set()
 
     signals.call(stop)
-    from twinlog.connect.users import EXTENSION, read_users  # noqa: PLC0415 - --help must not wait for it
+    from twinlog.connect.users import EXTENSION, read_users  # noqa: PLC0415
     from twinlog.connect.worker import Worker  # noqa: PLC0415
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
@@ -73,7 +113,7 @@ def _run(config: WorkerConfig, master: str | None, conf: dict[str, str]) -> int:
     try:
         if any(name.strip().endswith(EXTENSION) for name in config.settings.rest.extension_classes):
             users = read_users(os.environ.get("KAFKA_OPTS", ""))
-        worker = Worker(config, SparkOptions(master, conf, least_slots=LEAST_SLOTS), users)
+        worker = Worker(config, SparkOptions(master, conf or {}, least_slots=LEAST_SLOTS), users)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)
@@ -81,7 +121,14 @@ def _run(config: WorkerConfig, master: str | None, conf: dict[str, str]) -> int:
         return EXIT_CONFIG
     except OSError as error:
         log.error("the worker cannot listen: %s", error)
-        return EXIT_START
-    asked.wait()
+        return exits.listening
+    code = 0
+    try:
+        worker.create(connectors, asked)
+    except RequestError as error:
+        log.error("stopping: %s", error)
+        code = exits.connector
+    else:
+        asked.wait()
     worker.stop()
-    return 0
+    return code

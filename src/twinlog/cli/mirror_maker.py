@@ -8,38 +8,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
 from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
 PROGRAM = "connect-mirror-maker"
-EXIT_USAGE = 1
 EXIT_ARGUMENTS = 255
 EXIT_ERROR = 2
 # Nothing is to catch up here.
 EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0)
-DEFAULT_EXTRA_ARGS = "-name mirrorMaker"
-
-JAVA_VARIABLES = (
-    "KAFKA_HEAP_OPTS",
-    "KAFKA_OPTS",
-    "KAFKA_JVM_PERFORMANCE_OPTS",
-    "KAFKA_GC_LOG_OPTS",
-    "KAFKA_JMX_OPTS",
-    "KAFKA_LOG4J_OPTS",
-    "KAFKA_DEBUG",
-    "JMX_PORT",
-)
-"""What Kafka's scripts read from the environment for the sake of a Java process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +67,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
         parser.error("unrecognized arguments: '-daemon' must be the first")
     if not os.access(found.file, os.R_OK) or found.file.is_dir():
         parser.error(f"argument mm2.properties: cannot read file: '{found.file}'")
-    # Kafka's script hands these to the one that starts Java.
-    extra = shlex.split(environment.get("EXTRA_ARGS", DEFAULT_EXTRA_ARGS))
-    name = next((value for word, value in pairwise(extra) if word == "-name"), "mirrorMaker")
+    extra = read_extra_args(environment, "mirrorMaker")
     clusters = None if found.clusters is None else tuple(found.clusters)
-    return Arguments(found.file, clusters, found.daemon or "-daemon" in extra, name)
-
-
-def java_warnings(environment: Mapping[str, str]) -> list[str]:
-    """One sentence if the environment speaks to a Java process, nothing otherwise."""
-    found = [name for name in JAVA_VARIABLES if environment.get(name)]
-    if not found:
-        return []
-    text = f"{', '.join(found)}: meant for a Java process of Kafka; nothing here reads it"
-    if "java.security.auth.login.config" in environment.get("KAFKA_OPTS", ""):
-        text += ", and no login file either: write sasl.jaas.config into the properties"
-    return [text]
-
-
-def detach(arguments: Arguments, environment: Mapping[str, str]) -> Path:
-    """Start the same in a session of its own, without a terminal; returns the file it logs to."""
-    folder = Path(environment.get("LOG_DIR") or "logs")
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / f"{arguments.log_name}.out"
-    command = [sys.executable, "-m", "twinlog.connect_mirror_maker", str(arguments.file)]
-    if arguments.clusters is not None:
-        command += ["--clusters", *arguments.clusters]
-    with log.open("wb") as output:
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**environment, "EXTRA_ARGS": ""},
-        )
-    return log
+    return Arguments(found.file, clusters, found.daemon or extra.daemon, extra.log_name)
 
 
 def main() -> None:
@@ -130,10 +81,9 @@ def main() -> None:
         print_refusal(error)
         raise SystemExit(EXIT_ERROR) from None
     if arguments.daemon:
-        try:
-            detach(arguments, os.environ)
-        except OSError as error:
-            sys.stderr.write(f"{PROGRAM}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
-            raise SystemExit(EXIT_USAGE) from None
+        words = [str(arguments.file)]
+        if arguments.clusters is not None:
+            words += ["--clusters", *arguments.clusters]
+        run_as_daemon(PROGRAM, "twinlog.connect_mirror_maker", words, arguments.log_name, os.environ)
         return
     end_process(run_flows(config, EXITS, warnings=java_warnings(os.environ)))

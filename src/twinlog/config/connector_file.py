@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 from twinlog.config.properties import parse_properties
 from twinlog.errors import ConfigError, ConfigProblem
 
 _FORMS = "the body of a POST with name and config, or that of a PUT, with values that are text, numbers or booleans"
+
+
+InitialState = Literal["RUNNING", "PAUSED", "STOPPED"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class ConnectorFile:
 
     name: str
     config: dict[str, str]
-    initial_state: str | None = None
+    initial_state: InitialState | None = None
 
 
 def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorFile:
@@ -52,16 +56,25 @@ def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
     texts = {key: _text(value) for key, value in config.items()}
     if config is found:
         return _named(texts, file, name)
-    state = found.get("initial_state")
     outer = found.get("name")
-    return _named(texts, file, name if outer is None else str(outer), state and str(state))
+    return _named(texts, file, name if outer is None else str(outer), _state(found.get("initial_state"), file))
+
+
+def _state(found: object, file: str) -> InitialState | None:
+    if found is None:
+        return None
+    state = next((state for state in get_args(InitialState) if state == str(found).upper()), None)
+    if state is None:
+        problem = ConfigProblem(file, None, "initial_state", repr(found), ", ".join(get_args(InitialState)))
+        raise ConfigError([problem])
+    return cast(InitialState, state)
 
 
 def _text(value: str | float | bool) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _named(config: dict[str, str], file: str, name: str | None, state: str | None = None) -> ConnectorFile:
+def _named(config: dict[str, str], file: str, name: str | None, state: InitialState | None = None) -> ConnectorFile:
     """`name` is how it is called beside its configuration."""
     inner, outer = config.get("name", "").strip(), (name or "").strip()
     if inner and outer and inner != outer:

@@ -22,6 +22,10 @@ from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.worker import HEADER_CONVERTER, OverridePolicy, WorkerSettings
 
 _CLIENT_NAMES = tuple(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact)
+OFFSET_FILE = "offset.storage.file.filename"
+"""The key that only a standalone worker has."""
+
+_REPLICAS = "offset.storage.replication.factor"
 _NO_CONVERSION = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
@@ -35,13 +39,18 @@ class WorkerConfig:
     warnings: tuple[str, ...] = ()
 
 
-def load_worker(path: str | Path, *, distributed: bool = True) -> WorkerConfig:
+def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerConfig:
     """The settings of the file at `path`, such as connect-distributed.properties.
 
-    Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only this file, what
-    its `${...}` references name, and its key stores; no cluster is contacted.
+    Without `distributed` the file says which kind of worker it is for: a standalone one has a file for its offsets, and
+    no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only
+    this file, what its `${...}` references name, and its key stores; no cluster is contacted.
     """
-    return worker_of(read_properties(Path(path)), str(path), distributed=distributed)
+    entries = list(read_properties(Path(path)))
+    if distributed is None:
+        names = {entry.key for entry in entries}
+        distributed = "group.id" in names or OFFSET_FILE not in names
+    return worker_of(entries, str(path), distributed=distributed)
 
 
 def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) -> WorkerConfig:
@@ -60,6 +69,9 @@ def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) 
             _unknown(layer[name], last, problems, warnings)
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
+    if not distributed:
+        # Its file names no factor for the topics of flows, and Kafka's own worker would need none of these.
+        layer.setdefault(_REPLICAS, Entry(_REPLICAS, "-1", file, None, "-1"))
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
@@ -89,10 +101,12 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
         "value.converter": f"a converter's class, such as {_NO_CONVERSION}",
     }
     if not distributed:
-        needed["offset.storage.file.filename"] = "a file that stores the positions of a standalone worker"
+        needed[OFFSET_FILE] = "a file that stores the positions of a standalone worker"
     for name, expected in needed.items():
         if name not in layer:
             problems.add(ConfigProblem(file, None, name, "missing", expected))
+        elif name == OFFSET_FILE and not layer[name].value.strip():
+            problems.refuse(layer[name], "nothing", expected)
     client_id = reading.text("client.id") or (f"connect-{reading.text('group.id')}" if distributed else "connect")
     return WorkerSettings(
         **plain_fields(WorkerSettings, reading),
@@ -101,7 +115,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
         value_converter=reading.text("value.converter"),
         header_converter=reading.text("header.converter") or HEADER_CONVERTER,
         group=read_group(reading, file, problems) if distributed else None,
-        offset_file=None if distributed else reading.text("offset.storage.file.filename"),
+        offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
         override_policy=_policy(reading),
     )

@@ -30,6 +30,14 @@ class TargetState(StrEnum):
     STOPPED = "STOPPED"
 
 
+INITIAL_STATES: Mapping[str, TargetState] = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+"""What a connector is to be, by the words for it at its creation (Kafka class CreateConnectorRequest)."""
+
+
 class State(StrEnum):
     """What a connector or a task is (Kafka class AbstractStatus.State). Tasks are never STOPPED."""
 

@@ -214,7 +214,8 @@ class RunningConnectors:
     """What runs here; used by one thread, which calls `attend` every moment.
 
     `allowed_s()` is for how many seconds this worker may append. `siblings()` are the settings of all connectors of the
-    group, of which some may conflict, or copy what a checkpoint connector translates.
+    group, of which some may conflict, or copy what a checkpoint connector translates. `may_begin(flow)` is false as
+    long as a connector has to wait, and raises TwinlogError where it never can begin.
     """
 
     def __init__(
@@ -224,8 +225,10 @@ class RunningConnectors:
         siblings: Callable[[], Sequence[FlowSettings]],
         clock: Clock = SYSTEM,
         connect: Connect = ClusterAdmin,
+        may_begin: Callable[[ConnectorFlow], bool] = lambda flow: True,
     ) -> None:
         self._options = options
+        self._may_begin = may_begin
         self._allowed_s = allowed_s
         self._siblings = siblings
         self._clock = clock
@@ -341,7 +344,8 @@ class RunningConnectors:
         if flow is None or running.trace is not None or self._allowed_s() <= 0:
             return
         try:
-            running.part = self._part(flow)
+            if self._may_begin(flow):
+                running.part = self._part(flow)
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
         except TwinlogError as error:

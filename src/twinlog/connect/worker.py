@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Sequence
 from functools import partial
 
 from twinlog.clock import SYSTEM, wall_ms
+from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
+from twinlog.connect.file_offsets import FileOffsets
 from twinlog.connect.group.membership import WorkerGroup
-from twinlog.connect.group.state import state_in_topics
+from twinlog.connect.group.place import Alone
+from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
+from twinlog.connect.model import INITIAL_STATES, ConnectorName
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
@@ -16,41 +22,60 @@ from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
+from twinlog.connect.storage.offset_file import OffsetFile
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
+from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings import worker as settings
 from twinlog.settings.tls import server_context, tls_context
-from twinlog.settings.worker import Listener, WorkerSettings
+from twinlog.settings.worker import GroupSettings, Listener, WorkerSettings
 
 log = logging.getLogger(__name__)
 
 CLUSTER = "worker"
 """What the worker's own cluster is called in messages."""
 
+LOOK_S = 0.1
+
 
 class Worker:
-    """One distributed worker; `start` returns once its REST API answers, `stop` ends it in order."""
+    """One worker; `start` returns once its REST API answers, `stop` ends it in order.
+
+    Making a standalone one raises ConfigError where it cannot have its offset file.
+    """
 
     def __init__(self, config: WorkerConfig, options: SparkOptions, users: Users | None = None) -> None:
-        group = config.settings.group
-        if group is None:
-            raise ValueError("a standalone worker keeps no state in topics")
-        self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         levels = Levels()
+        self._admin = ClusterAdmin(CLUSTER, config.settings.client)
+        self._offsets = self._file_offsets(config.settings)
+        group = config.settings.group
         self.herder = WorkerHerder(
             config,
-            partial(state_in_topics, self._admin, group),
-            partial(WorkerGroup, self._admin, group.group_id),
+            partial(self._make_state, group),
+            Alone if group is None else partial(WorkerGroup, self._admin, group.group_id),
             self._admin,
             options,
             lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
+            may_begin=self._offsets.may_begin if self._offsets else lambda flow: True,
         )
         own = config.settings.rest
         # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
         forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
         self._server = RestServer(api, rest_tls(own))
+
+    def _file_offsets(self, worker: WorkerSettings) -> FileOffsets | None:
+        if worker.offset_file is None:
+            return None
+        flush_s = worker.offset_flush_interval_ms / 1000
+        return FileOffsets(OffsetFile(worker.offset_file), lambda: self.herder.flows(), flush_s)  # noqa: PLW0108 - made later
+
+    def _make_state(self, group: GroupSettings | None, changed: Changed) -> GroupState:
+        if group is not None:
+            return state_in_topics(self._admin, group, changed)
+        assert self._offsets is not None
+        return state_alone(self._offsets, changed)
 
     @property
     def url(self) -> str:
@@ -60,12 +85,32 @@ class Worker:
     def start(self) -> None:
         """Listen first: whoever asks is answered from the first second on. Raises OSError for an address in use."""
         self._server.start()
+        if self._offsets is not None:
+            self._offsets.start()
         known = self._server.advertised
         self.herder.start(self._server.advertised_url, f"{known.host}:{known.port}")
+
+    def create(self, connectors: Sequence[ConnectorFile], asked: threading.Event) -> None:
+        """Create connectors in their order once the worker can, unless it is `asked` to stop before.
+
+        Raises RequestError for one that is refused, which names it.
+        """
+        while not self.herder.started:
+            if not connectors or SYSTEM.wait(asked, LOOK_S):
+                return
+        for one in connectors:
+            initial = None if one.initial_state is None else INITIAL_STATES[one.initial_state]
+            try:
+                self.herder.put(ConnectorName(one.name), one.config, initial=initial, replace=False)
+            except RequestError as error:
+                raise RequestError(error.status, f"connector {one.name} cannot be created: {error}") from None
+            log.info("connector %s was created", one.name)
 
     def stop(self) -> None:
         """End what runs here, leave the group, and answer no more."""
         self.herder.stop()
+        if self._offsets is not None:
+            self._offsets.stop()
         self._server.stop()
         self._admin.close()
 

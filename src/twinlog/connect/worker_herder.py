@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from twinlog.config.connector import connector_kind, refused_class
+from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Worker
@@ -70,13 +70,16 @@ class WorkerHerder:
         options: SparkOptions,
         set_level: Callable[[str, str], object] = lambda logger, level: None,
         connect: Connect = ClusterAdmin,
+        may_begin: Callable[[ConnectorFlow], bool] = lambda flow: True,
     ) -> None:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group."""
         self._config = config
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
-        self._thread = WorkerThread(self._state, self._flows, session, join, admin, options, set_level, connect)
+        self._thread = WorkerThread(
+            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin
+        )
         self._group = self._thread.group
 
     def start(self, url: str, worker_id: str) -> None:
@@ -88,6 +91,15 @@ class WorkerHerder:
     def stop(self, timeout_s: float = 15.0) -> None:
         """End what runs here, and leave the group."""
         self._thread.stop(timeout_s)
+
+    def flows(self) -> Sequence[ConnectorFlow]:
+        """The connectors that can be used."""
+        return self._flows.usable()
+
+    @property
+    def started(self) -> bool:
+        """Whether the state of the connectors has been read."""
+        return self._thread.started.is_set()
 
     # The REST API: reading.
 
@@ -250,11 +262,13 @@ class WorkerHerder:
             self._asked(lambda: self._state.set_logger_level(logger, level))
 
     def put_task_configs(self, name: ConnectorName, configs: Sequence[Config]) -> None:
+        self._require_group("externally setting task configurations")
         with self._leading():
             self._require_known(name)
             self._asked(lambda: self._state.put_tasks(name, configs))
 
     def fence_tasks(self, name: ConnectorName) -> None:
+        self._require_group("exactly-once source connectors")
         with self._leading():
             self._require_known(name)
 
@@ -263,6 +277,11 @@ class WorkerHerder:
     def _require_started(self) -> None:
         if not self._thread.started.is_set():
             raise RequestError(503, f"Worker is still starting up. {self._thread.stage}")
+
+    def _require_group(self, what: str) -> None:
+        """Other workers ask for this, and a standalone one has none (Kafka class StandaloneHerder)."""
+        if not self._config.settings.distributed:
+            raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
     def _leading(self) -> threading.Lock:
         """The lock under which the leader changes something.

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
@@ -45,6 +46,7 @@ class WorkerThread:
         options: SparkOptions,
         set_level: Callable[[str, str], object],
         connect: Connect,
+        may_begin: Callable[[ConnectorFlow], bool],
     ) -> None:
         """`group` is None for a worker that has nobody to sign requests for."""
         self.changing = threading.Lock()
@@ -63,7 +65,9 @@ class WorkerThread:
         self._admin = admin
         self._clock: Clock = admin.clock
         self._set_level = set_level
-        self._running = RunningConnectors(options, self.group.leads_for_s, flows.settings, self._clock, connect)
+        self._running = RunningConnectors(
+            options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin
+        )
         self._reports = StatusReports(state, self._running)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.mirror_maker import Arguments, java_warnings, parse
+from twinlog.cli.kafka_scripts import java_warnings
+from twinlog.cli.mirror_maker import Arguments, parse
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 

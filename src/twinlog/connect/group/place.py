@@ -48,13 +48,13 @@ class Alone:
 
     reason: str | None = None
 
-    def __init__(self, connectors: Names, changed: Callable[[], None]) -> None:
+    def __init__(self, connectors: Names, _owned: Names, changed: Callable[[], None]) -> None:
         self.myself = Worker("", "")
         self._connectors = connectors
         self._changed = changed
 
     @property
-    def assignment(self) -> Assignment | None:
+    def assignment(self) -> Assignment:
         """All connectors, as a group of generation 0."""
         names = frozenset(self._connectors())
         return Assignment(0, self.myself.url, True, names, dict.fromkeys(names, self.myself.url))

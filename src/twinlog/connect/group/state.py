@@ -21,7 +21,7 @@ from twinlog.connect.storage.config_records import (
     TaskRecord,
 )
 from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
-from twinlog.connect.storage.record_log import RecordLog
+from twinlog.connect.storage.record_log import MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
@@ -44,6 +44,11 @@ def state_in_topics(admin: ClusterAdmin, group: GroupSettings, changed: Changed)
         StateTopic[OffsetRecord](admin, offset, "offset.storage.topic", offset_records.decode),
         changed,
     )
+
+
+def state_alone(offsets: RecordLog[OffsetRecord], changed: Changed) -> GroupState:
+    """The state of a standalone worker: what its connectors are ends with it, and `offsets` are kept elsewhere."""
+    return GroupState(MemoryLog(config_records.decode), MemoryLog(status_records.decode), offsets, changed)
 
 
 class GroupState:

@@ -15,14 +15,13 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset, TargetState
+from twinlog.connect.model import INITIAL_STATES, ConnectorName, OffsetPart, StoredOffset, TargetState
 from twinlog.errors import RequestError
 
 _BLANKS = " \t\r\n"
 _LONGEST_NUMBER = 1000
 _DEEPEST = 100
 _LOST_HALF = re.compile("[\ud800-\udfff]")
-_INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
 
 class _Number(str):
@@ -120,10 +119,10 @@ def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], Ta
     state = _scalar("initial_state", fields.get("initial_state"))
     if config is None:
         raise RequestError(400, "The request has no 'config', which must be a JSON object of keys and values.")
-    if state is not None and state.upper() not in _INITIAL_STATES:
+    if state is not None and state.upper() not in INITIAL_STATES:
         raise RequestError(400, "'initial_state' must be RUNNING, PAUSED or STOPPED.")
     trimmed = ConnectorName((name or "").strip())
-    return trimmed, named(trimmed, config_map(config, "'config'")), _INITIAL_STATES[state.upper()] if state else None
+    return trimmed, named(trimmed, config_map(config, "'config'")), INITIAL_STATES[state.upper()] if state else None
 
 
 def offsets_request(value: Any) -> list[StoredOffset]:

@@ -1,0 +1,90 @@
+"""What Kafka's scripts have in common: kafka-run-class.sh with its environment, and a daemon with its log file."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+EXIT_USAGE = 1
+
+JAVA_VARIABLES = (
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_OPTS",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_LOG4J_OPTS",
+    "KAFKA_DEBUG",
+    "JMX_PORT",
+)
+"""What Kafka's scripts read from the environment for the sake of a Java process."""
+
+_LOGIN_FILE = "java.security.auth.login.config"
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraArgs:
+    """What Kafka's scripts hand to the one that starts Java: the name of the log file, and whether it is a daemon."""
+
+    log_name: str
+    daemon: bool
+
+
+def read_extra_args(environment: Mapping[str, str], name: str) -> ExtraArgs:
+    """The meaning of `EXTRA_ARGS`; without it the log file is called `name`."""
+    words = shlex.split(environment.get("EXTRA_ARGS", f"-name {name}"))
+    return ExtraArgs(next((value for word, value in pairwise(words) if word == "-name"), name), "-daemon" in words)
+
+
+def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = False) -> list[str]:
+    """One sentence if the environment speaks to a Java process, nothing otherwise.
+
+    A Connect worker `reads_login_file` for the users of its REST API.
+    """
+    found = [name for name in JAVA_VARIABLES if environment.get(name)]
+    named = _LOGIN_FILE in environment.get("KAFKA_OPTS", "")
+    if named and reads_login_file:
+        found.remove("KAFKA_OPTS")
+    if not found:
+        return []
+    text = f"{', '.join(found)}: meant for a Java process of Kafka; nothing here reads it"
+    if named and not reads_login_file:
+        text += ", and no login file either: write sasl.jaas.config into the properties"
+    return [text]
+
+
+def detach(module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]) -> Path:
+    """Start `module` with `words` in a session of its own, without a terminal; returns the file that it logs to.
+
+    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs. Raises OSError where it cannot be written.
+    """
+    folder = Path(environment.get("LOG_DIR") or "logs")
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{log_name}.out"
+    with log.open("wb") as output:
+        subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**environment, "EXTRA_ARGS": ""},
+        )
+    return log
+
+
+def run_as_daemon(
+    program: str, module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]
+) -> None:
+    """`detach`, and a line on stderr about where it logs; exits with 1 where that file cannot be written."""
+    try:
+        log = detach(module, words, log_name, environment)
+    except OSError as error:
+        sys.stderr.write(f"{program}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
+        raise SystemExit(EXIT_USAGE) from None
+    sys.stderr.write(f"{program}: goes on in the background and logs to {log}\n")

@@ -1,0 +1,17 @@
+"""Where `connect-standalone` begins: a signal ends it with one line before anything else is loaded."""
+
+from __future__ import annotations
+
+from twinlog.cli.signals import end_at_once
+
+
+def main() -> None:
+    """The console script's entry."""
+    end_at_once("connect-standalone", serves=True)
+    from twinlog.cli.connect_scripts import run_standalone  # noqa: PLC0415 - only now
+
+    run_standalone()
+
+
+if __name__ == "__main__":
+    main()
