@@ -22,6 +22,7 @@ from twinlog.errors import ConfigError, RequestError
 
 log = logging.getLogger("twinlog")
 
+EXIT_FAILED = 1
 LEAST_SLOTS = 16
 """Tasks that a Spark in this process runs at once: connectors come while it runs."""
 
@@ -60,8 +61,8 @@ def connect(
     With `offset.storage.file.filename` in WORKER and no `group.id` it is a standalone worker, which forgets connectors
     when it ends, and is given those that it runs as files.
 
-    Ends with code 0 after Ctrl-C or SIGTERM, 2 when WORKER or a CONNECTOR is wrong, before any cluster is contacted,
-    and 3 when it cannot listen at its addresses.
+    Ends with code 0 after Ctrl-C or SIGTERM, 1 when the worker itself failed, 2 when WORKER or a CONNECTOR is wrong,
+    before any cluster is contacted, and 3 when it cannot listen at its addresses.
 
     Example: twinlog connect connect-distributed.properties
     """
@@ -113,7 +114,7 @@ def run_worker(
     try:
         if any(name.strip().endswith(EXTENSION) for name in config.settings.rest.extension_classes):
             users = read_users(os.environ.get("KAFKA_OPTS", ""))
-        worker = Worker(config, SparkOptions(master, conf or {}, least_slots=LEAST_SLOTS), users)
+        worker = Worker(config, SparkOptions(master, conf or {}, least_slots=LEAST_SLOTS), users, asked.set)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)
@@ -131,4 +132,7 @@ def run_worker(
     else:
         asked.wait()
     worker.stop()
+    if worker.failure is not None:
+        log.error("twinlog ends: %s", worker.failure)
+        return EXIT_FAILED
     return code

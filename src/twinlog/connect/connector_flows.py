@@ -40,6 +40,10 @@ class ConnectorFlows:
             found = self._built[name] = (config, flow, why)
         return found[1], found[2]
 
+    def forget(self, name: ConnectorName) -> None:
+        """Build a connector anew when it is asked for next: what its configuration refers to may be another one now."""
+        self._built.pop(name, None)
+
     def usable(self) -> list[ConnectorFlow]:
         """The flows of all connectors that can be used."""
         return [flow for name in self.names() if (flow := self.build(name)[0]) is not None]

@@ -2,68 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import VERSION, ConnectorName, Status, TaskId
+from twinlog.connect.model import VERSION, ConnectorName, State, Status, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.status_records import ConnectorStatusRecord, StatusRecord, TaskStatusRecord
+from twinlog.connect.storage.statuses import Statuses
+
+Part = ConnectorName | TaskId
 
 
 class StatusReports:
-    """What one worker has written about connectors and tasks; used by one thread."""
+    """Compares what is in the topic with what is so, and writes what differs; used by one thread."""
 
     def __init__(self, state: GroupState, running: RunningConnectors) -> None:
         self._state = state
         self._running = running
-        self._reported: dict[object, Status] = {}
 
     def write(self, worker_id: str, assignment: Assignment) -> None:
-        """Write the states of what runs here that changed, and delete those of what is gone. Raises ClusterError."""
-        records: list[StatusRecord] = []
-        seen: set[object] = set()
+        """Write the states of what runs here, give up those of what does not any more, and delete those of what is
+        gone. Raises ClusterError."""
+        now: dict[Part, Status] = {}
         for name, running in self._running.connectors.items():
-            if running.ending:
+            if not running.ending:
+                now[name] = running.connector_state(worker_id, assignment.generation)
+                tasks = running.task_states(worker_id, assignment.generation)
+                now |= {TaskId(name, number): status for number, status in tasks.items()}
+        ending = {name for name, running in self._running.connectors.items() if running.ending}
+        known, written = self._state.look(lambda cluster, statuses: (set(cluster.connectors), _all(statuses)))
+        news: dict[Part, Status | None] = {
+            part: status for part, status in now.items() if _differs(written.get(part), status)
+        }
+        for part, status in written.items():
+            name = _connector(part)
+            mine = status.worker_id == worker_id
+            if part in now or name in ending:
                 continue
-            status = _of_this(running.connector_state(worker_id, assignment.generation))
-            found = running.task_states(worker_id, assignment.generation)
-            tasks = {number: _of_this(one) for number, one in found.items()}
-            seen |= {name, *(TaskId(name, number) for number in tasks)}
-            if _differs(self._reported.get(name), status):
-                self._reported[name] = status
-                records.append(ConnectorStatusRecord(name, status))
-            for number, one in tasks.items():
-                task = TaskId(name, number)
-                if _differs(self._reported.get(task), one):
-                    self._reported[task] = one
-                    records.append(TaskStatusRecord(task, one))
-        records += self._gone(seen, assignment)
-        self._state.report(records)
-
-    def _gone(self, seen: set[object], assignment: Assignment) -> list[StatusRecord]:
-        """States to be deleted or given up: of connectors that were removed, and of those that run elsewhere now."""
-        known = set(self._state.look(lambda cluster, _: list(cluster.connectors)))
-        records: list[StatusRecord] = []
-        for key in [key for key in self._reported if key not in seen]:
-            del self._reported[key]
-            if isinstance(key, TaskId):
-                if key.connector not in known or key.connector in assignment.connectors:
-                    records.append(TaskStatusRecord(key, None))
-            elif key not in known:
-                records.append(ConnectorStatusRecord(ConnectorName(str(key)), None))
-        if assignment.leads:
-            # Of connectors that were removed while nobody ran them.
-            left = self._state.look(lambda _, statuses: {name: list(statuses.tasks(name)) for name in statuses.known()})
-            for name in left.keys() - known - self._running.connectors.keys():
-                records += [TaskStatusRecord(TaskId(name, number), None) for number in left[name]]
-                records.append(ConnectorStatusRecord(name, None))
-        return records
+            if name in now or (name not in known and (mine or assignment.leads)):
+                news[part] = None
+            elif mine and status.state is not State.UNASSIGNED:
+                news[part] = Status(State.UNASSIGNED, worker_id, assignment.generation)
+        # A record that deletes a connector's state deletes those of its tasks, too.
+        order = sorted(news.items(), key=lambda one: not isinstance(one[0], TaskId))
+        self._state.report([_record(part, status) for part, status in order])
+        for running in self._running.connectors.values():
+            running.shown()
 
 
-def _of_this(status: Status) -> Status:
-    """A state as Connect's workers have written it since 4.1, with the version of the plugin (KIP-891)."""
-    return replace(status, version=VERSION)
+def _all(statuses: Statuses) -> Mapping[Part, Status]:
+    found: dict[Part, Status] = {}
+    for name in statuses.known():
+        connector = statuses.connector(name)
+        if connector is not None:
+            found[name] = connector
+        found |= {TaskId(name, number): status for number, status in statuses.tasks(name).items()}
+    return found
+
+
+def _connector(part: Part) -> ConnectorName:
+    return part.connector if isinstance(part, TaskId) else part
+
+
+def _record(part: Part, status: Status | None) -> StatusRecord:
+    if status is not None:
+        # Connect's workers have written the version of the plugin since 4.1 (KIP-891).
+        status = replace(status, version=VERSION)
+    return TaskStatusRecord(part, status) if isinstance(part, TaskId) else ConnectorStatusRecord(part, status)
 
 
 def _differs(before: Status | None, now: Status) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from twinlog.clock import SYSTEM, wall_ms
@@ -12,7 +12,7 @@ from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.file_offsets import FileOffsets
 from twinlog.connect.group.membership import WorkerGroup
-from twinlog.connect.group.place import Alone
+from twinlog.connect.group.place import Alone, JoinGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.model import INITIAL_STATES, ConnectorName
 from twinlog.connect.rest import settings as rest
@@ -28,6 +28,7 @@ from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings import worker as settings
+from twinlog.settings.flow import ClientSettings
 from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import GroupSettings, Listener, WorkerSettings
 
@@ -45,7 +46,14 @@ class Worker:
     Making a standalone one raises ConfigError where it cannot have its offset file.
     """
 
-    def __init__(self, config: WorkerConfig, options: SparkOptions, users: Users | None = None) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        options: SparkOptions,
+        users: Users | None = None,
+        crashed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`crashed()` is called when the worker cannot go on; `failure` says why."""
         levels = Levels()
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         self._offsets = self._file_offsets(config.settings)
@@ -53,17 +61,22 @@ class Worker:
         self.herder = WorkerHerder(
             config,
             partial(self._make_state, group),
-            Alone if group is None else partial(WorkerGroup, self._admin, group.group_id),
+            Alone if group is None else self._join(config.settings.client, group),
             self._admin,
             options,
             lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
             may_begin=self._offsets.may_begin if self._offsets else lambda flow: True,
+            crashed=crashed,
         )
         own = config.settings.rest
         # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
         forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
         self._server = RestServer(api, rest_tls(own))
+
+    def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
+        # Connections of its own: a heartbeat waits behind nothing else.
+        return partial(WorkerGroup, ClusterAdmin(CLUSTER, client), group.group_id)
 
     def _file_offsets(self, worker: WorkerSettings) -> FileOffsets | None:
         if worker.offset_file is None:
@@ -81,6 +94,11 @@ class Worker:
     def url(self) -> str:
         """Where the REST API is, as others know it."""
         return self._server.advertised_url
+
+    @property
+    def failure(self) -> str | None:
+        """Why the worker ended by itself; None where it did not."""
+        return self.herder.failure
 
     def start(self) -> None:
         """Listen first: whoever asks is answered from the first second on. Raises OSError for an address in use."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.group.member import Worker
+from twinlog.connect.group.member import Assignment, Worker
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.model import (
@@ -26,7 +26,6 @@ from twinlog.connect.model import (
     Plugin,
     Restart,
     ServerInfo,
-    State,
     Status,
     StoredOffset,
     TargetState,
@@ -52,6 +51,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 COMMIT = "twinlog"
+END_S = 30.0
+"""How long a request waits until what runs of a stopped connector has ended."""
 
 
 class WorkerHerder:
@@ -71,14 +72,16 @@ class WorkerHerder:
         set_level: Callable[[str, str], object] = lambda logger, level: None,
         connect: Connect = ClusterAdmin,
         may_begin: Callable[[ConnectorFlow], bool] = lambda flow: True,
+        crashed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`set_level(logger, level)` is called for what somebody asked of every worker of the group."""
+        """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
+        this one ended by itself."""
         self._config = config
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
         self._thread = WorkerThread(
-            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin
+            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin, crashed
         )
         self._group = self._thread.group
 
@@ -101,14 +104,22 @@ class WorkerHerder:
         """Whether the state of the connectors has been read."""
         return self._thread.started.is_set()
 
+    @property
+    def failure(self) -> str | None:
+        """Why the worker ended by itself."""
+        return self._thread.failure
+
     # The REST API: reading.
 
     def server_info(self) -> ServerInfo:
         return ServerInfo(VERSION, COMMIT, self._thread.cluster_id)
 
     def health(self) -> HealthStatus:
-        if not self._thread.started.is_set():
-            return HealthStatus(Health.STARTING, f"Worker is still starting up. {self._thread.stage}")
+        if self._thread.failure is not None:
+            return HealthStatus(Health.UNHEALTHY, self._thread.stage)
+        if not self._group.joined:
+            doing = self._thread.stage or f"The worker is joining its group. {self._group.reason or ''}"
+            return HealthStatus(Health.STARTING, f"Worker is still starting up. {doing}".strip())
         if self._group.assignment is None:
             return HealthStatus(
                 Health.UNHEALTHY, f"Worker is not a member of its group. {self._group.reason or ''}".strip()
@@ -225,11 +236,13 @@ class WorkerHerder:
         return restarting(restart, before)
 
     def restart_task(self, task: TaskId) -> None:
-        with self._leading():
-            self._require_known(task.connector, f"Unknown connector: {task.connector}")
-            if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
-                raise RequestError(404, f"Unknown task: {task}")
-            self._asked(lambda: self._state.restart(Restart(task.connector, include_tasks=True)))
+        self._require_started()
+        self._asked(self._state.read)
+        self._require_known(task.connector, f"Unknown connector: {task.connector}")
+        if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
+            raise RequestError(404, f"Unknown task: {task}")
+        self._require_own(task.connector)
+        self._thread.restart_task(task)
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
         with self._leading():
@@ -239,15 +252,13 @@ class WorkerHerder:
                 self._asked(lambda: self._state.put_tasks(name, ()))
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
-        with self._leading():
-            self._require_stopped(name)
+        with self._stopped(name):
             self._check_offsets(name, offsets)
             self._asked(lambda: self._state.put_offsets(name, offsets))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
-        with self._leading():
-            self._require_stopped(name)
+        with self._stopped(name):
             stored = self._asked(lambda: self._state.offsets(name))
             self._asked(lambda: self._state.put_offsets(name, [StoredOffset(one.partition, None) for one in stored]))
         return "The offsets for this connector have been reset successfully"
@@ -283,23 +294,56 @@ class WorkerHerder:
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
-    def _leading(self) -> threading.Lock:
-        """The lock under which the leader changes something.
-
-        Raises NotOwnerError where another worker leads, RequestError while nobody does.
-        """
+    def _member(self) -> Assignment:
+        """What the group has agreed on. Raises RequestError while another worker may be the one to be asked."""
         self._require_started()
         assignment = self._group.assignment
-        # Another leader may write once this worker is perhaps no member any more.
         if assignment is None or self._group.leads_for_s() <= 0:
             raise RequestError(
                 409,
                 "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
                 "underway.",
             )
+        return assignment
+
+    @contextmanager
+    def _leading(self) -> Iterator[None]:
+        """The leader changes something, knowing all that was changed before, also by the last leader.
+
+        Raises NotOwnerError where another worker leads, RequestError while nobody does.
+        """
+        term = self._group.term
+        assignment = self._member()
         if not assignment.leads:
             raise NotOwnerError("Cannot complete request because this worker is not the leader.", assignment.leader_url)
-        return self._thread.changing
+        with self._thread.changing:
+            self._asked(self._state.read_configs)
+            yield
+            if not self._asked(lambda: self._group.confirm(term)):
+                raise RequestError(
+                    500,
+                    "The change was written, but this worker may not have led its group any more, and another one may "
+                    "have changed the same. It can be asked for again.",
+                )
+
+    def _require_own(self, name: ConnectorName) -> None:
+        """Raises NotOwnerError where another worker has a connector, or nobody yet."""
+        assignment = self._member()
+        if name not in assignment.connectors:
+            raise NotOwnerError(
+                "Cannot complete request because this worker does not have the connector.",
+                assignment.url_of(name) or "",
+            )
+
+    @contextmanager
+    def _stopped(self, name: ConnectorName) -> Iterator[None]:
+        """The worker that has a stopped connector writes its offsets: it alone knows that nothing of it runs."""
+        self._require_started()
+        self._asked(self._state.read_configs)
+        self._require_stopped(name)
+        self._require_own(name)
+        with self._thread.standing_still(name, END_S):
+            yield
 
     def _known(self, name: ConnectorName) -> bool:
         return self._state.look(lambda cluster, _: name in cluster.connectors)
@@ -317,12 +361,8 @@ class WorkerHerder:
 
     def _require_stopped(self, name: ConnectorName) -> None:
         self._require_known(name)
-        target, tasks, status = self._state.look(
-            lambda cluster, statuses: (cluster.target_state(name), cluster.tasks(name), statuses.connector(name))
-        )
-        # Until it has ended, what still runs of it may store offsets.
-        ended = status is not None and status.state is State.STOPPED
-        if target is not TargetState.STOPPED or tasks or not ended:
+        target, tasks = self._state.look(lambda cluster, _: (cluster.target_state(name), cluster.tasks(name)))
+        if target is not TargetState.STOPPED or tasks:
             raise RequestError(
                 400,
                 "Connectors must be in the STOPPED state before their offsets can be modified. "

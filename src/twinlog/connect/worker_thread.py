@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import ConnectorFlow
@@ -14,13 +15,13 @@ from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, Restart, TargetState
+from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.config_records import SessionKey
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, RefusedError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.worker import GroupSettings
@@ -31,6 +32,9 @@ TICK_S = 0.2
 READ_S = 1.0
 RETRY_S = 1.0
 KEY_BYTES = 32
+LOOK_S = 0.05
+UNHEARD_S = 1.5
+"""Longer than workers need to hear that they are no members any more: three heartbeats."""
 
 
 class WorkerThread:
@@ -47,8 +51,10 @@ class WorkerThread:
         set_level: Callable[[str, str], object],
         connect: Connect,
         may_begin: Callable[[ConnectorFlow], bool],
+        crashed: Callable[[], None],
     ) -> None:
-        """`group` is None for a worker that has nobody to sign requests for."""
+        """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
+        why this worker cannot go on."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -58,7 +64,12 @@ class WorkerThread:
         self.cluster_id = ""
         self.worker_id = ""
         """How statuses name this worker: host:port."""
-        self.group = join(flows.names, self._owned, self._wake_up)
+        self.failure: str | None = None
+        """Why the worker ended by itself."""
+        self.group = join(flows.names, self._owned, self._wake_up, self._crash)
+        # Nothing is written on once another worker may write, not even what waits for a broker.
+        admin.client.append_only_while(lambda: self.group.leads_for_s() > 0, reads=True)
+        self._crashed = crashed
         self._state = state
         self._flows = flows
         self._settings = group
@@ -72,8 +83,16 @@ class WorkerThread:
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
         self._stopping = threading.Event()
-        self._restarts: deque[Restart] = deque()
+        self._restarts: deque[Restart | TaskId] = deque()
+        self._following = threading.Lock()
+        """Held while this thread begins and ends connectors."""
+        self._still: Counter[ConnectorName] = Counter()
+        """Those of which nothing may begin now."""
         self._owned_now: frozenset[ConnectorName] = frozenset()
+        self._owned_in = 0
+        """The term of which `_owned_now` is."""
+        self._came: dict[ConnectorName, float] = {}
+        """When connectors came here that another worker has not given up."""
         self._read_at = 0.0
         self._logged = LogOnce(self._clock)
 
@@ -91,6 +110,8 @@ class WorkerThread:
     def take_changes(self, changes: Changes) -> None:
         """Connectors came, went or changed: whoever read that."""
         self._restarts.extend(changes.restarts)
+        # A connector that could not begin is tried again with its configuration, even with the same one.
+        self._restarts.extend(Restart(name, only_failed=True) for name in changes.connectors)
         # What was set before this worker started counts no more, as in Connect.
         if self.started.is_set():
             for logger, level in changes.loggers.items():
@@ -100,24 +121,68 @@ class WorkerThread:
             self.group.rejoin()
         self._wake.set()
 
+    def restart_task(self, task: TaskId) -> None:
+        """Have a task restarted that this worker runs."""
+        self._restarts.append(task)
+        self._wake.set()
+
+    @contextmanager
+    def standing_still(self, name: ConnectorName, timeout_s: float) -> Iterator[None]:
+        """Nothing of a connector that this worker has runs meanwhile, here or elsewhere.
+
+        Raises RequestError 409 when what runs of it has not ended within `timeout_s` seconds.
+        """
+        until = self._clock.monotonic() + timeout_s
+        with self._following:
+            self._still[name] += 1
+        try:
+            while not self._stands_still(name):
+                if self._clock.monotonic() >= until or self._stopping.is_set():
+                    raise RequestError(
+                        409, f"Connector {name} is still being ended on worker {self.worker_id}: try it again."
+                    )
+                self._clock.sleep(LOOK_S)
+            yield
+        finally:
+            with self._following:
+                self._still -= Counter({name: 1})
+            self._wake.set()
+
+    def _stands_still(self, name: ConnectorName) -> bool:
+        with self._following:
+            running = self._running.connectors.get(name)
+            return running is not None and running.part is None
+
+    def _crash(self, error: Exception) -> None:
+        log.error("the worker's herder ended", exc_info=error)
+        self.failure = f"internal error: {type(error).__name__}"
+        self.stage = f"The worker has ended: {self.failure}; its log has more."
+        self._crashed()
+
     def _run(self) -> None:
         try:
-            if self._read_topics():
-                self.group.start()
-                self.started.set()
+            if self.begin():
                 while not self._stopping.is_set():
-                    self._turn()
+                    self.turn()
                     self._clock.wait(self._wake, TICK_S)
                     self._wake.clear()
         except Exception as error:
-            log.exception("the worker's herder ended")
-            self.stage = f"The worker's herder has ended: {type(error).__name__}; its log has more"
+            self._crash(error)
         finally:
-            self._running.stop()
-            self.group.stop()
+            self.end()
 
-    def _read_topics(self) -> bool:
-        """Create and read the topics of the group, however long that takes."""
+    def end(self) -> None:
+        """End what runs here, say so, and leave the group: another worker goes on at once."""
+        self._running.stop()
+        try:
+            self._report(self.group.assignment)
+        except TwinlogError as error:
+            log.debug("at the end: %s", error)
+        self.group.stop()
+
+    def begin(self) -> bool:
+        """Create and read the topics of the group, however long that takes, and begin to join it; False when the
+        worker was stopped meanwhile."""
         while not self._stopping.is_set():
             try:
                 self.stage = "The worker is connecting to its cluster."
@@ -134,20 +199,28 @@ class WorkerThread:
                 self._clock.wait(self._stopping, RETRY_S)
             else:
                 self.stage = ""
+                self.group.start()
+                self.started.set()
                 return True
         return False
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Look once what the group agreed on, what runs here, and what is to be written about it."""
         now = self._clock.monotonic()
         try:
             if now >= self._read_at:
                 self._read_at = now + READ_S
                 self._state.read()
                 self._keep_session_key()
-            self._follow(self.group.assignment)
-            self._running.attend()
-            self._note_ended()
-            self._report(self.group.assignment)
+            with self._following:
+                # In this order: what was given in a later term is not begun in this one.
+                self._running.term = self.group.term
+                self._follow(self.group.assignment)
+                self._running.attend()
+            try:
+                self._report(self.group.assignment)
+            finally:
+                self._note_ended()
         except ClusterError as error:
             if self._logged.is_new("turn", AGAIN_S):
                 log.warning("the worker's topics do not answer, trying again: %s", error)
@@ -168,24 +241,55 @@ class WorkerThread:
         """Have run here what is assigned, and end what is not."""
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
         known = set(self._flows.names())
+        restarts = [self._restarts.popleft() for _ in range(len(self._restarts))]
+        for restart in restarts:
+            self._flows.forget(restart.connector)
+        self._came = {name: at for name, at in self._came.items() if name in names}
         for name in names & known:
+            if not self._may_begin(name):
+                continue
             flow, why = self._flows.build(name)
-            self._running.set(name, flow, self._target_state(name), why)
+            self._running.set(name, flow, self._target_state(name), why, self._tasks(name))
         for name in self._running.connectors.keys() - (names & known):
-            self._running.remove(name)
-        while self._restarts:
-            self._running.restart(self._restarts.popleft().connector)
+            # What somebody holds still is nobody else's meanwhile.
+            if not self._still[name]:
+                self._running.remove(name)
+        for restart in restarts:
+            if isinstance(restart, Restart):
+                self._running.restart(restart)
+            else:
+                self._running.restart_task(restart)
+
+    def _tasks(self, name: ConnectorName) -> int:
+        return self._state.look(lambda cluster, _: len(cluster.tasks(name)))
+
+    def _may_begin(self, name: ConnectorName) -> bool:
+        """Whether no other worker runs a connector.
+
+        Who was killed is silent for a session before this one gets its connectors; but whom an administrator removed
+        from the group writes on until its next heartbeat.
+        """
+        if name in self._running.connectors:
+            return True
+        status = self._state.look(lambda _, statuses: statuses.connector(name))
+        now = self._clock.monotonic()
+        if status is None or status.state is State.UNASSIGNED or status.worker_id == self.worker_id:
+            return True
+        return now - self._came.setdefault(name, now) >= UNHEARD_S
 
     def _target_state(self, name: ConnectorName) -> TargetState:
+        if self._still[name]:
+            return TargetState.STOPPED
         return self._state.look(lambda cluster, _: cluster.target_state(name))
 
     def _note_ended(self) -> None:
         """Others may run now what has ended here."""
-        owned = frozenset(self._running.connectors)
-        if self._owned_now - owned:
-            self._owned_now = owned
+        before, self._owned_now = self._owned_now, self._running.held()
+        self._owned_in = self._running.term
+        revoked = self.group.revoked
+        if before - self._owned_now or (revoked and not revoked & self._owned_now):
+            self.group.revoked = frozenset()
             self.group.rejoin()
-        self._owned_now = owned
 
     def _keep_tasks(self, name: ConnectorName) -> None:
         """Have the configurations of a connector's tasks agree with the tasks that it has, wherever it runs."""
@@ -196,15 +300,17 @@ class WorkerThread:
                 len(statuses.tasks(name)),
             )
         )
-        if connector is None or state is not TargetState.STARTED:
+        if connector is None or state is TargetState.PAUSED:
             return
+        # One that was stopped lost its tasks, unless the leader ended in between.
+        tasks = tasks if state is TargetState.STARTED else 0
         wanted = tuple({**connector.config, "task.index": str(number)} for number in range(tasks))
         if tuple(dict(one) for one in connector.tasks) != wanted:
             with self.changing:
                 self._state.put_tasks(name, wanted)
 
     def _report(self, assignment: Assignment | None) -> None:
-        if assignment is None:
+        if assignment is None or self.group.leads_for_s() <= 0:
             return
         self._reports.write(self.worker_id, assignment)
         if assignment.leads:
@@ -213,8 +319,9 @@ class WorkerThread:
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""
+        owned = self._owned_now if self._owned_in == self.group.term else frozenset()
         assignment = self.group.assignment
-        return self._owned_now if assignment is None else self._owned_now | assignment.connectors
+        return owned if assignment is None else owned | assignment.connectors
 
     def _wake_up(self) -> None:
         self._wake.set()

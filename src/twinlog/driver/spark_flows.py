@@ -85,9 +85,9 @@ class SparkFlows:
     Used by one thread, which calls `attend` every moment; `wake` has it called at once.
     """
 
-    def __init__(self, options: SparkOptions, clock: Clock = SYSTEM) -> None:
+    def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
         self.places: list[Place] = []
-        self.wake = threading.Event()
+        self.wake = wake or threading.Event()
         self.web_url: str | None = None
         self._clock = clock
         self._options = options

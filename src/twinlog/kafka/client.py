@@ -78,10 +78,14 @@ class ClusterClient:
         self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)
         self._rounds = MetadataRounds(self.loop, self.refresh)
 
-    def append_only_while(self, allowed: Callable[[], bool]) -> None:
-        """Append nothing and `change` nothing while `allowed()` is false, not even requests that wait to be sent."""
-        self._allowed = allowed
-        self._data.may_send = self._changes.may_send = allowed
+    def append_only_while(self, allowed: Callable[[], bool], *, reads: bool = False) -> None:
+        """Append nothing and `change` nothing while `allowed()` is false, not even requests that wait to be sent.
+
+        With `reads` records are read on meanwhile, and all that is appended must be sent with `control`.
+        """
+        self._allowed = self._changes.may_send = allowed
+        if not reads:
+            self._data.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Connect to a bootstrap server and read the brokers; raises ClusterError or RefusedError."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,15 +12,16 @@ import pytest
 from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
-from twinlog.connect.model import ConnectorName, State, TargetState
+from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, EngineError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
 C = ConnectorName("c")
+ALL = Restart(C, include_tasks=True)
 
 
 class Groups:
@@ -31,6 +35,7 @@ class Groups:
             raise self.error
         self.settings = settings
         self.failure: str | None = None
+        self.trouble: str | None = None
         self.done: list[str] = []
         self.made.append(self)
 
@@ -60,7 +65,7 @@ def allowed() -> list[float]:
 
 @pytest.fixture
 def running(made: list[Groups], allowed: list[float]) -> RunningConnectors:
-    return RunningConnectors(SparkOptions(), lambda: allowed[0], list)
+    return RunningConnectors(SparkOptions(), lambda _: allowed[0], list)
 
 
 def flow(topics: str = "a", *, idle: bool = False) -> ConnectorFlow:
@@ -75,6 +80,13 @@ def states(running: RunningConnectors) -> Any:
     one = running.connectors[C]
     tasks = one.task_states("w:1", 7)
     return one.connector_state("w:1", 7).state, [status.state for status in tasks.values()]
+
+
+def shown(running: RunningConnectors) -> Any:
+    """The states as they are written, which is what a restart waits for."""
+    found = states(running)
+    running.connectors[C].shown()
+    return found
 
 
 def attend(running: RunningConnectors) -> None:
@@ -104,7 +116,7 @@ def test_a_connector_runs_and_follows_its_configuration(running: RunningConnecto
     attend(running)
     assert [one.done for one in made] == [["started", "stopped", "closed"], ["started"]]
     assert made[1].settings.topics == ("b",)
-    running.restart(C)
+    running.restart(ALL)
     attend(running)
     assert len(made) == 3
 
@@ -131,9 +143,55 @@ def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnec
     attend(running)
     assert states(running) == (State.RUNNING, [State.FAILED])
     assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
-    running.restart(C)
+    # Pausing mends nothing, as in Connect.
+    have(running, TargetState.PAUSED)
+    assert states(running) == (State.PAUSED, [State.FAILED])
+    have(running)
+    assert states(running) == (State.RUNNING, [State.FAILED])
+    running.restart(Restart(C, only_failed=True))
     attend(running)
+    assert len(made) == 1
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    attend(running)
+    assert shown(running) == (State.RUNNING, [State.RESTARTING])
+    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    assert len(made) == 2
+
+
+def test_only_what_is_asked_for_is_restarted(running: RunningConnectors, made: list[Groups]) -> None:
+    have(running)
+    attend(running)
+    running.restart(Restart(C))
+    assert shown(running) == (State.RESTARTING, [State.RUNNING])
+    attend(running)
+    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    attend(running)
+    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    assert len(made) == 1
+    running.restart_task(TaskId(C, 0))
+    assert shown(running) == (State.RUNNING, [State.RESTARTING])
+    attend(running)
+    wait_for(lambda: shown(running) == (State.RUNNING, [State.RUNNING]), 60, "the task runs")
+    assert len(made) == 2
+
+
+def test_nothing_is_paused_or_stopped_before_it_has_ended(
+    running: RunningConnectors, made: list[Groups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(Groups, "stop", lambda self: goes_on.wait(60))
+    have(running)
+    attend(running)
+    running.set(C, flow(), TargetState.STOPPED, None)
+    running.attend()
     assert states(running) == (State.RUNNING, [State.RUNNING])
+    running.set(C, flow(), TargetState.PAUSED, None)
+    assert states(running) == (State.RUNNING, [State.RUNNING])
+    running.set(C, flow(), TargetState.STOPPED, None)
+    goes_on.set()
+    attend(running)
+    assert states(running) == (State.STOPPED, [])
 
 
 def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, made: list[Groups]) -> None:
@@ -148,8 +206,9 @@ def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, mad
     Groups.error = None
     have(running)
     assert made == []
-    running.restart(C)
+    running.restart(ALL)
     attend(running)
+    assert shown(running) == (State.RESTARTING, [State.RUNNING])
     assert states(running) == (State.RUNNING, [State.RUNNING])
 
 
@@ -175,3 +234,55 @@ def test_what_is_removed_ends(running: RunningConnectors, made: list[Groups]) ->
     assert states(running) == (State.RUNNING, [])
     running.stop()
     assert running.connectors == {}
+
+
+class Spark:
+    """In the place of SparkFlows; it cannot start while there is a reason."""
+
+    made: list[Spark]
+    reason: str | None
+
+    def __init__(self, *_: object) -> None:
+        self.places: list[object] = []
+        self.queries = SimpleNamespace(take_out=None)
+        self.ended = threading.Event()
+        self.made.append(self)
+
+    def start(self) -> None: ...
+
+    def attend(self) -> None:
+        if self.reason is not None:
+            raise EngineError(self.reason)
+
+    def shut_down(self) -> None:
+        self.ended.set()
+
+
+def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
+    monkeypatch: pytest.MonkeyPatch, allowed: list[float]
+) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], "no Java"
+    running = RunningConnectors(SparkOptions(), lambda _: allowed[0], list)
+    source = flow()
+    source = replace(source, settings=replace(source.settings, kind="source"))
+    have(running, flow=source)
+    attend(running)
+    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert running.connectors[C].task_states("w", 1)[0].trace == "no Java"
+    assert Spark.made[0].ended.wait(60)
+    # Only when it is asked for.
+    attend(running)
+    assert len(Spark.made) == 1
+    Spark.reason = None
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+
+    def runs() -> bool:
+        running.attend()
+        return bool(shown(running) == (State.RUNNING, [State.RUNNING]))
+
+    wait_for(runs, 60, "it runs again")
+    assert len(Spark.made) == 2
+    assert len(Spark.made[1].places) == 1
+    running.stop()
+    assert Spark.made[1].ended.is_set()

@@ -23,6 +23,7 @@ from twinlog.model.groups import TWINLOG_PROTOCOL
 log = logging.getLogger(__name__)
 
 BEAT_S = 0.5
+JOINING_S = 5.0
 RETRY_S = 0.5
 REFUSED_S = 10.0
 LEAVE_S = 2.0
@@ -33,7 +34,8 @@ class WorkerGroup:
     """This worker in its group, on two threads; everything else may be called by any.
 
     `connectors()` are the names of all connectors, `owned()` of those that this worker still runs, `changed()` is
-    called after `assignment` changed.
+    called after `assignment` changed, and `crashed(error)` when a thread ends that must not. `admin` is for the group
+    alone: a heartbeat waits behind nothing else.
     """
 
     def __init__(
@@ -43,11 +45,18 @@ class WorkerGroup:
         connectors: Callable[[], Iterable[ConnectorName]],
         owned: Callable[[], Iterable[ConnectorName]],
         changed: Callable[[], None],
+        crashed: Callable[[Exception], None],
     ) -> None:
         self.assignment: Assignment | None = None
         """What this worker is to run; None before it is a member, and while it is none."""
+        self.revoked: frozenset[ConnectorName] = frozenset()
+        """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
         self.reason: str | None = None
         """Why this worker is no member."""
+        self.joined = False
+        """Whether it has ever been one."""
+        self.term = 0
+        """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
         self._admin = admin
         self._clock = admin.clock
         self._membership = Membership(admin.client, group_id, TWINLOG_PROTOCOL)
@@ -56,6 +65,7 @@ class WorkerGroup:
         self._connectors = connectors
         self._owned = owned
         self._changed = changed
+        self._crashed = crashed
         self._lease = LeadershipLease()
         self._joining = False
         self._synced = -1
@@ -65,8 +75,8 @@ class WorkerGroup:
         self._lock = threading.Lock()
         self._logged = LogOnce(self._clock)
         self._threads = [
-            threading.Thread(target=self._take_part, name="worker group", daemon=True),
-            threading.Thread(target=self._keep_beating, name="worker heartbeat", daemon=True),
+            threading.Thread(target=self._guarded, args=(step,), name=f"worker {name}", daemon=True)
+            for name, step in (("group", self._take_part), ("heartbeat", self._keep_beating))
         ]
 
     def start(self) -> None:
@@ -74,9 +84,31 @@ class WorkerGroup:
         for thread in self._threads:
             thread.start()
 
-    def leads_for_s(self) -> float:
-        """For how many seconds no other worker can be given what this one runs; 0 when another one may be."""
-        return max(0.0, self._lease.until - self._clock.monotonic()) if self.assignment is not None else 0.0
+    def leads_for_s(self, term: int | None = None) -> float:
+        """For how many seconds no other worker can be given what this one runs; 0 when another one may be.
+
+        With `term` only what it was given in that one: what it ran before it ended to be a member may be another's.
+        """
+        left_s = max(0.0, self._lease.until - self._clock.monotonic()) if self.assignment is not None else 0.0
+        return left_s if term is None or term == self.term else 0.0
+
+    def confirm(self, term: int) -> bool:
+        """Ask the coordinator whether this worker has been a member all the time since `term` was read.
+
+        An administrator may remove a leader, and another one leads before this one hears of it. Raises ClusterError.
+        """
+        until = self._clock.monotonic() + JOINING_S
+        while self.term == term:
+            generation = self._membership.generation
+            if generation is None:
+                return False
+            if self._admin.call(self._membership.beat) is not HeartbeatResult.UNKNOWN_MEMBER:
+                return self.term == term
+            # Another generation may just have begun, and this worker enters it.
+            if self._clock.monotonic() >= until or (not self._joining and self._membership.generation is generation):
+                return False
+            self._clock.sleep(RETRY_S / 5)
+        return False
 
     def rejoin(self) -> None:
         """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
@@ -92,11 +124,24 @@ class WorkerGroup:
             except TwinlogError as error:
                 log.debug("the group was not left: %s", error)
         for thread in self._threads:
-            thread.join(LEAVE_S)
+            if thread.ident is not None:
+                thread.join(LEAVE_S)
+        self._admin.close()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:
+            if not self._stopping.is_set():
+                self._crashed(error)
 
     def _take_part(self) -> None:
+        connected = False
         while not self._stopping.is_set():
             try:
+                if not connected:
+                    self._admin.connect()
+                    connected = True
                 self._rejoin.clear()
                 if self._join():
                     self.reason = None
@@ -140,6 +185,8 @@ class WorkerGroup:
             self._synced = generation.number
             self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
             self.assignment = decode_assignment(given, generation.number, leads=generation.leads)
+            self.revoked = myself.owned - self.assignment.connectors
+            self.joined = True
         self._changed()
         return True
 
@@ -183,6 +230,7 @@ class WorkerGroup:
         """This worker is no member: another one may run what it ran."""
         with self._lock:
             had, self.assignment = self.assignment, None
+            self.term += 1
             self._lease.lose()
         if had is not None:
             self._changed()

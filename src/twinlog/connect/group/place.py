@@ -23,11 +23,28 @@ class Group(Protocol):
     def reason(self) -> str | None:
         """Why this worker is no member."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether this worker has ever been a member."""
+
+    @property
+    def term(self) -> int:
+        """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
+
+    revoked: frozenset[ConnectorName]
+    """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
+
     def start(self) -> None:
         """Begin to join."""
 
-    def leads_for_s(self) -> float:
-        """For how many seconds no other worker can be given what this one runs; 0 when another one may be."""
+    def leads_for_s(self, term: int | None = None) -> float:
+        """For how many seconds no other worker can be given what this one runs; 0 when another one may be.
+
+        With `term` only what it was given in that one: what it ran before it ended to be a member may be another's.
+        """
+
+    def confirm(self, term: int) -> bool:
+        """Ask whether this worker has been a member all the time since `term` was read. Raises ClusterError."""
 
     def rejoin(self) -> None:
         """Have the connectors assigned anew: some came or went, or this worker has ended some."""
@@ -38,17 +55,26 @@ class Group(Protocol):
 
 Names = Callable[[], Iterable[ConnectorName]]
 
-JoinGroup = Callable[[Names, Names, Callable[[], None]], Group]
-"""Makes a worker's place of the names of all connectors, of those that it still runs, and of what is called after
-`assignment` changed."""
+JoinGroup = Callable[[Names, Names, Callable[[], None], Callable[[Exception], None]], Group]
+"""Makes a worker's place of the names of all connectors, of those that it still runs, of what is called after
+`assignment` changed, and of what is called with an error that nobody expected."""
 
 
 class Alone:
     """The place of a standalone worker, which runs every connector (Kafka class StandaloneHerder)."""
 
     reason: str | None = None
+    joined = True
+    term = 0
 
-    def __init__(self, connectors: Names, _owned: Names, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connectors: Names,
+        _owned: Names,
+        changed: Callable[[], None],
+        _crashed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self.revoked: frozenset[ConnectorName] = frozenset()
         self.myself = Worker("", "")
         self._connectors = connectors
         self._changed = changed
@@ -62,9 +88,13 @@ class Alone:
     def start(self) -> None:
         """There is nobody to be asked."""
 
-    def leads_for_s(self) -> float:
+    def leads_for_s(self, term: int | None = None) -> float:
         """For ever."""
         return float("inf")
+
+    def confirm(self, term: int) -> bool:
+        """Nobody else is there."""
+        return True
 
     def rejoin(self) -> None:
         """What came is run here, too."""

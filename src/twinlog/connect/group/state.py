@@ -86,9 +86,13 @@ class GroupState:
 
     def read(self) -> None:
         """Read what others wrote since. Raises ClusterError, RefusedError."""
+        self.read_configs()
+        self.read_statuses()
+
+    def read_configs(self) -> None:
+        """Read the configurations that others wrote since."""
         with self._order:
             self._take(self._configs.read())
-        self.read_statuses()
 
     def read_statuses(self) -> None:
         """Read the states that others wrote since."""

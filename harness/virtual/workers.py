@@ -1,0 +1,392 @@
+"""Workers of one Connect group in this process, in virtual time: their herders are real, what they write to is not.
+
+The state topics are lists of real records. The group's coordinator forgets who was silent for a session, and asks for a
+rebalance then. What a connector does is only whether something of it runs: `World.running` says of which, and where.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest import mock
+
+from harness.virtual.clock import VirtualClock
+from twinlog.config.connector import build_connector
+from twinlog.config.worker import WorkerConfig
+from twinlog.connect import connector_flows, parts, running, worker_herder
+from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
+from twinlog.connect.group.spreading import assign
+from twinlog.connect.group.state import Changed, GroupState
+from twinlog.connect.model import Validation
+from twinlog.connect.storage import config_records, offset_records, status_records
+from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.driver.election.leadership_lease import LeadershipLease
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.errors import ClusterError, NotOwnerError, RequestError
+from twinlog.settings.worker import GroupSettings
+
+TICK_S = 0.2
+SESSION_S = 6.0
+END_S = 3.0
+"""The longest time that a connector takes to end."""
+
+
+class World:
+    """The workers, the topics that they share, and the time."""
+
+    def __init__(self, config: WorkerConfig, seed: int) -> None:
+        self.clock = _Clock(self)
+        self.config = config
+        self.chance = random.Random(seed)
+        self.topics: dict[str, list[StoredRecord]] = {}
+        self.workers: list[VirtualWorker] = []
+        self.running: list[Doing] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.group = Coordinator(self)
+        self._started = 0
+
+    def start_worker(self) -> VirtualWorker:
+        self._started += 1
+        worker = VirtualWorker(self, f"w{self._started}")
+        self.workers.append(worker)
+        assert worker.thread.begin()
+        return worker
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and every worker that can do what it does meanwhile."""
+        until = self.clock.now + seconds
+        while self.clock.now < until:
+            self.clock.now += TICK_S
+            for due in [one for one in self.later if one[0] <= self.clock.now]:
+                self.later.remove(due)
+                due[1]()
+            self.group.tick()
+            for worker in list(self.workers):
+                worker.turn()
+            self.check()
+
+    def check(self) -> None:
+        """No connector may be written for twice at a time."""
+        writing = [one.name for one in self.running if one.writes]
+        assert len(writing) == len(set(writing)), f"two copies: {[(one.name, one.worker.name) for one in self.running]}"
+
+    def ask(self, worker: VirtualWorker, call: Callable[[WorkerHerder], Any]) -> Any:
+        """A request at a worker, passed on as `connect/rest/forward.py` does; RequestError 500 for a lost one."""
+        for _ in range(3):
+            if worker not in self.workers or worker.frozen:
+                raise RequestError(500, "IO Error trying to forward REST request")
+            try:
+                return call(worker.herder)
+            except NotOwnerError as owner:
+                found = [one for one in self.workers if one.url == owner.url]
+                if not found:
+                    raise RequestError(409 if not owner.url else 500, "nobody there") from None
+                worker = found[0]
+        raise RequestError(409, "it went over two workers")
+
+
+class VirtualWorker:
+    """A process: it may stand still, end in order, or be killed."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.url = f"http://{name}:8083/"
+        self.frozen = False
+        self._in_turn = self.stops = False
+        self.stall_s = 0.0
+        """For how long its next append waits on the way to the broker."""
+        self.fault: str | None = None
+        """What becomes of its next append: `before` it is lost, `after` its answer is."""
+        self.allowed: Callable[[], bool] = lambda: True
+        client = SimpleNamespace(settings=None, append_only_while=self._append_only_while)
+        admin = SimpleNamespace(
+            alias="worker",
+            clock=world.clock,
+            client=client,
+            worker=self,
+            connect=lambda: None,
+            identity=lambda: SimpleNamespace(cluster_id="id"),
+        )
+        group = world.config.settings.group
+        assert group is not None
+        self.herder = WorkerHerder(
+            world.config,
+            partial(_state, self, group),
+            partial(Member, self),
+            cast(Any, admin),
+            SparkOptions(),
+            connect=cast(Any, lambda *_: admin),
+        )
+        self.thread = self.herder._thread
+        self.thread.worker_id = f"{name}:8083"
+        self.member = cast(Member, self.herder._group)
+        self.member.myself = Worker(self.url, self.thread.worker_id)
+
+    def _append_only_while(self, allowed: Callable[[], bool], *, reads: bool) -> None:
+        assert reads
+        self.allowed = allowed
+
+    def turn(self) -> None:
+        """Heartbeats go on while the herder waits for an answer."""
+        if self.frozen:
+            return
+        self.member.beat()
+        if (
+            not self.stops
+            and not self._in_turn
+            and not self.thread.changing.locked()
+            and not self.thread._following.locked()
+        ):
+            self._in_turn = True
+            try:
+                self.thread.turn()
+            finally:
+                self._in_turn = False
+
+    def kill(self) -> None:
+        """As SIGKILL does."""
+        self.world.workers.remove(self)
+        self.world.running[:] = [one for one in self.world.running if one.worker is not self]
+
+    def stop(self) -> None:
+        """As SIGTERM does: what runs is ended, and the group is left."""
+        self.stops = True
+        self.thread.end()
+        self.world.workers.remove(self)
+
+
+class Coordinator:
+    """The broker that knows the group's members; a rebalance ends when all of them have joined again."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seen: dict[Member, float] = {}
+        """The members in the order in which they came, and when each was heard of last; the first one leads."""
+        self.generation = 0
+        self.rebalances = False
+
+    def leave(self, member: Member) -> None:
+        """Also as an administrator removes it."""
+        if self.seen.pop(member, None) is not None:
+            self.rebalances = True
+
+    def tick(self) -> None:
+        now = self.world.clock.now
+        for member in [member for member, seen in self.seen.items() if now - seen > SESSION_S]:
+            self.leave(member)
+        for worker in self.world.workers:
+            worker.member.look()
+        here = [worker for worker in self.world.workers if not worker.frozen]
+        if self.rebalances and self.seen and all(member.worker in here for member in self.seen):
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        self.rebalances = False
+        self.generation += 1
+        members = {member.worker.name: member for member in self.seen}
+        leader = next(iter(members.values()))
+        joined = {name: Worker.decode(member.join()) for name, member in members.items()}
+        given = assign({name: one.owned for name, one in joined.items()}, leader.connectors())
+        owners = {name: joined[worker].url for worker, names in given.items() for name in names}
+        for name, member in members.items():
+            encoded = encode_assignment(joined[leader.worker.name], given[name], owners)
+            member.take(decode_assignment(encoded, self.generation, leads=member is leader))
+
+
+class Member:
+    """In the place of a WorkerGroup."""
+
+    def __init__(self, worker: VirtualWorker, connectors: Any, owned: Any, _changed: Any, _crashed: Any) -> None:
+        self.worker = worker
+        self.assignment: Assignment | None = None
+        self.revoked: frozenset[Any] = frozenset()
+        self.reason: str | None = None
+        self.joined = False
+        self.term = 0
+        self.myself = Worker("", "")
+        self.connectors = connectors
+        self._owned = owned
+        self._group = self.worker.world.group
+        self._lease = LeadershipLease()
+        self._starts = self._again = False
+        self._declared: frozenset[Any] = frozenset()
+
+    def start(self) -> None:
+        self._starts = self._again = True
+
+    def rejoin(self) -> None:
+        self._again = True
+
+    def stop(self, *, leave: bool = True) -> None:
+        self._group.leave(self)
+
+    def leads_for_s(self, term: int | None = None) -> float:
+        left = self._lease.until - self.worker.world.clock.monotonic()
+        return max(0.0, left) if self.assignment is not None and term in (None, self.term) else 0.0
+
+    def confirm(self, term: int) -> bool:
+        return self.term == term and self in self._group.seen
+
+    def beat(self) -> None:
+        now = self.worker.world.clock.now
+        if self in self._group.seen:
+            self._group.seen[self] = now
+            self._lease.confirmed(now, SESSION_S, stable=True)
+        elif self.assignment is not None:
+            self.assignment, self._again = None, True
+            self.term += 1
+            self._lease.lose()
+
+    def look(self) -> None:
+        """Join, or ask to join again."""
+        if self._starts and self._again and not self.worker.frozen:
+            self._again = False
+            if self not in self._group.seen:
+                if self.assignment is not None:
+                    return
+                self._group.seen[self] = self.worker.world.clock.now
+            self._group.rebalances = True
+
+    def join(self) -> bytes:
+        self._declared = frozenset(self._owned())
+        return Worker(self.myself.url, self.myself.worker_id, self._declared).encode()
+
+    def take(self, assignment: Assignment) -> None:
+        self._lease.confirmed(self.worker.world.clock.now, SESSION_S, stable=True)
+        self.assignment, self.joined = assignment, True
+        self.revoked = self._declared - assignment.connectors
+
+
+def _state(worker: VirtualWorker, group: GroupSettings, changed: Changed) -> GroupState:
+    config, status, offset = (
+        Topic(worker, topic.name, decode)
+        for topic, decode in (
+            (group.config_storage, config_records.decode),
+            (group.status_storage, status_records.decode),
+            (group.offset_storage, offset_records.decode),
+        )
+    )
+    return GroupState(config, status, offset, changed)
+
+
+class Topic:
+    """In the place of a StateTopic."""
+
+    def __init__(self, worker: VirtualWorker, name: str, decode: Callable[..., Any]) -> None:
+        self._worker = worker
+        self._log = self._worker.world.topics.setdefault(name, [])
+        self._decode = decode
+        self._read = 0
+
+    def ensure(self) -> None: ...
+
+    def read(self) -> list[Any]:
+        records, self._read = self._log[self._read :], len(self._log)
+        decoded = [self._decode(*record) for record in records]
+        assert not any(isinstance(one, Unreadable) for one in decoded)
+        return [one for one in decoded if one is not None]
+
+    def append(self, records: Any) -> None:
+        worker = self._worker
+        stall_s, worker.stall_s = worker.stall_s, 0.0
+        fault, worker.fault = worker.fault, None
+        if stall_s:
+            worker.world.advance(stall_s)
+        if fault == "before" or not worker.allowed() or worker.frozen or worker not in worker.world.workers:
+            raise ClusterError("it was not appended")
+        self._log += records
+        if fault == "after":
+            raise ClusterError("no answer came")
+
+    def append_and_read(self, records: Any) -> list[Any]:
+        self.append(records)
+        return self.read()
+
+
+class Doing:
+    """In the place of what a checkpoint connector or a heartbeat connector does."""
+
+    failure = trouble = None
+
+    def __init__(self, settings: Any, allowed: Callable[[], bool], *more: Any, connect: Any = None) -> None:
+        admin = (connect or more[-1])("", None)
+        self.settings = settings
+        self.worker: VirtualWorker = admin.worker
+        self.name = str(settings.connector_name)
+        self._allowed = allowed
+
+    @property
+    def writes(self) -> bool:
+        """A process that stands still writes nothing, and when it goes on it looks whether it may."""
+        return self._allowed() and not self.worker.frozen
+
+    def start(self) -> None:
+        self.worker.world.running.append(self)
+
+    def attend(self) -> None: ...
+
+    def stop(self, timeout_s: float = 0.0) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self in self.worker.world.running:
+            self.worker.world.running.remove(self)
+
+
+class _Clock(VirtualClock):
+    """Whoever sleeps lets the others go on."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def sleep(self, seconds: float) -> None:
+        self._world.advance(seconds)
+
+
+@contextmanager
+def virtual_workers(config: WorkerConfig, seed: int) -> Iterator[World]:
+    """A world without workers; meanwhile herders are made of what is in this file."""
+    world = World(config, seed)
+
+    def in_thread(step: Callable[[], None], _name: str) -> Any:
+        left = [step]
+
+        def end() -> None:
+            left.pop()()
+
+        world.later.append((world.clock.now + world.chance.random() * END_S, end))
+
+        def join(timeout_s: float) -> None:
+            until = world.clock.now + timeout_s
+            while left and world.clock.now < until:
+                world.advance(TICK_S)
+
+        return SimpleNamespace(is_alive=lambda: bool(left), join=join)
+
+    built: dict[Any, Any] = {}
+
+    def build(name: Any, config: Any, worker: WorkerConfig) -> Any:
+        key = name, tuple(sorted(config.items()))
+        if key not in built:
+            built[key] = build_connector(name, config, worker)
+        return built[key]
+
+    spark = SimpleNamespace(wake=None)
+    with ExitStack() as patches:
+        for module, name, stand_in in (
+            (running, "GroupsFlow", Doing),
+            (running, "IdleFlow", Doing),
+            (running, "SparkFlows", lambda *_: spark),
+            (parts, "in_thread", in_thread),
+            (connector_flows, "build_connector", build),
+            (worker_herder, "validate", lambda plugin, *_: Validation(plugin, (), ())),
+        ):
+            patches.enter_context(mock.patch.object(module, name, stand_in))
+        yield world

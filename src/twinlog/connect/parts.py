@@ -1,0 +1,168 @@
+"""What runs of a connector: copying, following groups or beating; each begins by being made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinlog.driver.assigned_flow import AssignedFlow
+from twinlog.driver.groups_flow import GroupsFlow
+from twinlog.driver.idle_flow import IdleFlow
+from twinlog.settings.flow import FlowSettings
+
+HEARTBEATS_STOP_S = 0.5
+
+
+class Part(Protocol):
+    """What a connector does while it runs."""
+
+    @property
+    def tasks(self) -> int | None:
+        """How many tasks it has; None before that is known."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended by itself."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What it cannot do at the moment, and tries again; None when all works."""
+
+    def attend(self) -> None: ...
+
+    def begin_end(self) -> None: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Copying:
+    """A source connector."""
+
+    place: AssignedFlow
+    settings: FlowSettings
+    lost: str | None = None
+    """Why the Spark that it copied with is no more."""
+    clearing: threading.Thread | None = None
+    """What takes that Spark down."""
+
+    @property
+    def tasks(self) -> int | None:
+        partitions = self.place.partitions
+        if self.failure is not None and not partitions:
+            return 1
+        return None if partitions is None else min(self.settings.tasks_max, partitions)
+
+    @property
+    def failure(self) -> str | None:
+        return self.lost or self.place.failure
+
+    @property
+    def trouble(self) -> str | None:
+        return self.place.trouble
+
+    @property
+    def ended(self) -> bool:
+        if self.clearing is not None:
+            return not self.clearing.is_alive()
+        return self.place.ended
+
+    def attend(self) -> None:
+        pass
+
+    def begin_end(self) -> None:
+        self.place.end()
+
+
+@dataclass(slots=True)
+class Following:
+    """A checkpoint connector, and the flows there and back whose maps it reads, None where nobody here copies them."""
+
+    flow: GroupsFlow
+    pair: tuple[FlowSettings | None, FlowSettings | None]
+    ending: threading.Thread | None = None
+
+    @property
+    def tasks(self) -> int | None:
+        return 1
+
+    @property
+    def failure(self) -> str | None:
+        return self.flow.failure
+
+    @property
+    def trouble(self) -> str | None:
+        return self.flow.trouble
+
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None and not self.ending.is_alive()
+
+    def attend(self) -> None:
+        self.flow.attend()
+
+    def begin_end(self) -> None:
+        if self.ending is None:
+            self.ending = in_thread(self._end, f"ending {self.flow.settings.name}")
+
+    def _end(self) -> None:
+        self.flow.stop()
+        self.flow.close()
+
+
+@dataclass(slots=True)
+class Beating:
+    """A heartbeat connector."""
+
+    flow: IdleFlow
+    ending: threading.Thread | None = None
+    failure: str | None = None
+
+    @property
+    def tasks(self) -> int | None:
+        return 1
+
+    @property
+    def trouble(self) -> str | None:
+        return self.flow.trouble
+
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None and not self.ending.is_alive()
+
+    def attend(self) -> None:
+        self.flow.attend()
+
+    def begin_end(self) -> None:
+        if self.ending is None:
+            self.ending = in_thread(self._end, f"ending {self.flow.settings.name}")
+
+    def _end(self) -> None:
+        self.flow.stop(HEARTBEATS_STOP_S)
+        self.flow.close()
+
+
+@dataclass(slots=True)
+class Nothing:
+    """A connector that is switched off."""
+
+    tasks: int | None = 0
+    failure: str | None = None
+    trouble: str | None = None
+    ended: bool = False
+
+    def attend(self) -> None:
+        pass
+
+    def begin_end(self) -> None:
+        self.ended = True
+
+
+def in_thread(step: Callable[[], None], name: str) -> threading.Thread:
+    """Begin a step that takes seconds: other connectors must not wait for it."""
+    thread = threading.Thread(target=step, name=name, daemon=True)
+    thread.start()
+    return thread

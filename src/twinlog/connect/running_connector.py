@@ -1,0 +1,89 @@
+"""A connector that one worker has: what it is to be, what runs of it, and the states that this makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.config.connector import ConnectorFlow
+from twinlog.connect.model import ConnectorName, Restart, State, Status, TargetState
+from twinlog.connect.parts import Part
+
+
+@dataclass(slots=True)
+class Running:
+    """A connector that this worker has: what it was asked to be, and what runs of it."""
+
+    name: ConnectorName
+    flow: ConnectorFlow | None
+    """None where its configuration cannot be used."""
+    target: TargetState
+    refused: str | None = None
+    """Why its configuration cannot be used."""
+    failure: str | None = None
+    """Why it could not begin; it is tried again when somebody restarts it, or changes its configuration."""
+    part: Part | None = None
+    term: int = 0
+    """The term of the worker's membership in which that began."""
+    ending: bool = False
+    again: bool = False
+    """Whether it is begun again once it has ended."""
+    tasks: int = 0
+    restarts: bool = False
+    """Whether the connector is being restarted, and this has not been shown yet."""
+    restarting_tasks: frozenset[int] = frozenset()
+    """Those that are being restarted, until that was shown and they have begun."""
+
+    @property
+    def trace(self) -> str | None:
+        """Why it failed before anything ran; None where it did not."""
+        return self.refused or self.failure
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is to be stopped, and nothing of it runs any more: from here on its offsets may be changed."""
+        return self.target is TargetState.STOPPED and self.part is None
+
+    def connector_state(self, worker_id: str, generation: int) -> Status:
+        """The state of the connector itself; its tasks have theirs."""
+        if self.restarts and self.target is not TargetState.STOPPED:
+            return Status(State.RESTARTING, worker_id, generation)
+        if self.trace is not None and self.target is not TargetState.STOPPED:
+            return Status(State.FAILED, worker_id, generation, self.trace)
+        return Status(self._state, worker_id, generation)
+
+    def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
+        """The states of its tasks by their numbers."""
+        state = self._state
+        if state is State.STOPPED or self.trace is not None:
+            return {}
+        failure = None if self.part is None else self.part.failure
+        status = Status(state, worker_id, generation)
+        if failure is not None:
+            status = Status(State.FAILED, worker_id, generation, failure)
+        states = dict.fromkeys(range(self.tasks), status)
+        restarting = Status(State.RESTARTING, worker_id, generation)
+        return states | {number: restarting for number in self.restarting_tasks if number in states}
+
+    @property
+    def _state(self) -> State:
+        """What it is where nothing failed. Until what runs of it has ended it is not paused, nor stopped."""
+        if self.stopped:
+            return State.STOPPED
+        if self.target is TargetState.PAUSED and (self.part is None or self.part.failure is not None):
+            return State.PAUSED
+        return State.RUNNING
+
+    def meant(self, restart: Restart) -> frozenset[int]:
+        """The tasks that a restart restarts (KIP-745)."""
+        if not restart.include_tasks:
+            return frozenset()
+        states = self.task_states("", 0)
+        return frozenset(
+            number for number, one in states.items() if not restart.only_failed or one.state is State.FAILED
+        )
+
+    def shown(self) -> None:
+        """Its states were written."""
+        self.restarts = False
+        if not self.again:
+            self.restarting_tasks = frozenset()
