@@ -12,7 +12,8 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.election import Election
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.election.spreading import spread
 from twinlog.model.types import Alias

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.election import Election
 from twinlog.driver.election.member import Leadership, Term
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow import FlowRunner, FlowState
 from twinlog.driver.flow_place import Builder, FlowPlace

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.election import Election
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow_jobs import begin_heartbeats
 from twinlog.driver.periodic import PeriodicJobs

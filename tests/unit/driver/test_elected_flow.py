@@ -19,8 +19,8 @@ from twinlog.driver import elected_flow as module
 from twinlog.driver import flow_place as module_of_places
 from twinlog.driver import put_off
 from twinlog.driver.elected_flow import ElectedFlow
-from twinlog.driver.election.election import Standing
 from twinlog.driver.election.member import Leadership, Member, Term
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow import FlowRunner, FlowState
 from twinlog.driver.flow_status import FlowStatus
@@ -169,7 +169,8 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
     monkeypatch.setattr(module_of_places, "COPIERS_STOP_S", 0.1)
     elected.attend(lease_server)
-    elected._election.term = 2
+    election: Any = elected._election
+    election.term = 2
     elected.attend(lease_server)
     elected.stop()
     assert done[-1] == "fall silent"

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.driver.election import announcements
 from twinlog.driver.election import election as module
 from twinlog.driver.election.announcements import Announcements
-from twinlog.driver.election.election import Election, Standing
-from twinlog.driver.election.member import Leadership, Member, Term
+from twinlog.driver.election.election import Election
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
-from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -68,33 +65,3 @@ def test_a_refusal_that_lasts_is_logged_again(
     monkeypatch.setattr(announcements, "AGAIN_S", 0.0)
     announced.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2
-
-
-def test_a_standby_logs_when_no_announcement_arrives(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = VirtualClock()
-    member = Election(
-        SETTINGS,
-        lambda: None,
-        Roster(ready=True),
-        connect=lambda alias, settings: ClusterAdmin(alias, settings, Loop(clock)),
-    )
-    try:
-        member.standing = Standing.STANDBY
-        member.leadership = Leadership(Member("other"), Term(3, "id", 1.0))
-        gone = ClusterError("cluster z: connection refused")
-        member._unconfirmed(gone)
-        assert "has not answered" not in member.text
-        clock.now += module.SILENT_S + 1
-        for _ in range(3):
-            member._unconfirmed(gone)
-        assert member.text.endswith(", but z has not answered for 6 s")
-        assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
-        with caplog.at_level(logging.INFO):
-            member._was_answered()
-            member._was_answered()
-        assert caplog.text.count("a->z: z answers again") == 1
-        assert "has not answered" not in member.text
-    finally:
-        member._admin.close()

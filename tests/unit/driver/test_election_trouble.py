@@ -19,7 +19,8 @@ from harness.virtual.faults import Fault
 from harness.virtual.groups import Member, VirtualGroup
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from twinlog.driver.election.election import Election, Standing
+from twinlog.driver.election.election import Election
+from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S

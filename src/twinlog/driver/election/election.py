@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from enum import Enum
 from typing import Any, TypeVar
 
 from twinlog.driver.election.announcements import Announcements
@@ -20,10 +19,12 @@ from twinlog.driver.election.fitness import Fitness
 from twinlog.driver.election.intruders import why_taken
 from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.election.member import Leadership, Member, Term, appoint
+from twinlog.driver.election.role import Role, Standing
 from twinlog.driver.election.roster import Roster
+from twinlog.driver.election.session import GroupSession
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
+from twinlog.kafka.coordinator.membership import Generation, Membership
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.plan.spread import Crew
 from twinlog.settings.flow import FlowSettings
@@ -32,28 +33,12 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.5
-"""How often a member sends a heartbeat; also how late it may notice that another one joined or left."""
-
 RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
 CONNECT_S = 5.0
 
-SILENT_S = 5.0
-"""After so long without an answer a process that stands by logs it."""
-
 GIVE_UP_S = 1.0
-
-
-class Standing(Enum):
-    """The role of this process for a flow."""
-
-    JOINING = "joining"
-    WAITING = "waiting"
-    STANDBY = "standing by"
-    LEADING = "leading"
-    REFUSED = "refused"
 
 
 class Election:
@@ -74,37 +59,30 @@ class Election:
         connect: Connect = ClusterAdmin,
     ) -> None:
         self.settings = settings
-        self.standing = Standing.JOINING
-        self.leadership: Leadership | None = None
-        """Who leads, once that is known."""
-        self.reason: str | None = None
-        """Why this process neither leads nor stands by, for users."""
-        self.differences: tuple[str, ...] = ()
-        """Keys in which this process differs from the leader it stands by for."""
-        self.term = 0
-        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
         self._roster = roster
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
-        self._changed = changed
         client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
         self._admin = connect(settings.target, client)
         self._loop = self._admin.client.loop
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
+        self._announce = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
+        self._role = Role(settings, self._announce, self._admin.clock, changed)
         self._lease = LeadershipLease()
         self._wake = self._loop.signal()
+        self._session = GroupSession(
+            *(self._loop, self._membership, self._lease, self._role),
+            rejoin=self._join_again,
+            lost=self._lost,
+            wake=self._wake.set,
+        )
         self._fitness = Fitness(self._loop, settings, self._begin, self._wake.set)
         self._last_term: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term that this process ended itself, and the process to which it left the flow."""
-        self._answered_at = self._admin.clock.monotonic()
-        """When the group has answered last."""
         self._sent_ready = False
-        self._synced = -1
-        self._joining = self._void = False
         self._rejoin = False
         self._stopping = self._closed = False
         self._leaves = True
-        self._announce = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
         self._ended = threading.Event()
 
     # For other threads.
@@ -125,22 +103,30 @@ class Election:
         return self._fitness.unfit
 
     @property
+    def standing(self) -> Standing:
+        return self._role.standing
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """Who leads, once that is known."""
+        return self._role.leadership
+
+    @property
+    def reason(self) -> str | None:
+        """Why this process neither leads nor stands by, for users."""
+        return self._role.reason
+
+    @property
+    def term(self) -> int:
+        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
+        return self._role.term
+
+    @property
     def text(self) -> str:
         """In a few words: who leads, or what is in the way."""
-        if self.standing is Standing.STANDBY and self.leadership is not None:
-            differences = f", its {', '.join(self.differences)} differ" if self.differences else ""
-            ready = "ready" if self._ready else "not ready yet"
-            if self.unfit:
-                ready = f"not ready, as {self.settings.source} was not reached from here"
-            silent_s = self._admin.clock.monotonic() - self._answered_at
-            if silent_s > SILENT_S:
-                ready = f"but {self.settings.target} has not answered for {silent_s:.0f} s"
-            return f"standing by for {self.leadership}, {ready}{differences}"
-        if self._closed:
+        if self._closed and self.standing is not Standing.STANDBY:
             return "stopped"
-        if self.standing is Standing.LEADING:
-            return "this process runs the flow once Spark has started"
-        return self.reason or "asking who runs this flow"
+        return self._role.text(ready=self._ready, unfit=self.unfit)
 
     def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
         """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
@@ -157,9 +143,8 @@ class Election:
                 if unfit_s:
                     self._fitness.lose(unfit_s)
                 self._lease.lose()
-                self._become(Standing.JOINING)
-                self._rejoin = True
-                self._wake.set()
+                self._role.become(Standing.JOINING)
+                self._join_again()
             ended.set()
 
         self._loop.call_threadsafe(end)
@@ -188,6 +173,7 @@ class Election:
     def _ask_to_stop(self) -> None:
         self._stopping = True
         self._fitness.stop()
+        self._session.stop()
         self._wake.set()
 
     def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -197,14 +183,14 @@ class Election:
     def _crashed(self, error: BaseException) -> None:
         if isinstance(error, Exception):
             log.error("%s: the election ended", self.settings.name, exc_info=error)
-            self._become(Standing.REFUSED, f"internal error: {error!r}")
+            self._role.become(Standing.REFUSED, f"internal error: {error!r}")
 
     async def _run(self) -> None:
         try:
-            self._begin(self._keep_beating)
+            self._begin(self._session.run)
             while not self._stopping:
                 await self._try_to_take_part()
-            self._become(Standing.JOINING)
+            self._role.become(Standing.JOINING)
             self._roster.note(self.settings.name, None)
             if self._leaves:
                 await self._membership.leave()
@@ -222,7 +208,7 @@ class Election:
             self._announce.refused(error)
             # A leader keeps what it has until that is over: the right may come back.
             if self.standing is not Standing.LEADING:
-                self._become(Standing.REFUSED, str(error))
+                self._role.become(Standing.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
         except ClusterError as error:
             self._announce.trouble(error, connected=self._admin.client.connected)
@@ -248,28 +234,25 @@ class Election:
             raise
         except ClusterError as error:
             if self.standing is Standing.JOINING:
-                self.reason = f"cannot connect yet: {error}"
+                self._role.reason = f"cannot connect yet: {error}"
             self._announce.unreachable(error)
             raise
         if self.standing is Standing.JOINING:
-            self.reason = None
+            self._role.reason = None
 
     async def _join(self) -> bool:
         """Join the next generation; False when that was given up."""
         sent_at = self._admin.clock.monotonic()
-        self._joining, self._void = True, False
         known = self._membership.generation
-        try:
+        with self._session.joining():
             generation = await self._patiently(self._membership.join, self._present().encode())
-        finally:
-            self._joining = self._void = False
         if generation is None:
             return False
         if known is None or known.member_id != generation.member_id:
             # Its role before was that of another member id.
             self._lost()
         self._membership.enter(generation)
-        self._was_answered()
+        self._role.answered()
         if self.standing is Standing.LEADING:
             # A leader that joins again without ending its term goes on leading.
             self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
@@ -299,14 +282,14 @@ class Election:
         given = await self._patiently(self._membership.sync, assignments)
         if given is None:
             return False
-        self._synced = generation.number
+        self._session.synced(generation)
         leadership = Leadership.decode(given)
         self._last_term = leadership.term
         if self._given_up is None or self._given_up[0] != leadership.term:
             self._note(leadership)
         if leadership.term.runner != generation.member_id:
             self._lost()
-            self._stand_by(leadership, generation.member_id)
+            self._role.stand_by(leadership, generation.member_id)
         elif self._given_up is not None and self._given_up[0] == leadership.term:
             # The group's leader does not know yet that this process gave the flow up.
             await self._wake.wait(RETRY_S)
@@ -314,7 +297,7 @@ class Election:
         else:
             self._given_up = None
             self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
-            self._lead(leadership, generation.member_id)
+            self._role.lead(leadership, generation.member_id)
         return True
 
     def _note(self, leadership: Leadership) -> None:
@@ -329,77 +312,19 @@ class Election:
         outcome.add_both(lambda _: self._wake.set())
         while not outcome.is_done:
             await self._wake.wait()
-            if self._stopping or self._void:
+            if self._stopping or self._session.void:
                 return None
         result: T = await outcome
         return result
 
-    async def _keep_beating(self) -> None:
-        while not self._stopping:
-            await self._loop.sleep(BEAT_S)
-            generation = self._membership.generation
-            if generation is None:
-                continue
-            sent_at = self._admin.clock.monotonic()
-            try:
-                result = await self._membership.beat()
-            except TwinlogError as error:
-                self._unconfirmed(error)
-                continue
-            self._was_answered()
-            if self._membership.generation is generation:
-                self._take(result, generation, sent_at)
-
-    def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
-        if result is HeartbeatResult.UNKNOWN_MEMBER:
-            # While a join is under way the new generation may have begun; the answer to the join shows it.
-            if not self._joining:
-                self._membership.forget()
-                self._lost()
-                self._rejoin = True
-                self._wake.set()
-            return
-        stable = result is HeartbeatResult.STABLE and self._synced == generation.number
-        self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
-        if result is HeartbeatResult.REBALANCE and not self._joining:
-            self._rejoin = True
-            self._wake.set()
-        elif self._joining and stable:
-            # Another broker has taken the group over without the rebalance: the answer to the join never comes.
-            self._void = True
-            self._wake.set()
-
-    # Outcomes.
-
-    def _lead(self, leadership: Leadership, me: str) -> None:
-        self._announce.leads(leadership, me, anew=self.standing is not Standing.LEADING)
-        self.leadership, self.differences = leadership, ()
-        self._become(Standing.LEADING)
-
-    def _stand_by(self, leadership: Leadership, me: str) -> None:
-        mine = leadership.mates.get(me)
-        differences = () if mine is None else mine.differs
-        self._announce.stands_by(leadership, differences)
-        self.leadership, self.differences = leadership, differences
-        self._become(Standing.STANDBY)
-
-    def _was_answered(self) -> None:
-        self._answered_at = self._admin.clock.monotonic()
-        self._announce.answered()
+    def _join_again(self) -> None:
+        self._rejoin = True
+        self._wake.set()
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
         self._lease.lose()
-        if self.standing is Standing.LEADING:
-            self._announce.lost()
-            self._become(Standing.JOINING)
-
-    def _unconfirmed(self, error: TwinlogError) -> None:
-        now = self._admin.clock.monotonic()
-        if self.standing is Standing.LEADING and self._lease.until < now:
-            self._announce.unconfirmed(error)
-        elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
-            self._announce.unanswered(error)
+        self._role.lose()
 
     async def _wait_for_others(self) -> None:
         """Members of another kind are in the group: log who they are, and try again soon."""
@@ -415,14 +340,5 @@ class Election:
         reason = why_taken(seen, group, self.settings.name, target)
         if seen.members:
             self._announce.taken(reason)
-        self._become(Standing.WAITING, reason)
+        self._role.become(Standing.WAITING, reason)
         await self._wake.wait(OTHERS_S)
-
-    def _become(self, standing: Standing, reason: str | None = None) -> None:
-        self.reason = reason
-        if standing is not self.standing:
-            leads_or_led = Standing.LEADING in (standing, self.standing)
-            self.standing = standing
-            if leads_or_led:
-                self.term += 1
-            self._changed()

@@ -1,0 +1,61 @@
+"""What a process shows of its role for a flow."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from tests.unit.driver.test_election import SETTINGS
+from twinlog.driver.election.announcements import Announcements
+from twinlog.driver.election.member import Leadership, Mate, Member, Term
+from twinlog.driver.election.role import SILENT_S, Role, Standing
+from twinlog.errors import ClusterError
+
+LEADERSHIP = Leadership(Member("other"), Term(3, "id", 1.0), {"me": Mate("this", True, ("tasks.max",))})
+
+
+def role_of(clock: VirtualClock, changed: list[Standing]) -> Role:
+    role = Role(SETTINGS, Announcements(SETTINGS, "this", "a-mm2", clock), clock, lambda: changed.append(role.standing))
+    return role
+
+
+def test_a_standby_logs_when_the_group_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    role = role_of(clock, [])
+    role.stand_by(LEADERSHIP, "somebody else")
+    gone = ClusterError("cluster z: connection refused")
+
+    def text() -> str:
+        return role.text(ready=True, unfit=False)
+
+    role.unanswered(gone, 0.0)
+    assert text().endswith(", ready")
+    clock.now += SILENT_S + 1
+    for _ in range(3):
+        role.unanswered(gone, 0.0)
+    assert text().endswith(", but z has not answered for 6 s")
+    assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
+    with caplog.at_level(logging.INFO):
+        role.answered()
+        role.answered()
+    assert caplog.text.count("a->z: z answers again") == 1
+    assert text().endswith(", ready")
+
+
+def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
+    changed: list[Standing] = []
+    role = role_of(VirtualClock(), changed)
+    role.become(Standing.WAITING, "others are there")
+    assert (role.term, role.text(ready=True, unfit=False)) == (0, "others are there")
+    role.stand_by(LEADERSHIP, "me")
+    assert role.text(ready=False, unfit=False).endswith(", not ready yet, its tasks.max differ")
+    assert "as a was not reached from here" in role.text(ready=True, unfit=True)
+    role.lead(LEADERSHIP, "me")
+    role.lead(LEADERSHIP, "me")
+    assert role.term == 1
+    role.lose()
+    role.lose()
+    assert role.term == 2
+    assert changed == [Standing.WAITING, Standing.STANDBY, Standing.LEADING, Standing.JOINING]
