@@ -24,9 +24,10 @@ from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import receive_hello
 from twinlog.lease.messages import Beat, BeatResponse, Claim, Grants
+from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.plan.assignment import Assignment
-from twinlog.task.copier_thread import CopierThread, LeaseTicket
+from twinlog.task.copier_thread import CopierThread
 
 log = logging.getLogger(__name__)
 
@@ -243,8 +244,9 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     remote = copy_flow.create(topic_name)
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
-    host = CopierThread(LeaseTicket(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0))
-    assert host.join(LeaseTicket(host._ticket.settings, driver.address, 1, 0), threading.Event())
+    ticket = LeaseTicket.of(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0)
+    host = CopierThread(ticket)
+    assert host.join(ticket, threading.Event())
 
     def end() -> int:
         return offsets(copy_flow.target, remote)[1]

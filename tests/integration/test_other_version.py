@@ -29,6 +29,12 @@ if {module!r} in sys.orig_argv:
 
     twinlog.__version__ = "0.0.1"
     messages.VERSION = {version}
+
+    import twinlog.spark.source
+    from twinlog.settings import flow
+
+    # What was pickled with the other wheel cannot be read here.
+    del flow.FlowSettings
 """
 
 LAUNCH = """\

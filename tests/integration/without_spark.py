@@ -14,9 +14,10 @@ from twinlog.errors import TwinlogError
 from twinlog.lease.channel import Channel
 from twinlog.lease.greeting import greet_as_planner
 from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
+from twinlog.lease.ticket import LeaseTicket
 from twinlog.plan.assignment import Assignment
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.copier_thread import CopierThread, LeaseTicket
+from twinlog.task.copier_thread import CopierThread
 
 START_S = 60.0
 BETWEEN_LEASES_S = 0.25
@@ -137,7 +138,7 @@ class FlowWithoutSpark:
             tasks = [
                 threading.Thread(
                     target=self.workers[self.place(share.number)].run,
-                    args=(LeaseTicket(self.settings, self._lease_server.address, share.lease, share.number),),
+                    args=(LeaseTicket.of(self.settings, self._lease_server.address, share.lease, share.number),),
                     daemon=True,
                 )
                 for share in shares

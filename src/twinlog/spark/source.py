@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -19,9 +18,9 @@ from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Share
 from twinlog.lease.greeting import greet_as_planner
 from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
+from twinlog.lease.ticket import LeaseTicket
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
-from twinlog.task.copier_thread import LeaseTicket
 
 SCHEMA = "flow string, lease long, share int, copier string, partitions int, records long, bytes long"
 
@@ -30,16 +29,10 @@ def source_options(name: str, flows: Sequence[FlowSettings], address: DriverAddr
     """The options that `spark.readStream.format("twinlog")` needs for the query `name`.
 
     `flows` are those that its tasks may have to copy, now or later. Their settings hold logins, as the options of
-    Spark's Kafka source do.
+    Spark's Kafka source do. A planner of another version reads all but them.
     """
-    return {"query": base64.b64encode(pickle.dumps((name, tuple(flows), address))).decode()}
-
-
-@dataclass(frozen=True)
-class LeaseShare(InputPartition):  # type: ignore[misc]
-    """What one task is to do: a ticket for each flow whose copier it hosts."""
-
-    tickets: tuple[LeaseTicket, ...]
+    plain = (name, address.host, address.port, address.secret, pickle.dumps(tuple(flows)))
+    return {"query": base64.b64encode(pickle.dumps(plain)).decode()}
 
 
 class LeaseSource(DataSource):  # type: ignore[misc]
@@ -53,16 +46,22 @@ class LeaseSource(DataSource):  # type: ignore[misc]
         return SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        return LeaseReader(*pickle.loads(base64.b64decode(self.options["query"])))
+        name, host, port, secret, flows, *_ = pickle.loads(base64.b64decode(self.options["query"]))
+        return LeaseReader(name, DriverAddress(host, port, secret), flows)
 
 
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Asks the driver's lease server for leases; lives in Spark's source process for as long as the query."""
+    """Asks the driver's lease server for leases; lives in Spark's source process for as long as the query.
 
-    def __init__(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> None:
+    Tasks know it by its name, which stays, and get none of its fields.
+    """
+
+    def __init__(self, name: str, address: DriverAddress, flows: bytes) -> None:
         self._name = name
-        self._flows = {flow.name: flow for flow in flows}
         self._address = address
+        self._pickled = flows
+        self._flows: dict[str, FlowSettings] = {}
+        """Read once the driver was greeted: those of another version may not be readable here."""
         self._line: Channel | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -74,28 +73,30 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         line.send(NextRequest(start["lease"]))
         return {"lease": require(line.receive(), NextResponse).batch}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[LeaseShare]:
-        """One share per task."""
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """One for each task: a ticket for each flow whose copier it hosts."""
         if start == end:
             return []
         line = self._connected()
         line.send(SharesRequest())
         tasks = require(line.receive(), SharesResponse).tasks
-        return [LeaseShare(tuple(self._ticket(share) for share in task)) for task in tasks]
+        return [InputPartition(tuple(self._ticket(share).pack() for share in task)) for task in tasks]
 
     def _ticket(self, share: Share) -> LeaseTicket:
-        return LeaseTicket(self._flows[share.flow], self._address, share.lease, share.number)
+        return LeaseTicket.of(self._flows[share.flow], self._address, share.lease, share.number)
 
-    def read(self, partition: LeaseShare) -> Iterator[tuple[Any, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Runs in a task until a lease is over."""
-        return copy_under_lease(partition.tickets)
+        return copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value])
 
     def _connected(self) -> Channel:
         if self._line is None:
             line = Channel.open(self._address)
             greet_as_planner(line, self._name)
+            self._flows = {flow.name: flow for flow in pickle.loads(self._pickled)}
             self._line = line
         return self._line
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_line": None}
+        # A task calls `read`, which needs nothing; of another version it could not take a field.
+        return {}

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twinlog.task.copier_thread import CopierThread, LeaseTicket
+from twinlog.lease.ticket import LeaseTicket
+from twinlog.task.copier_thread import CopierThread
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]
         for ticket, copier in joined:
             reporter = copier.reporter
             yield (
-                ticket.settings.name,
+                ticket.flow,
                 ticket.lease,
                 ticket.share,
                 copier.name,
@@ -66,7 +67,7 @@ def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
     """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
     for gone in [key for key, copier in _copiers.items() if copier.ended.is_set()]:
         del _copiers[gone]
-    key = (ticket.settings.name, ticket.address.port)
+    key = (ticket.flow, ticket.address.port)
     copier = _copiers.get(key)
     while copier is None or not copier.join(ticket, over):
         # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.

@@ -11,7 +11,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
@@ -40,6 +39,7 @@ from twinlog.lease.messages import (
     Stop,
 )
 from twinlog.lease.progress import Report
+from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier import Copier, Listener
@@ -48,16 +48,6 @@ from twinlog.task.reporter import Reporter
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTicket:
-    """What a task is started with: which share of which flow's lease, and where its driver is."""
-
-    settings: FlowSettings
-    address: DriverAddress
-    lease: int
-    share: int
 
 
 class CopierThread:
@@ -82,7 +72,7 @@ class CopierThread:
         self._ticket = ticket
         self._connect = connect
         try:
-            self._line = self._open_line()
+            self._line, settings = self._open_line()
         except BaseException:
             self._loop.close()
             raise
@@ -97,22 +87,23 @@ class CopierThread:
         listener = Listener(failed=self._failed, event=self._event)
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
-        self._copier = Copier(self._loop, ticket.settings.for_task(ticket.share), listener, self._allowed, self._borrow)
+        self._copier = Copier(self._loop, settings.for_task(ticket.share), listener, self._allowed, self._borrow)
         self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
-        self._thread = threading.Thread(target=self._run, name=f"copier {ticket.settings.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"copier {ticket.flow}", daemon=True)
         self._thread.start()
 
     # Called by the task's thread.
 
-    def _open_line(self) -> Channel:
+    def _open_line(self) -> tuple[Channel, FlowSettings]:
         line = self._connect(self._ticket.address)
         line.break_after(DEAD_S)
         try:
-            greet_as_copier(line, self._ticket.settings.name, self.name)
-        except TwinlogError:
+            greet_as_copier(line, self._ticket.flow, self.name)
+            # Only now: of another version they could not be read, and nobody would learn why.
+            return line, self._ticket.settings()
+        except BaseException:
             line.close()
             raise
-        return line
 
     def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
         """Work under a lease from now on; False when this copier is about to end, and the task must start another.

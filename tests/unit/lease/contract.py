@@ -14,16 +14,21 @@ from types import UnionType
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 from twinlog.lease.messages import VERSION, Message
-from twinlog.spark.source import SCHEMA, LeaseShare
+from twinlog.lease.ticket import LeaseTicket
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.source import SCHEMA
 
 FILE = Path(__file__).with_name("contract.txt")
 WAY_OUT = "raise VERSION in lease/messages.py and run `.venv/bin/python -m tests.unit.lease.contract` to renew"
-PICKLED = (LeaseShare,)
-"""A task is started with it, and its tickets hold settings and address, which are all that a planner gets."""
+PLAIN = (*get_args(Message), LeaseTicket)
+"""Messages, and what a task is started with: only their fields travel."""
+
+PICKLED = (FlowSettings,)
+"""What a ticket and the options of a planner have pickled."""
 
 
-def contract(messages: tuple[Any, ...] = get_args(Message), pickled: tuple[Any, ...] = PICKLED) -> str:
-    """All that crosses. Of what is pickled the module travels, too; of a message only the name of its class does."""
+def contract(messages: tuple[Any, ...] = PLAIN, pickled: tuple[Any, ...] = PICKLED) -> str:
+    """All that crosses. Of what is pickled the module travels, too."""
     found: dict[str, list[str]] = {}
     for cls in messages:
         _add(found, cls, module=False)

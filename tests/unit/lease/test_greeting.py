@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Listener
 
@@ -22,9 +23,10 @@ from twinlog.lease import greeting
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.greeting import greet_as_copier, greet_as_planner
 from twinlog.lease.messages import VERSION, Claim, End, Stop, encode
+from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark.source import LeaseReader
-from twinlog.task.copier_thread import CopierThread, LeaseTicket
+from twinlog.task.copier_thread import CopierThread
 
 FLOW = SETTINGS.name
 NEWER = VERSION + 1
@@ -86,6 +88,10 @@ def answering() -> Iterator[Answering]:
     listener.close()
 
 
+UNREADABLE = b"ctwinlog.settings.added\nAddedSettings\n."
+"""Pickled where a class was that is missing here."""
+
+
 def hello(version: int, release: str, **names: str) -> dict[str, object]:
     return {"type": "Hello of another time", "version": version, "release": release, **names}
 
@@ -141,7 +147,7 @@ def test_a_copier_ends_before_it_does_anything_when_its_driver_has_another_versi
     address = answering(json.dumps(hello(NEWER, "9.9")).encode())
     before = threading.active_count()
     with pytest.raises(VersionMismatchError) as ended:
-        CopierThread(LeaseTicket(SETTINGS, address, 1, 0))
+        CopierThread(replace(LeaseTicket.of(SETTINGS, address, 1, 0), pickled=UNREADABLE))
     assert (
         f"has protocol version {VERSION} (twinlog {__version__}), its driver protocol version {NEWER} (twinlog 9.9)"
         in str(ended.value)
@@ -155,7 +161,7 @@ def test_a_planner_ends_when_its_driver_has_another_version(
 ) -> None:
     address = answering(b'{"shares":[]}')
     with pytest.raises(VersionMismatchError, match="its driver no protocol version"):
-        LeaseReader("q", [SETTINGS], address).latestOffset({"lease": 0}, None)
+        LeaseReader("q", address, UNREADABLE).latestOffset({"lease": 0}, None)
 
 
 def test_a_driver_that_hangs_up_may_be_older(answering: Answering) -> None:

@@ -22,7 +22,7 @@ class Copier:
     joined = 0
 
     def __init__(self, ticket: Any) -> None:
-        self.name = f"{ticket.settings.name}-{len(self.made)}"
+        self.name = f"{ticket.flow}-{len(self.made)}"
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
         self.lease: int | None = None
@@ -68,10 +68,7 @@ def copiers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Copier]]:
 
 def tickets(*leases: tuple[str, int]) -> Any:
     address = SimpleNamespace(port=1)
-    return [
-        SimpleNamespace(settings=SimpleNamespace(name=name), address=address, lease=lease, share=0)
-        for name, lease in leases
-    ]
+    return [SimpleNamespace(flow=name, address=address, lease=lease, share=0) for name, lease in leases]
 
 
 def run(shared: Any, step: Callable[[], None]) -> list[tuple[Any, ...]]:

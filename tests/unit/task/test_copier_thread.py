@@ -37,7 +37,8 @@ from twinlog.lease.messages import (
     decode,
     encode,
 )
-from twinlog.task.copier_thread import GRACE_S, CopierThread, LeaseTicket
+from twinlog.lease.ticket import LeaseTicket
+from twinlog.task.copier_thread import GRACE_S, CopierThread
 
 VALUES = [b"%d" % number for number in range(12)]
 LATER = [b"later %d" % number for number in range(12)]
@@ -125,7 +126,7 @@ class Scene:
         self.here = here
         self.driver = Driver(here)
         self.over = threading.Event()
-        self.ticket = LeaseTicket(here.settings, DriverAddress("driver", 1, b""), 1, 0)
+        self.ticket = LeaseTicket.of(here.settings, DriverAddress("driver", 1, b""), 1, 0)
         self.problems: list[BaseException] = []
         self.copier: CopierThread
 
@@ -198,7 +199,7 @@ def test_a_lease_that_no_other_follows_ends_in_order(scene: Scene) -> None:
 
 
 def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
-    second = LeaseTicket(scene.here.settings, scene.ticket.address, 2, 0)
+    second = LeaseTicket.of(scene.here.settings, scene.ticket.address, 2, 0)
 
     async def script() -> None:
         scene.join()
