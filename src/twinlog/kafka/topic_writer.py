@@ -104,8 +104,12 @@ class TopicWriter:
             except ClusterError as error:
                 troubles.append(error)
         self._moved = not all(isinstance(error, NotAppendedError) and error.code in _TOO_LARGE for error in troubles)
-        if troubles:
-            raise troubles[0]
+        try:
+            if troubles:
+                raise troubles[0]
+        finally:
+            # An error holds this frame, by its traceback.
+            troubles.clear()
 
     async def encode(self, records: Iterable[OwnRecord]) -> dict[TopicPartition, list[Sequence[bytes]]]:
         """The bodies of records for each partition of the topic, as many at a time as make a batch.

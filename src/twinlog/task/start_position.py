@@ -158,7 +158,8 @@ class StartPositions:
                         )
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
-                    resolved.errors[grant.source] = error
+                    # By its traceback it would hold this frame, and so itself.
+                    resolved.errors[grant.source] = error.with_traceback(None)
 
         loop = self._target.loop
         await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(behind)))])

@@ -323,7 +323,8 @@ class Transactions:
                     self._lost(error)
                 return
             except TwinlogError as another:
-                error = another
+                # By its traceback it would hold this frame, and so itself.
+                error = another.with_traceback(None)
 
     async def _abort(self, error: TwinlogError) -> None:
         await self._silence()

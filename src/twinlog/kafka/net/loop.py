@@ -68,16 +68,24 @@ class Loop:
         await self.net.wait_read(file)
 
     async def gather(self, awaitables: list[Any]) -> list[Any]:
-        """Await each in turn (all run at once); the first error is raised after all have ended."""
+        """Await each in turn (all run at once); the first error is raised after all have ended.
+
+        Takes them out of the list: by its traceback an error holds the caller's frame, and would be a cycle with it.
+        """
         results, first = [], None
-        for awaitable in awaitables:
-            try:
-                results.append(await awaitable)
-            except Exception as error:
-                first = first or error
-        if first is not None:
-            raise first
-        return results
+        awaitables.reverse()
+        try:
+            while awaitables:
+                try:
+                    results.append(await awaitables.pop())
+                except Exception as error:
+                    first = first or error
+            if first is not None:
+                raise first
+            return results
+        finally:
+            # And this frame.
+            del first
 
     def signal(self) -> Signal:
         return Signal(self)

@@ -11,7 +11,7 @@ import heapq
 import logging
 import selectors
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,24 @@ class Watcher:
 
     def __init__(self, readable: Callable[[], None]) -> None:
         self.readable = readable
+
+
+class Outcome(Future):  # type: ignore[misc]
+    """A future whose error does not hold it, when nobody else does: that would be a cycle, which is freed late or not
+    at all in a copier that waits."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if not self.is_done:
+            yield self
+        try:
+            if self.exception is not None:
+                raise self.exception
+            return self.value
+        finally:
+            # The error's traceback has this frame.
+            del self
 
 
 class LeanSelector(NetworkSelector):  # type: ignore[misc]
@@ -66,7 +84,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
 
     def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Start a coroutine on the loop's own thread; returns a future of its result."""
-        future = Future()
+        future = Outcome()
         self.call_soon(_fulfil(future, coroutine, args))
         return future
 
@@ -179,3 +197,5 @@ async def _fulfil(future: Any, coroutine: Callable[..., Coroutine[Any, Any, Any]
         future.success(await coroutine(*args))
     except BaseException as error:
         future.failure(error)
+        # The error's traceback has this frame, and would be a cycle.
+        del future
