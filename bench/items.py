@@ -107,7 +107,35 @@ class DriverItem:
         return replace(self, topics=max(5, round(self.topics * scale)), copiers=max(2, round(self.copiers * scale)))
 
 
-Item = CopyItem | LatencyItem | ScaleItem | DriverItem
+@dataclass(frozen=True, slots=True)
+class ConnectItem:
+    """A worker of Kafka Connect: `starts` of its process, `listed` connectors that so many `clients` list for some
+    `seconds`, and `idle` ones, half of them heartbeat and half checkpoint connectors, that have nothing to do."""
+
+    name: str
+    title: str
+    starts: int
+    listed: int
+    clients: int
+    seconds: int
+    idle: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> ConnectItem:
+        def some(number: int) -> int:
+            return max(2, round(number * scale))
+
+        return replace(
+            self,
+            starts=max(1, round(self.starts * scale)),
+            listed=some(self.listed),
+            clients=some(self.clients),
+            seconds=some(self.seconds),
+            idle=some(self.idle),
+        )
+
+
+Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -207,12 +235,23 @@ DRIVER = DriverItem(
     wanted={"idle_share": Wanted(at_most=0.3), "refresh_s": Wanted(at_most=5.0)},
 )
 
-NAMES = (START.name, *(item.name for item in (*COPIES, *DISTANCE)), LATENCY.name, SCALE.name, DRIVER.name)
+CONNECT = ConnectItem(
+    name="connect",
+    title="a Connect worker: starts, 50 clients that list 100 connectors, 30 idle connectors",
+    starts=3,
+    listed=100,
+    clients=50,
+    seconds=30,
+    idle=30,
+    wanted={},
+)
+
+NAMES = (START.name, *(item.name for item in (*COPIES, *DISTANCE)), LATENCY.name, SCALE.name, DRIVER.name, CONNECT.name)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
     copies = (item.scaled(scale) for item in (*COPIES, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
-    items += [SCALE.scaled(scale), DRIVER.scaled(scale)]
+    items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -50,6 +50,11 @@ checkpoints and group offsets have their turn every 5 s in both.
 
 The driver alone (`driver`) runs without Spark and without MirrorMaker 2, in its defaults; its copiers are one other \
 process that speaks its protocol and sends progress reports. CPU is that of the driver's process over a minute.
+
+A worker of Kafka Connect (`connect`) is alone in its group, on the target; Kafka's has the heap of MirrorMaker 2 and \
+otherwise its defaults, as twinlog has. A connector is POSTed as soon as the worker takes it; both wait for \
+`group.initial.rebalance.delay.ms` (3 s) of the brokers. Each client lists again when it has its answer, from a \
+connection that it keeps, after ten seconds that do not count; the clients are one process on the same machine.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in text.strip().split("\n\n")]
     if repeat > 1:

@@ -71,6 +71,15 @@ _SHOWN = {
     "first_refresh_s": ("the first refresh, s", "{:.2f}"),
     "idle_share": ("CPU of the driver while idle, share of a core", "{:.0%}"),
     "busy_share": ("  the same while all partitions move", "{:.0%}"),
+    "answer_s": ("start to first HTTP answer, s", "{:.2f}"),
+    "posted_s": ("  from its POST, s", "{:.1f}"),
+    "list_p50_ms": ("list with status and info p50, ms", "{:,.1f}"),
+    "list_p99_ms": ("  p99, ms", "{:,.1f}"),
+    "lists_per_s": ("  lists per s", "{:,.0f}"),
+    "idle_pss_mb": ("memory while idle, PSS, MB", "{:,.0f}"),
+    "idle_rss_mb": ("memory while idle, RSS, MB", "{:,.0f}"),
+    "idle_threads": ("threads while idle", "{:,.0f}"),
+    "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""
 

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from statistics import median
 
+from bench.connect import ConnectFigures
 from bench.copying import CopyFigures
 from bench.items import Wanted
 from bench.latency import LatencyFigures
 from bench.limit import LimitFigures
 from bench.scale import ScaleFigures
 
-Figures = CopyFigures | LatencyFigures | ScaleFigures
+Figures = CopyFigures | LatencyFigures | ScaleFigures | ConnectFigures
 Means = Mapping[str, float]
 
 

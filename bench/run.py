@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from bench.connect import ConnectFigures, measure_connect, prepare_records
 from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
-from bench.items import COPIES, START, START_ROUNDS, CopyItem, DriverItem, Item, LatencyItem, ScaleItem
+from bench.items import COPIES, START, START_ROUNDS, ConnectItem, CopyItem, DriverItem, Item, LatencyItem, ScaleItem
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill
@@ -80,6 +81,7 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
+        document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
@@ -288,6 +290,21 @@ def _driver(item: DriverItem, work: Path) -> dict[str, object]:
         figures = asdict(measure_driver(item, source, target, work, talk))
     lines = alone(figures, item.wanted)
     return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
+
+
+def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
+    runs: dict[SystemName, ConnectFigures] = {}
+    with _clusters(work) as (source, target):
+        prepare_records(source)
+        for system in SYSTEMS:
+            talk = _talk(f"{item.name}: {TITLES[system]}")
+            runs[system] = measure_connect(item, system, source, target, work, talk)
+    lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)
+    return {
+        **_facts(item),
+        "lines": [asdict(line) for line in lines],
+        "runs": {system: [asdict(one)] for system, one in runs.items()},
+    }
 
 
 def _facts(item: Item) -> dict[str, object]:

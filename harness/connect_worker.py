@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import javaproperties
 
-from harness.broker import jvm_command
+from harness.broker import Jit, jvm_command
 from harness.child import Child
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
@@ -57,12 +57,13 @@ class ConnectWorker:
         connectors: Sequence[Path] = (),
         env: Mapping[str, str] | None = None,
         heap: str = "512m",
+        jit: Jit = "quick",
         work_dir: Path | None = None,
     ) -> None:
         self._home = work_dir or Path(tempfile.mkdtemp(prefix="twinlog-connect-"))
         self._home.mkdir(parents=True, exist_ok=True)
         self._settings = self._home / "worker.properties"
-        java, *rest = jvm_command(heap, "quick", MAIN_CLASSES[mode], version, "connect")
+        java, *rest = jvm_command(heap, jit, MAIN_CLASSES[mode], version, "connect")
         command = [java, *options, self._log_option(version), *rest, str(self._settings), *map(str, connectors)]
         self.process = Child(f"Connect {version}", command, self._home / "worker.log", env)
 

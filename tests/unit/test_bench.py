@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import front, report
-from bench.items import COPIES, DISTANCE, DRIVER, LATENCY, NAMES, SCALE, START, Wanted, chosen
+from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, NAMES, SCALE, START, Wanted, chosen
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
@@ -27,7 +27,7 @@ def test_documents_are_json_of_one_size(size: int) -> None:
 
 def test_items_are_chosen_by_name_and_scaled() -> None:
     assert [item.name for item in chosen([], 1, 300)] == list(NAMES)
-    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, *DISTANCE, LATENCY, SCALE, DRIVER]
+    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, *DISTANCE, LATENCY, SCALE, DRIVER, CONNECT]
     (item,) = chosen(["lz4-100"], 0.5, 300)
     assert item == COPIES[1].scaled(0.5)
     assert COPIES[1].scaled(0.5).records == COPIES[1].records / 2
