@@ -48,6 +48,10 @@ class Herder(Protocol):
         """The key with which the workers of the group sign what they ask of each other (KIP-507); None until it was
         read. Never waits."""
 
+    def revision(self) -> int | None:
+        """A number that is another one once `connectors`, `info` or `status` may have another answer; None while they
+        have none. Never waits."""
+
     def connectors(self) -> Sequence[ConnectorName]:
         """The names of all connectors."""
 

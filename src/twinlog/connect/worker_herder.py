@@ -133,6 +133,9 @@ class WorkerHerder:
         key = self._state.look(lambda cluster, _: cluster.session_key)
         return None if key is None else key.key
 
+    def revision(self) -> int | None:
+        return self._state.revision if self.started else None
+
     def connectors(self) -> Sequence[ConnectorName]:
         self._require_started()
         return self._state.look(lambda cluster, _: list(cluster.connectors))

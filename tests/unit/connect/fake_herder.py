@@ -49,6 +49,8 @@ class FakeHerder:
     tasks: dict[str, Sequence[Config]] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
+    revised: int | None = None
+    """None where nothing is remembered: each request asks anew."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def _begin(self, method: str, name: ConnectorName | None = None) -> None:
@@ -71,6 +73,9 @@ class FakeHerder:
 
     def session_key(self) -> bytes | None:
         return self.key
+
+    def revision(self) -> int | None:
+        return self.revised
 
     def connectors(self) -> Sequence[ConnectorName]:
         self._begin("connectors")

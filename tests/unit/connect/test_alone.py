@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.place import Alone
 from twinlog.connect.group.state import state_alone
@@ -49,3 +51,22 @@ def test_its_state_is_in_memory() -> None:
     assert state.look(lambda _, statuses: statuses.connector(C)) == Status(State.RUNNING, "w:1")
     state.remove(C)
     assert state.look(lambda cluster, _: cluster.connectors) == {}
+
+
+def test_its_revision_grows_with_whatever_may_be_seen() -> None:
+    state = state_alone(MemoryLog[OffsetRecord](offset_records.decode), lambda changes: None)
+    state.read_all()
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: state.put(C, {"name": "c"}),
+        lambda: state.set_target_state(C, TargetState.PAUSED),
+        lambda: state.put_tasks(C, [{"task": "0"}]),
+        lambda: state.report([ConnectorStatusRecord(C, Status(State.PAUSED, "w:1"))]),
+        lambda: state.remove(C),
+    )
+    for step in steps:
+        before = state.revision
+        step()
+        assert state.revision > before
+    before = state.revision
+    state.read()
+    assert state.revision == before, "nothing came"

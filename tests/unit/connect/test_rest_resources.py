@@ -82,6 +82,24 @@ def test_a_connector_that_is_deleted_meanwhile_is_left_out(client: Client) -> No
     assert client.get("/connectors/c/status").message == "No status found for connector c"
 
 
+def test_a_list_is_made_anew_once_anything_in_it_may_have_changed(client: Client) -> None:
+    client.herder.revised = 1
+    path = "/connectors?expand=status&expand=info"
+    first = client.get(path)
+    client.herder.calls.clear()
+    again = client.get(path)
+    assert (again.content, again.headers["content-type"]) == (first.content, first.headers["content-type"])
+    assert client.herder.calls == []
+    assert list(client.get("/connectors?expand=info").json["c"]) == ["info"]
+    client.herder.kept["d"] = {"name": "d"}
+    assert list(client.get(path).json) == ["c"]
+    client.herder.revised = 2
+    assert list(client.get(path).json) == ["c", "d"]
+    client.herder.kept["e"] = {"name": "e"}
+    client.herder.revised = None
+    assert list(client.get(path).json) == ["c", "d", "e"]
+
+
 def test_a_hundred_connectors_are_expanded_in_one_call_of_a_thread(client: Client) -> None:
     for number in range(100):
         client.herder.kept[f"c{number}"] = CONFIG

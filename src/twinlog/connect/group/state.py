@@ -70,6 +70,8 @@ class GroupState:
         self._cluster = ClusterState()
         self._known = Statuses()
         self._stored = StoredOffsets()
+        self.revision = 0
+        """Grows with whatever `look` may see; read it before looking."""
 
     def ensure(self) -> None:
         """Create the topics that are missing. Raises RefusedError for one that cannot be used, ClusterError."""
@@ -82,6 +84,7 @@ class GroupState:
             records = self._configs.read()
             with self._lock:
                 self._cluster.take(records)
+                self.revision += 1
         self.read_statuses()
 
     def read(self) -> None:
@@ -96,9 +99,7 @@ class GroupState:
 
     def read_statuses(self) -> None:
         """Read the states that others wrote since."""
-        records = self._statuses.read()
-        with self._lock:
-            self._known.take(records)
+        self._take_statuses(self._statuses.read())
 
     def look(self, question: Callable[[ClusterState, Statuses], T]) -> T:
         """Ask something of what was read, for a moment."""
@@ -145,8 +146,7 @@ class GroupState:
         """Keep states of connectors and tasks that this worker runs."""
         if records:
             found = self._statuses.append_and_read([status_records.encode(record) for record in records])
-            with self._lock:
-                self._known.take(found)
+            self._take_statuses(found)
 
     def offsets(self, name: ConnectorName) -> list[StoredOffset]:
         """The stored offsets of a connector, as they are now."""
@@ -168,4 +168,11 @@ class GroupState:
         if records:
             with self._lock:
                 changes = self._cluster.take(records)
+                self.revision += 1
             self._changed(changes)
+
+    def _take_statuses(self, records: Sequence[StatusRecord]) -> None:
+        if records:
+            with self._lock:
+                self._known.take(records)
+                self.revision += 1

@@ -31,7 +31,11 @@ def answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = No
     """An answer with a JSON body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     # A name of a lost half of a character stands in no topic; should one come, it is no reason for an error.
-    content = text.encode("utf-8", errors="replace")
+    return written(text.encode("utf-8", errors="replace"), status, headers)
+
+
+def written(content: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer with a body that is JSON already."""
     return Response(content, status, headers, media_type="application/json")
 
 

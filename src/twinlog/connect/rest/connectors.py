@@ -24,6 +24,8 @@ class Connectors:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._herder = api.herder
+        self._lists: dict[tuple[str, ...], tuple[int, bytes]] = {}
+        """The last list of each kind, with the revision of what is in it: consoles ask again and again."""
 
     def routes(self) -> list[Route]:
         one = "/connectors/{connector:encoded}"
@@ -38,10 +40,17 @@ class Connectors:
         """The names; with `expand` an object of them with status, info or both."""
         if "expand" not in request.query_params:
             return await self._api.read(self._herder.connectors, list)
-        wanted = [name for name in _EXPANSIONS if name in request.query_params.getlist("expand")]
-        return await self._api.read(lambda: self._expanded(wanted), dict)
+        wanted = tuple(name for name in _EXPANSIONS if name in request.query_params.getlist("expand"))
+        revision = self._herder.revision()
+        kept = self._lists.get(wanted)
+        if revision is not None and kept is not None and kept[0] == revision:
+            return answers.written(kept[1])
+        response = await self._api.read(lambda: self._expanded(wanted), dict)
+        if revision is not None:
+            self._lists[wanted] = revision, bytes(response.body)
+        return response
 
-    def _expanded(self, wanted: list[str]) -> dict[str, answers.Json]:
+    def _expanded(self, wanted: tuple[str, ...]) -> dict[str, answers.Json]:
         found: dict[str, answers.Json] = {}
         for name in self._herder.connectors():
             try:
