@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,7 +21,7 @@ from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import running
-from twinlog.connect.group.place import Alone, Names
+from twinlog.connect.group.place import Alone
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.server import RestServer
@@ -87,12 +87,9 @@ def whole_worker() -> Iterator[tuple[Client, Beats]]:
         )
         return GroupState(configs, statuses, offsets, changed)
 
-    def join(names: Names, owned: Names, changed: Callable[[], None]) -> Alone:
-        return Alone(names, changed)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "IdleFlow", _pretended(beats))
-        herder = WorkerHerder(config, state, join, cast(ClusterAdmin, admin), SparkOptions())
+        herder = WorkerHerder(config, state, Alone, cast(ClusterAdmin, admin), SparkOptions())
         settings = RestSettings(LOOPBACK, limits=Limits(body_bytes=BODY_BYTES))
         with RestServer(Api(herder, settings, SYSTEM)) as server:
             client = Client(server.urls[0], cast(Any, herder), server)
