@@ -146,6 +146,11 @@ OF_TWINLOG: Sequence[Known] = (
         one=r'|text/html.*|"<page: .*"|null|400',
     ),
     Known(
+        r"names-refused / post (slash|semicolon): header Location",
+        "The place is escaped, so that it leads to the connector.",
+        other=".*%(2F|3B).*",
+    ),
+    Known(
         r"names / put brackets: .*",
         "Connect creates it, and then fails at the place of the answer, which it takes for a template.",
     ),
@@ -254,6 +259,53 @@ OF_TWINLOG: Sequence[Known] = (
         r"body\.(error_count|configs\.target\.cluster\.alias\.errors)",
         "An alias is part of topics' names, and has to be legal there.",
         other=r".*legal in topic names.*|1",
+    ),
+    Known(
+        r"(overrides-\w+|validate-exact) / .*: (body\.message line \d|body\.configs\..*\.errors)",
+        "The same error in the form of all others, with what may be changed and by which key.",
+        one=r".*(The '\w+' policy does not allow|MirrorSourceConnector can only|does not implement the API).*",
+        other=r".*Invalid value .*",
+    ),
+    Known(
+        r"overrides-\w+ / .*acks: .*",
+        "Records are appended with all whatever the policy allows, as above.",
+    ),
+    Known(
+        r"overrides-(none|principal) / validate both: body\.(error_count|configs\.producer\.override\.acks\..*)",
+        "The same.",
+    ),
+    Known(
+        r"validate-exact / .*: body\.configs\.exactly\.once\.support\.value",
+        "The value as it was written.",
+        one="null",
+        other='"required"',
+    ),
+    # -- who asks, and from where
+    Known(
+        r"auth / .*: header WWW-Authenticate",
+        "401 names the scheme (RFC 9110).",
+        one="",
+        other="Basic .*",
+    ),
+    Known(
+        r"auth / .*: header Content-Type",
+        "The sentence of 401 is no JSON.",
+        one="application/json",
+        other="text/plain.*",
+    ),
+    Known(
+        r"auth / (no base 64|two blanks): (status|body(\..*)?)",
+        "What is no login is a wrong one; blanks in front of one do no harm.",
+        one="500|.*Illegal base64.*|",
+    ),
+    Known(
+        r"auth / loggers of nobody at the admin listener: (status|body.*)",
+        "Who sets levels at the listener for administrators logs in, too.",
+    ),
+    Known(
+        r"cors(-any)? / .*: header Access-Control-.*",
+        "Pages of other origins are answered as by 3.9, which lets them do more: log in, and keep what they were told "
+        "for half an hour. Preflights of other methods have no such header, and browsers refuse those in both.",
     ),
     # -- loggers
     Known(
