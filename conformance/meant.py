@@ -280,6 +280,17 @@ OF_TWINLOG: Sequence[Known] = (
         one="null",
         other='"required"',
     ),
+    # -- offsets
+    Known(
+        r"offsets-source / offset beyond 64 bits: body\.message",
+        "The same without a class of Java.",
+        one=".*BigInteger.*",
+        other=".*a number beyond 64 bits.*",
+    ),
+    Known(
+        r"offsets-heartbeat / one after the first beat: (waited in vain for|body\.offsets.*)",
+        "A heartbeat connector has no position, and stores none.",
+    ),
     # -- who asks, and from where
     Known(
         r"auth / .*: header WWW-Authenticate",
