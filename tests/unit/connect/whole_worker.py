@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -30,7 +29,7 @@ from twinlog.connect.storage import config_records, offset_records, status_recor
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
 from twinlog.settings.flow import FlowSettings
 
 BODY_BYTES = 20_000
@@ -49,6 +48,16 @@ class Beats:
         with self._lock:
             self.now[name] += by
             self.most[name] = max(self.most[name], self.now[name])
+
+
+class Nowhere(ClusterAdmin):
+    """In the place of the worker's own cluster: nothing is kept there."""
+
+    def connect(self, timeout_s: float = 5.0) -> None:
+        pass
+
+    def identity(self) -> ClusterIdentity:
+        return ClusterIdentity("cluster-id", frozenset())
 
 
 def _pretended(beats: Beats) -> type:
@@ -76,9 +85,6 @@ def _pretended(beats: Beats) -> type:
 def whole_worker() -> Iterator[tuple[Client, Beats]]:
     """A worker that is healthy, at a port of loopback."""
     beats = Beats()
-    admin: Any = SimpleNamespace(
-        clock=SYSTEM, connect=lambda: None, identity=lambda: SimpleNamespace(cluster_id="cluster-id")
-    )
     config = worker_of(parse_properties(WORKER, "worker.properties"), "worker.properties")
 
     def state(changed: Changed) -> GroupState:
@@ -89,7 +95,8 @@ def whole_worker() -> Iterator[tuple[Client, Beats]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "IdleFlow", _pretended(beats))
-        herder = WorkerHerder(config, state, Alone, cast(ClusterAdmin, admin), SparkOptions())
+        admin = Nowhere("worker", config.settings.client)
+        herder = WorkerHerder(config, state, Alone, admin, SparkOptions())
         settings = RestSettings(LOOPBACK, limits=Limits(body_bytes=BODY_BYTES))
         with RestServer(Api(herder, settings, SYSTEM)) as server:
             client = Client(server.urls[0], cast(Any, herder), server)
@@ -99,3 +106,4 @@ def whole_worker() -> Iterator[tuple[Client, Beats]]:
                 yield client, beats
             finally:
                 herder.stop()
+                admin.close()
