@@ -53,6 +53,9 @@ log = logging.getLogger(__name__)
 COMMIT = "twinlog"
 END_S = 30.0
 """How long a request waits until what runs of a stopped connector has ended."""
+GROUP_S = 60.0
+"""How long a change waits until the worker is a member of its group; less than the API waits for the change."""
+POLL_S = 0.05
 
 
 class WorkerHerder:
@@ -77,6 +80,7 @@ class WorkerHerder:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
         this one ended by itself."""
         self._config = config
+        self._clock = admin.clock
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
@@ -183,9 +187,7 @@ class WorkerHerder:
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
         self._require_started()
         self._require_known(name)
-        stored = self._asked(lambda: self._state.offsets(name))
-        # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
-        return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
+        return self._asked(lambda: self._state.offsets(name))
 
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
         self._require_started()
@@ -299,6 +301,15 @@ class WorkerHerder:
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
+    def _wait_for_group(self) -> None:
+        """A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder:
+        scripts send theirs as soon as the port is open, and curl does not try again what was answered with 409.
+        """
+        end = self._clock.monotonic() + GROUP_S
+        started = self._thread.started
+        while not (started.is_set() and self._group.leads_for_s() > 0) and self._clock.monotonic() < end:
+            self._clock.sleep(POLL_S)
+
     def _member(self) -> Assignment:
         """What the group has agreed on. Raises RequestError while another worker may be the one to be asked."""
         self._require_started()
@@ -317,6 +328,7 @@ class WorkerHerder:
 
         Raises NotOwnerError where another worker leads, RequestError while nobody does.
         """
+        self._wait_for_group()
         term = self._group.term
         assignment = self._member()
         if not assignment.leads:
@@ -333,6 +345,7 @@ class WorkerHerder:
 
     def _require_own(self, name: ConnectorName) -> None:
         """Raises NotOwnerError where another worker has a connector, or nobody yet."""
+        self._wait_for_group()
         assignment = self._member()
         if name not in assignment.connectors:
             raise NotOwnerError(
