@@ -18,7 +18,8 @@ from harness.errors import HarnessError
 from harness.wait import slowness, wait_for
 
 # Reads "watch PID" and "forget PID"; when its stdin closes, because the process that started it is gone for whatever
-# reason, kills what is still being watched. A shell costs 1 MB and works on every POSIX system.
+# reason, kills what is still being watched, with what that has started in its group. A shell costs 1 MB and works on
+# every POSIX system.
 _REAPER = """
 trap '' INT TERM HUP
 pids=
@@ -28,7 +29,7 @@ while read -r word pid; do
   pids=$kept
   [ "$word" = watch ] && pids="$pids $pid"
 done
-[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
+for pid in $pids; do kill -s KILL -- "-$pid" 2>/dev/null; done
 """
 
 
