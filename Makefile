@@ -2,6 +2,7 @@
 
 PYTHON := .venv/bin/python
 ARGS ?=
+ENGINE ?= docker
 # Of all that tests draw. Always the same one, so that a red run is due to the change; `make draws` takes others.
 SEED ?= 9
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
@@ -9,7 +10,7 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws bench parity conformance faults soak drill picture docs build lock clean
+.PHONY: help demo test check unit draws bench parity conformance faults soak drill picture docs build image lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,11 +23,14 @@ test: .venv/.ready ## check, then every test: unit, property, integration on rea
 		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
 	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED) $(ARGS)
 
-check: .venv/.ready ## lint, format, types, import contracts; commands, names, links and pictures in the docs
+check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name, and pictures
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
+	@if [ "$$(uname)" = Linux ]; then .venv/bin/hadolint Containerfile examples/*/connect/Dockerfile; \
+		else echo "container files are not linted: hadolint is there for Linux"; fi
+	@.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/*/docker-compose.yaml
 	@$(PYTHON) -m scripts.picture --check
 	@$(PYTHON) -m scripts.check_docs
 
@@ -64,6 +68,9 @@ docs: .venv/docs/.ready ## the documentation as a site, in build/docs/site: stri
 
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation
+
+image: ## the container image twinlog:VERSION of Containerfile; ENGINE=podman takes another engine than docker
+	@$(ENGINE) build --file Containerfile --tag twinlog:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .
 
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS= .venv/bin/pip-compile --quiet --strip-extras \
 	--generate-hashes --allow-unsafe --no-build-isolation --newline lf \

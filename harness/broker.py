@@ -109,17 +109,17 @@ class Broker:
 
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write settings and an empty, formatted data directory. Called once in a node's life."""
-        self.data.mkdir(parents=True, exist_ok=True)
         own = {"log.dirs": str(self.data), **(counter_settings(self.counts) if self.counts else {})}
+        format_storage(self.data, cluster_id, str(self.node_id), self._version)
         self._settings.write_text(to_properties({**settings, **own}), encoding="utf-8")
-        shutil.copy(_bootstrap_metadata(self._version), self.data / "bootstrap.checkpoint")
-        identity = {
-            "version": "1",
-            "cluster.id": cluster_id,
-            "node.id": str(self.node_id),
-            "directory.id": new_kafka_id(),
-        }
-        (self.data / "meta.properties").write_text(to_properties(identity), encoding="utf-8")
+
+
+def format_storage(data: Path, cluster_id: str, node_id: str, version: str) -> None:
+    """Make `data` an empty, formatted data directory of a node."""
+    data.mkdir(parents=True, exist_ok=True)
+    shutil.copy(_bootstrap_metadata(version), data / "bootstrap.checkpoint")
+    identity = {"version": "1", "cluster.id": cluster_id, "node.id": node_id, "directory.id": new_kafka_id()}
+    (data / "meta.properties").write_text(to_properties(identity), encoding="utf-8")
 
 
 def _bootstrap_metadata(version: str) -> Path:

@@ -1,10 +1,10 @@
 """Checks that what the documents ask a reader to type or to open exists.
 
-In the Markdown files of the root, of bench and of docs: every `twinlog ...` command and `make ...` target in a console,
-bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a function, class,
-constant or Class.method); every relative link, with the heading that it points to. What single pages promise is checked
-in `scripts/check_pages.py` and `scripts/check_messages.py`. Prints one line for each problem, and ends with status 1 if
-there is any.
+In the Markdown files of the root, of bench, docs and examples: every `twinlog ...` command and `make ...` target in a
+console, bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a
+function, class, constant or Class.method); every relative link, with the heading that it points to. What single pages
+promise is checked in `scripts/check_pages.py` and `scripts/check_messages.py`. Prints one line for each problem, and
+ends with status 1 if there is any.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
     """One line for each thing in the documents below `root` that does not exist; `cli` is the real command tree."""
     makefile = root / "Makefile"
     targets = set(_TARGET.findall(makefile.read_text(encoding="utf-8"))) if makefile.is_file() else set()
-    documents = [*sorted(root.glob("*.md")), *sorted(root.glob("bench/*.md")), *sorted(root.glob("docs/**/*.md"))]
+    folders = ("*.md", "bench/*.md", "docs/**/*.md", "examples/*.md")
+    documents = [path for folder in folders for path in sorted(root.glob(folder))]
     for document in documents:
         text = document.read_text(encoding="utf-8")
         where = document.relative_to(root)

@@ -1,0 +1,64 @@
+"""What the images of a compose file have in them, as programs of this machine: Kafka's image, and our own.
+
+`python -m harness.images` is the first program of Kafka's image, `/etc/kafka/docker/run`: it makes a broker's settings
+of the variables named KAFKA_, as that does (Kafka class KafkaDockerWrapper), formats the disk, and becomes the broker.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.broker import format_storage, jvm_command, to_properties
+from harness.compose_file import Service
+from harness.errors import HarnessError
+from harness.jars import KAFKA_VERSION
+from harness.tools import CONSOLE_CONSUMER, TOPICS
+
+CONFIGS = "kafka.admin.ConfigCommand"
+ROOT = Path(__file__).resolve().parent.parent
+_NO_SETTINGS = {"KAFKA_VERSION", "KAFKA_OPTS", "KAFKA_JMX_PORT", "KAFKA_JMX_HOSTNAME"}
+
+
+def programs(service: Service) -> dict[str, list[str]] | None:
+    """Commands by their paths in the image of a service; None for an image whose programs are not here."""
+    if service.image.startswith("apache/kafka:"):
+        tools = {"topics": TOPICS, "configs": CONFIGS, "console-consumer": CONSOLE_CONSUMER}
+        return {
+            "/etc/kafka/docker/run": [sys.executable, "-m", "harness.images"],
+            **{f"/opt/kafka/bin/kafka-{name}.sh": jvm_command("128m", "quick", main) for name, main in tools.items()},
+        }
+    if service.build is not None:
+        script = "connect-distributed.sh"
+        return {f"/opt/kafka/bin/{script}": [str(Path(sys.executable).with_name(script))]}
+    return None
+
+
+def broker_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that variables named KAFKA_ stand for: `_` is a dot, `__` an underscore, `___` a dash."""
+    return {
+        name.removeprefix("KAFKA_").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
+        for name, value in environment.items()
+        if name.startswith("KAFKA_") and name not in _NO_SETTINGS
+    }
+
+
+def main() -> None:
+    """Become the broker that the environment describes. Raises HarnessError when it has no CLUSTER_ID."""
+    settings = broker_settings(os.environ)
+    if "CLUSTER_ID" not in os.environ:
+        raise HarnessError("CLUSTER_ID is not set.")
+    data = Path(settings["log.dirs"])
+    if not (data / "meta.properties").exists():
+        format_storage(data, os.environ["CLUSTER_ID"], settings["node.id"], KAFKA_VERSION)
+    file = data.with_name("server.properties")
+    file.write_text(to_properties(settings), encoding="utf-8")
+    java, *rest = jvm_command("384m", "quick", "kafka.Kafka")
+    os.execv(java, [java, *shlex.split(os.environ.get("KAFKA_OPTS", "")), *rest, str(file)])
+
+
+if __name__ == "__main__":
+    main()

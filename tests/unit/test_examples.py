@@ -1,0 +1,114 @@
+"""The files of the examples fit together: what one names, another has."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import javaproperties
+import pytest
+
+from harness.compose_file import Service, read_compose, read_env
+from harness.images import broker_settings
+from twinlog import __version__
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STACKS = sorted(path.parent for path in EXAMPLES.glob("*/docker-compose.yaml"))
+ADDRESS = re.compile(r"(?<![\w.-])([a-z][\w-]*):(\d{4,5})\b")
+REFERENCE = re.compile(r"\$\{file:([^:}]+):([^}]+)\}")
+LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
+
+
+@pytest.fixture(params=STACKS, ids=lambda path: str(path.name))
+def stack(request: pytest.FixtureRequest) -> Path:
+    """The folder of an example."""
+    folder = request.param
+    assert isinstance(folder, Path)
+    return folder
+
+
+def services_of(stack: Path) -> dict[str, Service]:
+    return read_compose(stack / "docker-compose.yaml")
+
+
+def texts(stack: Path) -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in stack.rglob("*") if path.is_file()}
+
+
+def listeners(service: Service) -> dict[str, str]:
+    """Names of listeners by their ports."""
+    named = re.findall(r"(\w+)://[^,]*:(\d+)", service.environment.get("KAFKA_LISTENERS", ""))
+    return {port: name for name, port in named}
+
+
+def test_there_is_one_for_each_installation() -> None:
+    assert [stack.name for stack in STACKS] == ["seed-000", "seed-002"]
+
+
+def test_every_address_is_one_where_a_service_listens(stack: Path) -> None:
+    services = services_of(stack)
+    asked = {found for path, text in texts(stack).items() for found in ADDRESS.findall(text) if path.name != ".env"}
+    open_ports = {(name, port) for name, service in services.items() for port in listeners(service)}
+    worker = {("connect", "8083")}
+    here = {(name, port) for name, port in asked if name == "localhost"}
+    assert here <= {("localhost", port) for _, port in open_ports | worker} | {("localhost", "8080")}
+    assert {one for one in asked - here if one[0] != "image"} <= open_ports | worker
+
+
+def test_every_reference_names_a_mounted_file_that_has_the_key(stack: Path) -> None:
+    mounts = {mount.target: mount.source for mount in services_of(stack)["connect"].mounts}
+    for text in texts(stack).values():
+        for path, key in REFERENCE.findall(text):
+            source = mounts[path]
+            assert source is not None
+            assert key in javaproperties.loads(source.read_text(encoding="utf-8"))
+
+
+def test_connectors_have_the_names_of_their_files(stack: Path) -> None:
+    files = sorted((stack / "connect/connectors").glob("*.json"))
+    assert len(files) == 3
+    for file in files:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        assert body.get("name", file.stem) == file.stem
+        config = body.get("config", body)
+        assert config["connector.class"].startswith("org.apache.kafka.connect.mirror.Mirror")
+
+
+def test_every_login_is_a_user_of_some_broker() -> None:
+    stack = EXAMPLES / "seed-000"
+    users = {
+        (name, password)
+        for file in (stack / "kafka").glob("*.conf")
+        for name, password in re.findall(r'user_(\w+)="([^"]*)"', file.read_text(encoding="utf-8"))
+    }
+    asked = {login for text in texts(stack).values() for login in LOGIN.findall(text) if "$" not in login[0]}
+    values = javaproperties.loads((stack / "connect/kafka.properties").read_text(encoding="utf-8"))
+    asked |= {(values["broker.username"], values["broker.password"])}
+    asked |= {(values["mirrormaker.username"], values[f"mirrormaker{number}.password"]) for number in (1, 2)}
+    assert len(asked) == 5
+    assert asked <= users
+
+
+def test_the_console_may_use_the_rest_api() -> None:
+    stack = EXAMPLES / "seed-000"
+    users = javaproperties.loads((stack / "connect/restapi-users.txt").read_text(encoding="utf-8"))
+    services = services_of(stack)
+    console, worker = services["kafka-ui"].environment, services["connect"].environment
+    for who, prefix in ((console, "KAFKA_CLUSTERS_1_KAFKACONNECT_0_"), (worker, "CONNECT_")):
+        assert users[who[f"{prefix}USERNAME"]] == who[f"{prefix}PASSWORD"]
+    asked = re.search(r"-u (\w+):(\S+)", services["connect"].healthy[-1])
+    assert asked is not None
+    assert users[asked[1]] == asked[2]
+
+
+def test_images_are_those_of_this_version(stack: Path) -> None:
+    assert read_env(stack / ".env")["TWINLOG_VERSION"] == __version__
+    assert f"ARG TWINLOG_VERSION={__version__}\n" in (stack / "connect/Dockerfile").read_text(encoding="utf-8")
+
+
+def test_variables_of_kafkas_image_become_settings() -> None:
+    made = broker_settings(
+        {"KAFKA_NODE_ID": "1", "KAFKA_A___B__C": "2", "KAFKA_OPTS": "-D", "KAFKA_JMX_PORT": "1", "CLUSTER_ID": "x"}
+    )
+    assert made == {"node.id": "1", "a-b_c": "2"}
