@@ -130,7 +130,7 @@ OF_TWINLOG: Sequence[Known] = (
     Known(
         r".*: body\.message",
         "The message would show the whole configuration, secrets included.",
-        one=r'"Connector config \{.*\} contains no connector type"',
+        one=r'"(org\.apache\.[\w.]*BadRequestException: )?Connector config \{.*\} contains no connector type"',
         other=r'"Connector config contains no connector type.*',
     ),
     Known(
@@ -138,6 +138,200 @@ OF_TWINLOG: Sequence[Known] = (
         "This worker runs three connectors, and says which.",
         one=r'"Failed to find any class that implements Connector.*',
         other=r".* is no connector that this worker runs.*",
+    ),
+    Known(
+        r"(http / .*|(names|names-refused) / .*): (body(\..*)?|status|header (Content-Type|Location))",
+        "Jetty's own pages: paths that could be read in two ways are read in one here, so that every name has a place, "
+        "and what is refused is refused in JSON.",
+        one=r'|text/html.*|"<page: .*"|null|400',
+    ),
+    Known(
+        r"names-refused / post (slash|semicolon): header Location",
+        "The place is escaped, so that it leads to the connector.",
+        other=".*%(2F|3B).*",
+    ),
+    Known(
+        r"names / put brackets: .*",
+        "Connect creates it, and then fails at the place of the answer, which it takes for a template.",
+    ),
+    Known(
+        r"http / no media type: (status|body(\..*)?)",
+        "Content of no type is of none that is taken: 415 with a body, in place of 400 without.",
+    ),
+    Known(r"http / body in Latin: body\.message", "The parser's words.", one='"Invalid UTF-8.*'),
+    Known(
+        r"http / a megabyte: body\.message",
+        "The message would show the whole configuration, as above.",
+    ),
+    # -- plugins and validation
+    Known(
+        r"(plugins|validate|validate-exact) / .*: body\.(keys|configs)\..*\.documentation",
+        "What a key does here.",
+        one='".*"',
+        other='".+"',
+    ),
+    Known(
+        r"(plugins|validate|validate-exact) / .*: body\.(keys|configs)\..*\.order",
+        "The place of a key in its group has the name that it had up to 4.1, too: kafka-ui reads that.",
+        one="",
+        other=r"-?\d+",
+    ),
+    Known(
+        r"(plugins|validate) / .*: body\.(keys|configs)\.((refresh\.(topics|groups)|emit\.checkpoints"
+        r"|sync\.(topic\.(acls|configs)|group\.offsets))\.interval\.seconds|transaction\.boundary\.interval\.ms)"
+        r"\.(definition\.default_value|default_value|value\.value|value)",
+        "Defaults that are other ones here: a form shows what counts.",
+        one=r'"60+"|null',
+        other=r'"\d+"',
+    ),
+    Known(
+        r"plugins / (((source|checkpoint|heartbeat)'s keys): body\.order|(keys by \w+ name|newest version): body)",
+        "The keys that Connect has for source connectors stand with its others, not behind the connector's.",
+        other=r'\["name", "connector\.class".*"tasks\.max".*\]',
+    ),
+    Known(
+        r"(plugins|validate) / (keys of a (transform|predicate)|transform.*|predicate.*): .*",
+        "There are no transforms and no predicates here: records are copied as bytes.",
+    ),
+    Known(
+        r"plugins / keys of a class that is no plugin: (status|body\.(error_code|message))",
+        "A class that is no plugin is as unknown as any other.",
+        other=r"404|.*Unknown plugin.*",
+    ),
+    Known(
+        r"validate / (too many tasks|tasks (in words|as a fraction)|exactly once required): body\.error_count",
+        "One error less, for the reason above.",
+    ),
+    Known(
+        r"(plugins / (no|unknown) version|validate / plugin version): body\.(message|error_count|groups|configs\..*)",
+        "There is one version; the error stands at the key that asks for another one, and the other keys are checked.",
+    ),
+    Known(
+        r"validate / .*: body\.configs\..*\.errors",
+        "The same error in the form of all others, with what was expected.",
+        one=r'\["(This worker does not have exactly-once|The connector does not support|Mirror\w+Connector can).*',
+        other=r'\["Invalid value .*',
+    ),
+    Known(
+        r"validate / (exactly once without the worker: body\.configs\.exactly\.once\.support"
+        r"|no syncs for checkpoints: body\.configs\.emit\.offset-syncs\.enabled"
+        r"|converter that is none: body\.configs\.key\.converter"
+        r"|override of an unknown key: body\.configs\.producer\.override\.nope|policy that is none: .*)\.value",
+        "A value is shown as it was written where its type is good and it is no secret; of what no client knows nobody "
+        "knows whether it is one.",
+    ),
+    Known(
+        r"validate / (\w+'s class alone: body\.(error_count|configs\.source\.cluster\.bootstrap\.servers\..*)"
+        r"|(boundary of no length|no partitions|(groups|topics) by a broken pattern|policy that is none)"
+        r": body\.(error_count|configs.*))",
+        "What Connect finds when the connector starts, or what no connector can do, is an error of the key at once.",
+    ),
+    Known(
+        r"validate / overrides: body\.(error_count|configs\.producer\.override\.acks\.errors)",
+        "A copy that the target's replicas do not have yet would be lost with a broker: records are appended with all.",
+    ),
+    Known(
+        r"validate / override of a wrong type: .*",
+        "The setting has no effect here, and its value is not looked at; Connect answers 500.",
+    ),
+    Known(
+        r"validate / topics twice: .*",
+        "A list may take a value twice, as in 3.9: nothing comes of it.",
+    ),
+    Known(
+        r"validate / converter with (its keys|a wrong key): body\.groups",
+        "Groups of a converter in the order of its keys.",
+        one=r'.*, "Serialization", "Schemas"\]',
+        other=r'.*, "Schemas", "Serialization"\]',
+    ),
+    Known(
+        r"providers / .*: body\.configs\..*\.value",
+        "What a reference leads to may be a secret: the reference itself is shown, or where it leads nowhere nothing.",
+        other=r'".*\$\{.*\}.*"|null',
+    ),
+    Known(
+        r"providers / (absent file of a folder|folder that is not allowed|no key|unknown (file|key)"
+        r"|variable (that is not (allowed|set)|with a path)): .*",
+        "A reference that leads nowhere is an error of its key; Connect takes it for the value, or fails.",
+    ),
+    Known(
+        r"providers / (file of a folder|not closed|nothing in it|unknown provider|password): "
+        r"body\.(error_count|configs\.target\.cluster\.alias\.errors)",
+        "An alias is part of topics' names, and has to be legal there.",
+        other=r".*legal in topic names.*|1",
+    ),
+    Known(
+        r"(overrides-\w+|validate-exact) / .*: (body\.message line \d|body\.configs\..*\.errors)",
+        "The same error in the form of all others, with what may be changed and by which key.",
+        one=r".*(The '\w+' policy does not allow|MirrorSourceConnector can only|does not implement the API).*",
+        other=r".*Invalid value .*",
+    ),
+    Known(
+        r"overrides-\w+ / .*acks: .*",
+        "Records are appended with all whatever the policy allows, as above.",
+    ),
+    Known(
+        r"overrides-(none|principal) / validate both: body\.(error_count|configs\.producer\.override\.acks\..*)",
+        "The same.",
+    ),
+    Known(
+        r"validate-exact / .*: body\.configs\.exactly\.once\.support\.value",
+        "The value as it was written.",
+        one="null",
+        other='"required"',
+    ),
+    # -- offsets
+    Known(
+        r"offsets-source / offset beyond 64 bits: body\.message",
+        "The same without a class of Java.",
+        one=".*BigInteger.*",
+        other=".*a number beyond 64 bits.*",
+    ),
+    Known(
+        r"offsets-heartbeat / one after the first beat: (waited in vain for|body\.offsets.*)",
+        "A heartbeat connector has no position, and stores none.",
+    ),
+    # -- who asks, and from where
+    Known(
+        r"auth / .*: header WWW-Authenticate",
+        "401 names the scheme (RFC 9110).",
+        one="",
+        other="Basic .*",
+    ),
+    Known(
+        r"auth / .*: header Content-Type",
+        "The sentence of 401 is no JSON.",
+        one="application/json",
+        other="text/plain.*",
+    ),
+    Known(
+        r"auth / (no base 64|two blanks): (status|body(\..*)?)",
+        "What is no login is a wrong one; blanks in front of one do no harm.",
+        one="500|.*Illegal base64.*|",
+    ),
+    Known(
+        r"auth / loggers of nobody at the admin listener: (status|body.*)",
+        "Who sets levels at the listener for administrators logs in, too.",
+    ),
+    Known(
+        r"cors(-any)? / .*: header Access-Control-.*",
+        "Pages of other origins are answered as by 3.9, which lets them do more: log in, and keep what they were told "
+        "for half an hour. Preflights of other methods have no such header, and browsers refuse those in both.",
+    ),
+    # -- loggers
+    Known(
+        r"loggers / logger of a connector: .*",
+        "Connect's names of loggers lead to those here that log the like, before anybody has set one.",
+    ),
+    Known(
+        r"loggers / set an empty level: (status|body\.(error_code|message))",
+        "An empty level is an unknown one.",
+        other=r"404|.*invalid log level.*",
+    ),
+    # -- internal
+    Known(
+        r"internal / tasks (of another algorithm|with a signature that is none): body\.message",
+        "The same in words that name the key to change.",
     ),
     # -- connectors
     Known(
@@ -149,9 +343,16 @@ OF_TWINLOG: Sequence[Known] = (
         "The same: its name is no key like others.",
     ),
     Known(
-        r"status / (create one (whose tasks fail|that fails)|task failed|failed( task| has no tasks| can be read)?"
-        r"|mend it): .*",
+        r"(status|lifecycle) / (create one (whose tasks? fails?|that fails)|task failed( again)?|failed( .*)?|mend it"
+        r"|restart (failed( and only failed| task)?|only its failed task)|(pause|stop|resume) failed|stays failed"
+        r"|(pause|resume) one whose task failed|task (stays|is still) failed): .*",
         "A login that no client can be made with is refused when it is submitted, and does not fail later.",
+    ),
+    Known(
+        r"lifecycle / restart task of stopped: (status|body\.(error_code|message))",
+        "A stopped connector has no tasks: 404 in place of a conflict that would last.",
+        one="409|.*no known leader.*",
+        other="404|.*Unknown task.*",
     ),
     Known(
         r"(status|providers|standalone) / all configs( of \w+)?: .*",

@@ -22,10 +22,15 @@ def scene() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
             cluster.start_async()
         for cluster in (source, target):
             cluster.wait_ready()
-        create_topic(source, ORDERS, 2)
-        produce(source, ORDERS, numbered(10))
-        commit_offsets(source, {READERS: {(ORDERS, 0): 5}})
+        furnish(source)
         yield source, target
     finally:
         source.close()
         target.close()
+
+
+def furnish(source: KafkaCluster) -> None:
+    """The topic and the group that calls speak of."""
+    create_topic(source, ORDERS, 2)
+    produce(source, ORDERS, numbered(10))
+    commit_offsets(source, {READERS: {(ORDERS, 0): 5}})

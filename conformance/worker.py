@@ -69,13 +69,13 @@ def kafka(version: str) -> Launch:
 
 
 class TwinlogWorker:
-    """`twinlog connect` of this checkout; a standalone worker does not run yet."""
+    """`twinlog connect` of this checkout."""
 
     def __init__(self, order: Order) -> None:
         order.home.mkdir(parents=True, exist_ok=True)
         self._settings = order.home / "worker.properties"
         login = {} if order.login is None else {"KAFKA_OPTS": f"-Djava.security.auth.login.config={order.login}"}
-        command = [sys.executable, "-m", "twinlog", "connect", str(self._settings)]
+        command = [sys.executable, "-m", "twinlog", "connect", str(self._settings), *map(str, order.connectors)]
         self._process = Child("twinlog connect", command, order.home / "worker.log", {**login, **order.env})
 
     @property

@@ -105,8 +105,6 @@ class Reader:
         self.processed: list[Identity] = []
         self.committed = 0
         """How many of `processed` are committed."""
-        self.last_at = time.monotonic()
-        """When the last record came."""
         self._at_most = at_most
         self._asked: deque[int] = deque()
         self._error: Exception | None = None
@@ -159,7 +157,6 @@ class Reader:
                     if identity is None:
                         raise HarnessError(f"the group got a damaged record: {message.topic()} {message.offset()}")
                     self.processed.append(identity)
-                    self.last_at = time.monotonic()
             if time.monotonic() >= commit_at:
                 self._commit()
                 commit_at = time.monotonic() + COMMIT_EVERY_S

@@ -11,10 +11,7 @@ from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-CONSUMER_PERF = "org.apache.kafka.tools.ConsumerPerformance"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
-METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 

@@ -25,8 +25,6 @@ from twinlog.offsets.positions import Position
 PARTITIONS = 4
 COMMITTED = {"isolation_level": "read_committed"}
 EXACTLY: Mapping[str, Any] = {"exactly_once": "enabled", "consumer": COMMITTED}
-DRIVER_S = 7.0
-"""About as long as a driver waits before it gives a silent copier's partitions away."""
 
 
 def values(records: list[Record]) -> list[bytes | None]:

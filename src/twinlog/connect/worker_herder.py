@@ -187,7 +187,9 @@ class WorkerHerder:
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
         self._require_started()
         self._require_known(name)
-        return self._asked(lambda: self._state.offsets(name))
+        stored = self._asked(lambda: self._state.offsets(name))
+        # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
+        return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
 
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
         self._require_started()

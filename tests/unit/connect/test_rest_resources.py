@@ -320,10 +320,9 @@ def test_topics_are_listed_and_forgotten(client: Client) -> None:
 
 
 def test_topics_may_not_be_tracked() -> None:
-    with serving(RestSettings(LOOPBACK, topic_tracking=False, tasks_config=False)) as client:
+    with serving(RestSettings(LOOPBACK, topic_tracking=False)) as client:
         assert client.get("/connectors/c/topics").message == "Topic tracking is disabled."
         assert client.ask("PUT", "/connectors/c/topics/reset").status == 403
-        assert client.get("/connectors/c/tasks-config").message == "HTTP 404 Not Found"
     with serving(RestSettings(LOOPBACK, topic_tracking_reset=False)) as client:
         assert client.get("/connectors/c/topics").status == 200
         assert client.ask("PUT", "/connectors/c/topics/reset").message == "Topic tracking reset is disabled."

@@ -80,7 +80,7 @@ class RestSettings:
     """Everything about the REST API that a worker's properties name.
 
     `admin_listeners` are those of `/admin` alone; None puts it on `listeners`, empty turns it off. `allowed_origins`
-    and `allowed_methods` are `access.control.*` as written. `tasks_config` serves the endpoint that Kafka 4.0 removed.
+    and `allowed_methods` are `access.control.*` as written.
     """
 
     listeners: tuple[Listener, ...] = (Listener(False, "", 8083),)
@@ -91,7 +91,6 @@ class RestSettings:
     response_headers: tuple[HeaderRule, ...] = ()
     topic_tracking: bool = True
     topic_tracking_reset: bool = True
-    tasks_config: bool = True
     signatures: Signatures = Signatures()
     request_timeout_s: float = 90.0
     health_timeout_s: float = 10.0

@@ -1,4 +1,4 @@
-"""A connector's state and its tasks: `status`, `tasks`, and what Kafka 3.9 still calls `tasks-config`."""
+"""A connector's state and its tasks: `status`, `tasks`, and `tasks-config`, which Connect has up to 3.9 (KIP-970)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ class ConnectorTasks:
     def routes(self) -> list[Route]:
         one = "/connectors/{connector:encoded}"
         store = Method(self._internal.put_task_configs, json=False, login=False)
-        old = [resource(self._api, f"{one}/tasks-config", {"GET": self.tasks_config})]
         return [
             resource(self._api, f"{one}/status", {"GET": self.status}),
             resource(self._api, f"{one}/tasks", {"GET": self.tasks, "POST": store}),
             resource(self._api, f"{one}/tasks/{{task:encoded}}/status", {"GET": self.task_status}),
             resource(self._api, f"{one}/tasks/{{task:encoded}}/restart", {"POST": self.restart}),
-            *(old if self._api.settings.tasks_config else []),
+            resource(self._api, f"{one}/tasks-config", {"GET": self.tasks_config}),
         ]
 
     async def status(self, request: Request) -> Response:

@@ -1,0 +1,109 @@
+"""A whole worker in this process, REST API and herder, without clusters: in memory, with connectors that pretend.
+
+What a connector does is counted, so that a test sees whether one ever ran twice at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from harness.wait import wait_for
+from tests.unit.connect.serving import LOOPBACK, Client
+from tests.unit.connect.test_validation import WORKER
+from twinlog.clock import SYSTEM
+from twinlog.config.properties import parse_properties
+from twinlog.config.worker import worker_of
+from twinlog.connect import running
+from twinlog.connect.group.place import Alone
+from twinlog.connect.group.state import Changed, GroupState
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.server import RestServer
+from twinlog.connect.rest.settings import Limits, RestSettings
+from twinlog.connect.storage import config_records, offset_records, status_records
+from twinlog.connect.storage.record_log import MemoryLog
+from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
+from twinlog.settings.flow import FlowSettings
+
+BODY_BYTES = 20_000
+"""The largest body that it takes."""
+
+
+class Beats:
+    """What runs of heartbeat connectors now, and the most that ever ran of one at a time, by its name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    def count(self, name: str, by: int) -> None:
+        with self._lock:
+            self.now[name] += by
+            self.most[name] = max(self.most[name], self.now[name])
+
+
+class Nowhere(ClusterAdmin):
+    """In the place of the worker's own cluster: nothing is kept there."""
+
+    def connect(self, timeout_s: float = 5.0) -> None:
+        pass
+
+    def identity(self) -> ClusterIdentity:
+        return ClusterIdentity("cluster-id", frozenset())
+
+
+def _pretended(beats: Beats) -> type:
+    """A class in the place of IdleFlow."""
+
+    class Pretended:
+        def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
+            self.settings = settings
+            self._name = str(settings.connector_name)
+
+        def start(self) -> None:
+            beats.count(self._name, 1)
+
+        def attend(self) -> None: ...
+
+        def stop(self, timeout_s: float) -> None: ...
+
+        def close(self) -> None:
+            beats.count(self._name, -1)
+
+    return Pretended
+
+
+@contextmanager
+def whole_worker() -> Iterator[tuple[Client, Beats]]:
+    """A worker that is healthy, at a port of loopback."""
+    beats = Beats()
+    config = worker_of(parse_properties(WORKER, "worker.properties"), "worker.properties")
+
+    def state(changed: Changed) -> GroupState:
+        configs, statuses, offsets = (
+            MemoryLog[Any](module.decode) for module in (config_records, status_records, offset_records)
+        )
+        return GroupState(configs, statuses, offsets, changed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "IdleFlow", _pretended(beats))
+        admin = Nowhere("worker", config.settings.client)
+        herder = WorkerHerder(config, state, Alone, admin, SparkOptions())
+        settings = RestSettings(LOOPBACK, limits=Limits(body_bytes=BODY_BYTES))
+        with RestServer(Api(herder, settings, SYSTEM)) as server:
+            client = Client(server.urls[0], cast(Any, herder), server)
+            herder.start(server.advertised_url, "worker:8083")
+            try:
+                wait_for(lambda: client.get("/health").status == 200, 60, "the worker is healthy")
+                yield client, beats
+            finally:
+                herder.stop()
+                admin.close()
