@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,14 @@ OUTERMOST = {
 ASKS = {"monotonic", "monotonic_ns", "time", "time_ns", "sleep", "perf_counter"}
 
 
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = sorted(SOURCE.rglob("*.py"))
+    return [(path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+
+
 def files(excluded: dict[str, str]) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith(tuple(excluded)):
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+    return ((name, tree) for name, tree in modules() if not name.startswith(tuple(excluded)))
 
 
 def own_time(tree: ast.AST) -> Iterator[int]:
@@ -109,7 +113,8 @@ def test_only_what_is_outermost_takes_the_clock_of_the_system() -> None:
 def test_every_constructor_passes_its_clock_on() -> None:
     takers = clocked()
     assert takers.keys() >= {"Leases", "LogOnce", "Contact", "Loop"}
-    outermost = {**OUTERMOST, "cli/foreground.py": "runs the driver", "spark/": "starts the copiers"}
+    commands = {"cli/foreground.py": "runs the driver", "cli/connectors/options.py": "asks a worker for a person"}
+    outermost = {**OUTERMOST, **commands, "spark/": "starts the copiers"}
     assert [(name, *found) for name, tree in files(outermost) for found in forgotten(tree, takers)] == []
 
 

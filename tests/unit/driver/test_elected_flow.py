@@ -25,6 +25,8 @@ from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow import FlowRunner, FlowState
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.idle_flow import ElectedIdleFlow
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
 from twinlog.plan.spread import Crew
 from twinlog.settings.flow import FlowSettings
@@ -457,6 +459,11 @@ def test_heartbeats_begin_once_threads_can_start(
     assert caplog.text.count("cannot be run here yet") == 1
     assert caplog.text.count("cannot write heartbeats yet, trying again: can't start new thread") == 1
     threads.left = None
+
+    def refuse(*_: Any) -> None:
+        raise ClusterError("cluster z: nobody is there")
+
+    monkeypatch.setattr(ClusterAdmin, "connect", refuse)
     elected.attend()
-    wait_for(lambda: "heartbeats" not in elected.text, 60, "a heartbeat was tried")
+    wait_for(lambda: elected.text == "cluster z: nobody is there", 60, "a heartbeat was tried")
     elected.stop()

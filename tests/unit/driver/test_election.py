@@ -34,6 +34,7 @@ def test_a_target_that_is_down_is_logged_now_and_then(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.05)
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
     member = Election(SETTINGS, lambda: None, Roster(ready=True))
     tries: list[float] = []
     connect = ClusterClient.connect

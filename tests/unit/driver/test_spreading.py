@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from harness.wait import wait_for
 from twinlog.driver.election import spreading
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.election.spreading import spread
@@ -141,6 +140,8 @@ def test_patience_begins_once_this_process_could_give_one_itself(roster: Roster,
 def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
     roster: Roster, places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    roster._clock = clock = VirtualClock(0.0)
+    roster.changing()
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     asked: list[str] = []
     really = Roster.crews
@@ -151,14 +152,10 @@ def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
         spread(roster, places)
     assert len(asked) < 50
     # Once it can be, nothing else need change.
-    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
     places[2].can_hand_over = True
-
-    def handed_over() -> bool:
-        spread(roster, places)
-        return places[2].heirs == ["other"]
-
-    wait_for(handed_over, 60, "it is handed over")
+    clock.now += spreading.LOOK_S
+    spread(roster, places)
+    assert places[2].heirs == ["other"]
 
 
 def test_no_process_waits_for_ever_for_one_that_has_more_to_give(

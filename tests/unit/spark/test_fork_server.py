@@ -19,10 +19,24 @@ DEADLINE_S = 60.0
 
 
 @pytest.fixture
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+def own_fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     opened = ForkServer(tmp_path_factory.mktemp("n"))
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    opened = ForkServer(tmp_path_factory.mktemp("n"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def fork_server(shared: ForkServer) -> ForkServer:
+    """One for all tests that do not end it: it imports everything first."""
+    wait_for(lambda: not _children(shared.pid), DEADLINE_S, "what another test had forked is gone")
+    return shared
 
 
 def _daemon(launcher: Path) -> subprocess.Popen[bytes]:
@@ -99,9 +113,9 @@ def test_what_is_no_daemon_is_run_by_python_itself(fork_server: ForkServer) -> N
     assert done.stdout.strip() == f"{sys.executable} a b"
 
 
-def test_without_its_fork_server_the_launcher_starts_a_daemon_of_its_own(fork_server: ForkServer) -> None:
-    fork_server.close()
-    with _daemon(fork_server.launcher) as daemon:
+def test_without_its_fork_server_the_launcher_starts_a_daemon_of_its_own(own_fork_server: ForkServer) -> None:
+    own_fork_server.close()
+    with _daemon(own_fork_server.launcher) as daemon:
         assert 1024 <= _port(daemon) < 65536
         assert psutil.Process(daemon.pid).cmdline()[1:3] == ["-m", "pyspark.daemon"]
         assert daemon.stdin is not None
@@ -120,15 +134,15 @@ def test_the_fork_server_ends_with_its_driver(tmp_path_factory: pytest.TempPathF
     wait_for(lambda: not psutil.pid_exists(pid), DEADLINE_S, "the fork server ends")
 
 
-def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(fork_server: ForkServer) -> None:
-    with _daemon(fork_server.launcher) as daemon, _daemon(fork_server.launcher) as other:
+def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(own_fork_server: ForkServer) -> None:
+    with _daemon(own_fork_server.launcher) as daemon, _daemon(own_fork_server.launcher) as other:
         _port(daemon)
         _port(other)
-        forked = _children(fork_server.pid)
+        forked = _children(own_fork_server.pid)
         assert len(forked) == 2
         # It would not hear of the end of its standard input.
         forked[0].suspend()
-        fork_server.close()
+        own_fork_server.close()
         wait_for(lambda: not any(child.is_running() for child in forked), DEADLINE_S, "the daemons are gone")
         # They are our own children.
         assert daemon.wait(DEADLINE_S) == other.wait(DEADLINE_S) == 0

@@ -16,6 +16,8 @@ from twinlog.record.batch import read_batch, scan
 from twinlog.record.builder import MAX_RECORDS
 from twinlog.record.compression import CODECS
 from twinlog.record.stamp import stamp
+from twinlog.write import merge
+from twinlog.write import prepare as preparing
 from twinlog.write.appends import Append, CopyRules, OversizedRecord
 from twinlog.write.prepare import prepare
 
@@ -155,13 +157,17 @@ def test_old_messages_become_v2(magic: int) -> None:
     assert records_of(plain) + records_of(wrapped) == log.visible()
 
 
-def test_more_records_than_one_batch_is_built_of() -> None:
+def test_more_records_than_one_batch_is_built_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 500
+    assert most < MAX_RECORDS
+    for module in (merge, preparing):
+        monkeypatch.setattr(module, "MAX_RECORDS", most)
     log = SourceLog()
-    count = MAX_RECORDS + 5
+    count = most + 5
     log.batch([New(1)] * count, append_time=3)
     prepared = prepare(log.fetch(), 0, CopyRules())
-    assert [append.count for append in prepared.appends] == [MAX_RECORDS, 5]
-    assert [append.next_source_offset for append in prepared.appends] == [MAX_RECORDS, count]
+    assert [append.count for append in prepared.appends] == [most, 5]
+    assert [append.next_source_offset for append in prepared.appends] == [most, count]
     assert len(all_records(prepared)) == count
 
 
