@@ -164,13 +164,13 @@ def test_partitions_move_between_copiers_that_go_on(scene: Callable[[int], Scene
     halves = tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:]))
     lease = here.flow.renew(halves)
     granted: list[TopicPartition] = []
-    look_up = here.flow.runner.leases._grants
+    look_up = here.flow.runner.leases._granting._grants
 
     def note(parts: Sequence[TopicPartition]) -> list[Grant]:
         granted.extend(parts)
         return look_up(parts)
 
-    here.flow.runner.leases._grants = note
+    here.flow.runner.leases._granting._grants = note
     # The first one stays where it is all the time.
     for _ in range(10):
         moving = chance.sample(here.parts[1:], 3)

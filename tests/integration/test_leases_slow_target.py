@@ -32,8 +32,9 @@ def slow_target() -> Iterator[KafkaCluster]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes seconds takes less, so that a hang of three seconds outlasts it."""
-    monkeypatch.setattr("twinlog.driver.leases.RELEASE_S", 0.4)
-    monkeypatch.setattr("twinlog.driver.leases.VALID_S", 1.0)
+    for module in ("granting", "leases"):
+        monkeypatch.setattr(f"twinlog.driver.{module}.RELEASE_S", 0.4)
+        monkeypatch.setattr(f"twinlog.driver.{module}.VALID_S", 1.0)
     monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
     monkeypatch.setattr("twinlog.task.copier.DRAIN_S", 0.2)
 

@@ -273,7 +273,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=40))
 # What a copier wrote last arrives behind the first segment of the next copier.
 @example(
@@ -307,7 +307,7 @@ joins = st.one_of(
 arrivals = st.tuples(st.just("join arrives"), st.integers(0, 2), st.just(0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(copied, copied, joins), min_size=2, max_size=5), joins, st.tuples(arrivals, arrivals, copied))
 # An old driver's join arrives behind the next one's and deletes what was joined there.
 @example(

@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.claims import Claims
 from twinlog.driver.copier_session import CopierSession
 from twinlog.driver.fencing import TransactionalIds
-from twinlog.driver.holdings import Holdings
+from twinlog.driver.granting import RELEASE_S, Granting
+from twinlog.driver.ledger import Ledger
 from twinlog.errors import MessageError, TwinlogError
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
 from twinlog.lease.grant import Grant
@@ -29,11 +27,9 @@ from twinlog.lease.messages import (
     End,
     Event,
     Failed,
-    Grants,
     IdRequest,
     Left,
     Message,
-    Release,
     Released,
     ReportMessage,
     Stop,
@@ -44,16 +40,8 @@ from twinlog.plan.assignment import Assignment
 
 log = logging.getLogger(__name__)
 
-RELEASE_S = 4.0
-"""The driver closes the connection of a copier that does not release within this time; by then it may no longer
-append, see `VALID_S`."""
-
 DROP_S = 1.0
 """The driver closes the connection of a copier this long after it sent `Drop`."""
-
-
-DEALS_AT_ONCE = 16
-"""How many copiers get their grants at the same time; one may have to wait for another that does not release."""
 
 
 class Leases:
@@ -88,27 +76,19 @@ class Leases:
         """Which copier of another version was refused, until every share has one of this version."""
         self._leads_for_s = leads_for_s
         self._ids = ids
-        self._grants = grants
         self._failed = failed
         self._event = event
         self.unclaimed_again: Callable[[], None] = lambda: None
         """Called whenever a share may wait for a copier."""
-        self._changed = threading.Condition()
-        self._sessions: set[CopierSession] = set()
-        self._shares = Claims()
-        self._holdings = Holdings()
-        self._lease = 0
-        self._version = 0
-        """Counts plans and leases: work begun for an earlier one is dropped."""
-        self._stopping = False
-        self._deals = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"deals {flow}")
+        self._ledger = Ledger()
+        self._granting = Granting(flow, self._ledger, grants, failed, ids, clock)
 
     # The plan.
 
     @property
     def lease(self) -> int:
         """Number of the current lease; 0 before the first."""
-        return self._lease
+        return self._ledger.lease
 
     def plan(self, assignment: Assignment) -> int:
         """Copy by this plan from now on; returns the number of the lease.
@@ -116,51 +96,51 @@ class Leases:
         While the number of shares stays, so does the lease: only partitions that move are released and granted
         anew. Otherwise Spark needs another number of tasks, and so another lease.
         """
-        with self._changed:
-            same = bool(self._lease) and len(assignment) == len(self._shares.assignment)
+        with self._ledger.changed:
+            same = bool(self._ledger.lease) and len(assignment) == len(self._ledger.shares.assignment)
             if same:
-                self._shares.assignment = assignment
-                self._version += 1
-                version, gone, lacking = self._version, self._unplanned(), self._shares.lacking
+                self._ledger.shares.assignment = assignment
+                self._ledger.version += 1
+                version, gone, lacking = self._ledger.version, self._unplanned(), self._ledger.shares.lacking
         if not same:
             return self.renew(assignment)
         for session, parts in gone.items():
-            self._ask_release(session, parts, version)
+            self._granting.ask_release(session, parts, version)
         for session in lacking:
-            self._submit(session)
-        return self._lease
+            self._granting.submit(session)
+        return self._ledger.lease
 
     def renew(self, assignment: Assignment | None = None) -> int:
         """End the current lease and begin the next, over `assignment` if given; returns its number."""
-        with self._changed:
-            over = self._lease
+        with self._ledger.changed:
+            over = self._ledger.lease
             if assignment is not None:
-                self._shares.assignment = assignment
-            self._lease += 1
-            self._version += 1
-            self._shares.clear()
-            lease, version, gone = self._lease, self._version, self._unplanned()
-            self._changed.notify_all()
+                self._ledger.shares.assignment = assignment
+            self._ledger.lease += 1
+            self._ledger.version += 1
+            self._ledger.shares.clear()
+            lease, version, gone = self._ledger.lease, self._ledger.version, self._unplanned()
+            self._ledger.changed.notify_all()
         for session, parts in gone.items():
-            self._ask_release(session, parts, version)
+            self._granting.ask_release(session, parts, version)
             session.send(End(over))
         self.unclaimed_again()
         return lease
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
         """What each copier holds that is no longer in the plan."""
-        planned = frozenset[TopicPartition]().union(*self._shares.assignment)
-        return {session: session.held - planned for session in self._sessions}
+        planned = frozenset[TopicPartition]().union(*self._ledger.shares.assignment)
+        return {session: session.held - planned for session in self._ledger.sessions}
 
     def current(self) -> tuple[int, int]:
         """The number of the current lease, and how many shares it has for tasks; none once the flow stops."""
-        with self._changed:
-            return self._lease, 0 if self._stopping else len(self._shares.assignment)
+        with self._ledger.changed:
+            return self._ledger.lease, 0 if self._ledger.stopping else len(self._ledger.shares.assignment)
 
     def assignment(self) -> Assignment:
         """The current lease's shares: the partitions of each task."""
-        with self._changed:
-            return self._shares.assignment
+        with self._ledger.changed:
+            return self._ledger.shares.assignment
 
     # Copiers.
 
@@ -169,8 +149,8 @@ class Leases:
         session = CopierSession(line, name, self._clock)
         line.break_after(DEAD_S)
         in_order = False
-        with self._changed:
-            self._sessions.add(session)
+        with self._ledger.changed:
+            self._ledger.sessions.add(session)
         try:
             while True:
                 while not line.poll(0.5):
@@ -192,11 +172,11 @@ class Leases:
             # Before its partitions can be granted to another copier.
             if self._ids is not None:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
-            with self._changed:
-                self._sessions.discard(session)
-                self._shares.leave(session)
-                self._holdings.lost(session)
-                self._changed.notify_all()
+            with self._ledger.changed:
+                self._ledger.sessions.discard(session)
+                self._ledger.shares.leave(session)
+                self._ledger.holdings.lost(session)
+                self._ledger.changed.notify_all()
             self.unclaimed_again()
 
     def refuse(self, text: str) -> None:
@@ -224,9 +204,9 @@ class Leases:
                     # No more threads: it waits here, and the copier waits for answers to its heartbeats.
                     self._lend(session)
             case Released(partitions, undrained):
-                with self._changed:
-                    self._holdings.released(session, partitions, undrained)
-                    self._changed.notify_all()
+                with self._ledger.changed:
+                    self._ledger.holdings.released(session, partitions, undrained)
+                    self._ledger.changed.notify_all()
             case Failed(_, kind, text):
                 self._failed(kind, text)
             case Event(kind, text):
@@ -244,8 +224,8 @@ class Leases:
         except TwinlogError as error:
             self._failed(type(error).__name__, str(error))
             return
-        with self._changed:
-            gone = session not in self._sessions
+        with self._ledger.changed:
+            gone = session not in self._ledger.sessions
         if gone:
             self._ids.lose(session.name)
         elif lent is not None:
@@ -253,122 +233,45 @@ class Leases:
 
     def _claim(self, session: CopierSession, lease: int) -> None:
         if self._take_share(session, lease):
-            self._submit(session)
+            self._granting.submit(session)
             if self.refused is not None and not self.unclaimed:
                 self.refused = None
                 self._mismatch(None)
         else:
-            session.send(Stop() if self._stopping else End(lease))
-
-    def _submit(self, session: CopierSession) -> None:
-        """Grant on another thread, because that may take as long as clusters take to answer."""
-
-        def deal() -> None:
-            try:
-                self._deal(session)
-            except TwinlogError as error:
-                self._failed(type(error).__name__, str(error))
-            except Exception as error:
-                log.exception("%s: partitions of copier %s", self.flow, session.name)
-                self._failed(type(error).__name__, str(error))
-
-        try:
-            self._deals.submit(deal)
-        except RuntimeError:
-            # Stopped meanwhile.
-            session.send(Stop())
-
-    def _deal(self, session: CopierSession) -> None:
-        """Grant a copier what its share has and it does not hold, once others have released it.
-
-        It goes on copying what its share does not have until another copier needs that.
-        """
-        with self._changed:
-            version = self._version
-            wanted = self._shares.of(session)
-            if wanted is None:
-                return
-            others = self._holdings.holders(wanted) - {session}
-        for other in others:
-            self._ask_release(other, wanted, version)
-        self._wait_for_release(session, wanted)
-        with self._changed:
-            if version != self._version or session.closed or session not in self._sessions:
-                return
-            missing, drained = self._holdings.give(session, wanted)
-            lease = self._lease
-        if not missing:
-            return
-        grants = [replace(grant, drained=grant.source in drained) for grant in self._grants(missing)]
-        with session.order:
-            with self._changed:
-                # Meanwhile a later plan may have asked for some of them back.
-                still = session.held - session.leaving
-            granted = [grant for grant in grants if grant.source in still]
-            session.send(Grants(lease, tuple(granted)))
+            session.send(Stop() if self._ledger.stopping else End(lease))
 
     def _take_share(self, session: CopierSession, lease: int) -> bool:
         """Give a copier a share of the current lease; False when it gets none."""
-        with self._changed:
-            if lease != self._lease or self._stopping or session not in self._sessions:
+        with self._ledger.changed:
+            if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False
-            return self._shares.take(session)
+            return self._ledger.shares.take(session)
 
     def _leave(self, session: CopierSession, lease: int) -> None:
         """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
-        with self._changed:
-            if lease != self._lease:
+        with self._ledger.changed:
+            if lease != self._ledger.lease:
                 return
-            self._shares.leave(session)
-            self._changed.notify_all()
+            self._ledger.shares.leave(session)
+            self._ledger.changed.notify_all()
         self.unclaimed_again()
-
-    def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
-        """Wait until nobody copies `wanted`; close the connections of copiers that do not release it."""
-
-        with self._changed:
-            in_the_way = self._holdings.in_the_way
-            if self._clock.wait_for(self._changed, lambda: not in_the_way(session, wanted), RELEASE_S):
-                return
-            slow = in_the_way(session, wanted)
-            for other in slow:
-                log.warning(
-                    "%s: copier %s does not release its partitions, its connection is closed", self.flow, other.name
-                )
-                other.close()
-                if self._ids is not None:
-                    self._ids.lose(other.name)
-            # A copier ends with its line. One that does not notice stops appending when its last beat is too old.
-            until = max(other.last_beat for other in slow) + VALID_S
-            self._clock.wait_for(self._changed, lambda: session.closed, max(0.0, until - self._clock.monotonic()))
-
-    def _ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
-        """Ask a copier to release partitions, unless there is a newer plan: that asks by itself."""
-        with session.order:
-            with self._changed:
-                if version != self._version:
-                    return
-                asked = (session.held & parts) - session.leaving
-                session.leaving |= asked
-            if asked:
-                session.send(Release(tuple(sorted(asked))))
 
     def stop(self, timeout_s: float) -> bool:
         """Ask every copier to release its partitions and end; True when all did in time."""
         self._send_all(Stop(), stopping=True)
         done = self._wait_until_gone(timeout_s)
-        self._deals.shutdown(wait=False)
+        self._granting.stop()
         return done
 
     def abandon(self) -> None:
         """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
         self._send_all(Drop(), stopping=True)
         self._wait_until_gone(DROP_S)
-        with self._changed:
-            sessions = list(self._sessions)
+        with self._ledger.changed:
+            sessions = list(self._ledger.sessions)
         for session in sessions:
             session.close()
-        self._deals.shutdown(wait=False)
+        self._granting.stop()
 
     def disband(self) -> None:
         """Ask every copier to release its partitions: their query is about to be stopped."""
@@ -376,25 +279,25 @@ class Leases:
         self._wait_until_gone(RELEASE_S)
 
     def _send_all(self, message: Stop | Drop, *, stopping: bool) -> None:
-        with self._changed:
-            self._stopping = self._stopping or stopping
-            sessions = list(self._sessions)
-            self._changed.notify_all()
+        with self._ledger.changed:
+            self._ledger.stopping = self._ledger.stopping or stopping
+            sessions = list(self._ledger.sessions)
+            self._ledger.changed.notify_all()
         for session in sessions:
             session.send(message)
 
     def _wait_until_gone(self, timeout_s: float) -> bool:
         """Whether every copier has ended in time."""
-        with self._changed:
-            return self._clock.wait_for(self._changed, lambda: not self._sessions, timeout_s)
+        with self._ledger.changed:
+            return self._clock.wait_for(self._ledger.changed, lambda: not self._ledger.sessions, timeout_s)
 
     @property
     def unclaimed(self) -> bool:
         """Whether a share of the current lease waits for a copier."""
-        with self._changed:
-            return not self._stopping and self._shares.unclaimed
+        with self._ledger.changed:
+            return not self._ledger.stopping and self._ledger.shares.unclaimed
 
     @property
     def copiers(self) -> int:
-        with self._changed:
-            return len(self._sessions)
+        with self._ledger.changed:
+            return len(self._ledger.sessions)

@@ -170,6 +170,7 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = threading.Event()
     monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
     monkeypatch.setattr(module_of_places, "COPIERS_STOP_S", 0.1)
+    monkeypatch.setattr(module_of_places, "JOBS_STOP_S", 0.1)
     elected.attend(lease_server)
     election: Any = elected._election
     election.term = 2

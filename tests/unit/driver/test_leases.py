@@ -98,7 +98,7 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     require(lambda: len(one.holds) == 3, "one copies all")
     lease = world.leases.renew(assignment([0], [1, 2]))
     one.claim(lease)
-    require(lambda: world.leases._shares._by != {}, "one has claimed")
+    require(lambda: world.leases._ledger.shares._by != {}, "one has claimed")
     assert one.received(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
     two.claim(lease)
     require(lambda: len(one.received(Release)) == 1, "one is asked for the rest")
@@ -240,7 +240,7 @@ def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.Mo
     def refuse(parts: Sequence[TopicPartition]) -> list[Grant]:
         raise PermissionError("no READ")
 
-    monkeypatch.setattr(world.leases, "_grants", refuse)
+    monkeypatch.setattr(world.leases._granting, "_grants", refuse)
     one = world.copier("one")
     one.claim(world.leases.renew(assignment([0])))
     require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is reported")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.driver.leasing import PARTS, World, assignment, require
+from twinlog.driver import granting
 from twinlog.driver import leases as module
 from twinlog.lease.messages import (
     Beat,
@@ -61,7 +62,8 @@ def test_a_silent_copier_loses_its_partitions(world: World, monkeypatch: pytest.
 def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RELEASE_S", 0.2)
+    monkeypatch.setattr(granting, "RELEASE_S", 0.2)
+    monkeypatch.setattr(granting, "VALID_S", 1.0)
     monkeypatch.setattr(module, "VALID_S", 1.0)
     one, two = world.copier("one", lets_go=False), world.copier("two")
     lease = world.leases.renew(assignment([0]))
