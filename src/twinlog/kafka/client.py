@@ -30,7 +30,6 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import list_offsets_request, read_list_offsets
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.protocol.versions import FETCH_VERSION, incompatible
-from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
@@ -378,25 +377,6 @@ class ClusterClient:
         if error_codes.refused(response.error_code):
             raise self.lacks("WRITE", "every topic", "copying to remote topics")
         raise ClusterError(f"cluster {self.alias}: no producer id yet: {error_codes.explain(response.error_code)}")
-
-    async def wait_for(self, topics: Iterable[TopicName], timeout_s: float) -> None:
-        """Refresh until every topic is there and has a leader; ClusterError after `timeout_s`.
-
-        A partition that has none does not hold up the others: who copies it waits for it.
-        """
-        deadline = self.loop.clock.monotonic() + timeout_s
-        names = set(topics)
-        while True:
-            found = await self.refresh(names)
-            hidden = [name for name, topic in found.items() if error_codes.refused(topic.error)]
-            if hidden:
-                raise self.lacks("DESCRIBE", f"topic {listed(hidden)}", "finding its leaders")
-            missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
-            if not missing:
-                return
-            if self.loop.clock.monotonic() > deadline:
-                raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
-            await self.loop.sleep(0.1)
 
     def close(self) -> None:
         """Close every connection at once; what was not sent yet never will be."""

@@ -184,7 +184,6 @@ def uncollected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Only what nothing refers to is freed: the collector hardly runs in a copier that does nothing but wait for room,
     and would not find a cycle that takes up the room. As there, kafka-python logs nothing; pytest would keep it."""
     caplog.set_level(logging.CRITICAL, "kafka")
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

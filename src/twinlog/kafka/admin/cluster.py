@@ -5,7 +5,7 @@ Each call raises ClusterError when the cluster does not answer and RefusedError 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,6 +29,9 @@ from twinlog.settings.flow import ClientSettings
 T = TypeVar("T")
 
 CONTACT_S = 1.0
+LEADERS_S = 30.0
+"""How long new topics may be without leaders."""
+
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
 
@@ -166,8 +169,26 @@ class ClusterAdmin:
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
         created = [topic.name for topic in topics if topic.name not in refused]
         if created:
-            await self.client.wait_for(created, timeout_s=30.0)
+            await self._wait_for(created)
         return refused
+
+    async def _wait_for(self, names: Collection[TopicName]) -> None:
+        """Refresh until every topic is there and has a leader; raises ClusterError after `LEADERS_S`.
+
+        A partition that has none does not hold up the others: who copies it waits for it.
+        """
+        deadline = self.clock.monotonic() + LEADERS_S
+        while True:
+            found = await self.client.refresh(names)
+            hidden = [name for name, topic in found.items() if error_codes.refused(topic.error)]
+            if hidden:
+                raise self.client.lacks("DESCRIBE", f"topic {listed(hidden)}", "finding its leaders")
+            missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
+            if not missing:
+                return
+            if self.clock.monotonic() > deadline:
+                raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
+            await self._loop.sleep(0.1)
 
     def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         """Raise partition counts; returns those that were refused, with the reason."""
