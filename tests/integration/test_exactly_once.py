@@ -99,10 +99,20 @@ def test_a_record_comes_through_quickly_and_an_idle_copier_writes_nothing(
 def test_a_copier_crashes_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     flow = copy_flow
     remote = flow.create(topic_name, PARTITIONS)
+
+    async def end_in_a_transaction() -> None:
+        copier = running.copier
+        while not any(part.copied.in_transaction for part in copier.partitions.values()):
+            await copier.loop.sleep(0.001)
+        copier.stop()
+
     with Load(flow.source, topic_name, PARTITIONS, rate=4000, codec="lz4"):
-        for _ in range(10):
+        for number in range(10):
             running = flow.start(topic_name, **EXACTLY)
-            time.sleep(chance.uniform(0.05, 0.6))
+            if number % 2:
+                running.run(end_in_a_transaction)
+            else:
+                time.sleep(chance.uniform(0.05, 0.6))
             assert running.heard.failures == []
             running.crash()
     running = flow.copy(topic_name, **EXACTLY)
