@@ -114,7 +114,8 @@ def run_worker(
     try:
         if any(name.strip().endswith(EXTENSION) for name in config.settings.rest.extension_classes):
             users = read_users(os.environ.get("KAFKA_OPTS", ""))
-        worker = Worker(config, SparkOptions(master, conf or {}, least_slots=LEAST_SLOTS), users, asked.set)
+        spark = SparkOptions(master, conf or {}, config.settings.warm_up, LEAST_SLOTS)
+        worker = Worker(config, spark, users, asked.set)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)

@@ -12,6 +12,7 @@ from twinlog.config.flow import build_flow
 from twinlog.config.key import Effect
 from twinlog.config.key_scope import connector_key
 from twinlog.config.keys import CONNECTOR
+from twinlog.config.keys_connector import CLASS_KEYS
 from twinlog.config.overrides import check_overrides
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading
@@ -102,6 +103,7 @@ def read_connector(
         return None
     _check(entries, problems, warnings)
     check_overrides(entries, worker.settings, problems)
+    entries = _without_other_classes(entries, worker.settings.connector_classes, problems)
     source = _alias(entries, "source.cluster.alias") or Alias("source")
     if "source.cluster.alias" not in entries:
         expected = "the alias of the cluster that is mirrored"
@@ -114,6 +116,20 @@ def read_connector(
     if kind == "source":
         _warn_of_another_target(origin, settings, worker, warnings)
     return ConnectorFlow(name, settings, _idle(kind, settings, entries), tuple(warnings))
+
+
+def _without_other_classes(
+    entries: Mapping[str, Entry], allowed: tuple[str, ...], problems: Problems
+) -> dict[str, Entry]:
+    """Refuses Python classes that the worker's operator does not allow: whoever may use the REST API would have code
+    run here by naming it."""
+    kept = dict(entries)
+    for name in CLASS_KEYS:
+        path = entries[name].value.strip() if name in entries else ""
+        if ":" in path and path not in allowed and path.partition(":")[0] not in allowed:
+            expected = "a class that twinlog.connector.classes in the worker's file names"
+            problems.refuse(kept.pop(name), repr(path), expected)
+    return kept
 
 
 def _listed() -> str:

@@ -15,6 +15,7 @@ from twinlog.config.keys_connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_
 from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_security import SECURITY_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
+from twinlog.config.keys_worker_file import worker_file_keys
 
 
 class KeyTable:
@@ -44,14 +45,7 @@ SECURITY = KeyTable(SECURITY_KEYS)
 PROCESS = KeyTable(PROCESS_KEYS)
 CONNECTOR = KeyTable(CONNECTOR_KEYS)
 WORKER = KeyTable((*WORKER_KEYS, *SECURITY_KEYS))
-WORKER_FILE = KeyTable(
-    (
-        *WORKER_KEYS,
-        *SECURITY_KEYS,
-        *TWINLOG_KEYS,
-        *(key for key in PROCESS_KEYS if key.name not in {"clusters", "dedicated.mode.enable.internal.rest"}),
-    )
-)
+WORKER_FILE = KeyTable((*SECURITY_KEYS, *worker_file_keys()))
 """What the file of a Connect worker may hold, besides the settings of clients; ours there are for every connector."""
 
 WORKER_CLIENT = KeyTable((*ADMIN_KEYS, *WORKER_KEYS, *SECURITY_KEYS))

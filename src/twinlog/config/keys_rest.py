@@ -1,4 +1,7 @@
-"""Keys of the REST API of a worker (Kafka class RestServerConfig)."""
+"""Keys of the REST API of a worker (Kafka class RestServerConfig).
+
+In the file of a dedicated MirrorMaker 2 they are for requests between its processes, of which twinlog makes none.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from twinlog.config.key import Effect, Form, Key, KeyType, Level
 
 INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM
 
-_rest = partial(Key, level=Level.PROCESS, effect=Effect.LATER)
+_rest = partial(Key, level=Level.PROCESS, effect=Effect.JVM)
 
 REST_KEYS = (
     _rest(

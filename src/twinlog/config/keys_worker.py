@@ -15,7 +15,6 @@ BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 
 _works = partial(Key, level=Level.CLUSTER)
-_later = partial(Key, level=Level.CLUSTER, effect=Effect.LATER)
 _jvm = partial(Key, level=Level.CLUSTER, effect=Effect.JVM)
 
 TOP_LEVEL_PREFIXES = (
@@ -74,14 +73,14 @@ WORKER_KEYS = (
     _jvm("client.id", STRING, "", "Name of the worker's own clients."),
     _jvm("task.shutdown.graceful.timeout.ms", LONG, "5000", "A stop never takes longer than five seconds."),
     *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
-    _later(
+    _jvm(
         "ssl.client.auth",
         ENUM,
         "none",
         "Whether callers of the REST listener need a certificate.",
         choices=("required", "requested", "none"),
     ),
-    _later("offset.storage.file.filename", STRING, None, "File that stores a standalone worker's positions."),
+    _jvm("offset.storage.file.filename", STRING, None, "File that stores a standalone worker's positions."),
     _jvm("offset.storage.*", STRING, None, "Settings of the positions topic."),
     _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
     _jvm("config.storage.topic", STRING, None, "Topic of the worker's connector settings.", form=Form.TOPIC),

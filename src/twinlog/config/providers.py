@@ -105,20 +105,29 @@ def _checked(path: str, allowed: tuple[Path, ...] | None) -> Path:
 
 
 def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
-    read: dict[Path, dict[str, str]] = {}
+    read: dict[Path, tuple[object, dict[str, str]]] = {}
 
     def lookup(path: str, key: str) -> str:
         full = _checked(path, allowed)
-        if full not in read:
-            try:
-                read[full] = dict(javaproperties.loads(full.read_bytes()))
-            except (OSError, javaproperties.InvalidUEscapeError) as error:
-                raise MissingError(f"{path} cannot be read: {_why(error)}") from None
-        if key not in read[full]:
+        try:
+            # A connector that is restarted has what the file holds by then.
+            version = _version(full)
+            if full not in read or read[full][0] != version:
+                read[full] = version, dict(javaproperties.loads(full.read_bytes()))
+        except (OSError, javaproperties.InvalidUEscapeError) as error:
+            raise MissingError(f"{path} cannot be read: {_why(error)}") from None
+        found = read[full][1]
+        if key not in found:
             raise MissingError(f"{path} has no key {key!r}")
-        return read[full][key]
+        return found[key]
 
     return lookup
+
+
+def _version(path: Path) -> object:
+    """What is another one once a file was written or replaced."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _directory_lookup(allowed: tuple[Path, ...] | None) -> Lookup:

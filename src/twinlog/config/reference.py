@@ -12,6 +12,7 @@ from twinlog.config.keys_connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_
 from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_security import SECURITY_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
+from twinlog.config.keys_worker_file import worker_file_keys
 
 _INTRODUCTION = """\
 # Configuration
@@ -148,6 +149,14 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
             "`config.storage`, `status.storage`, `task`, `worker` or name a converter also count at top level."
         ),
         WORKER_KEYS,
+    ),
+    (
+        "File of a Connect worker",
+        (
+            "Written in the file that `twinlog connect` takes, beside those of connection and security, `producer.KEY` "
+            "and `twinlog.KEY`, which counts for every connector."
+        ),
+        tuple(key for key in worker_file_keys() if key not in TWINLOG_KEYS),
     ),
 )
 

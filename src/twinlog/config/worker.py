@@ -9,7 +9,7 @@ from typing import cast
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
-from twinlog.config.key import Key
+from twinlog.config.key import Effect, Key
 from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.providers import Providers
@@ -72,6 +72,9 @@ def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) 
     if not distributed:
         # Its file names no factor for the topics of flows, and Kafka's own worker would need none of these.
         layer.setdefault(_REPLICAS, Entry(_REPLICAS, "-1", file, None, "-1"))
+    unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
+    if unused:
+        warnings.append("these keys have no effect here: " + ", ".join(unused))
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))

@@ -76,7 +76,7 @@ class Worker:
 
     def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
         # Connections of its own: a heartbeat waits behind nothing else.
-        return partial(WorkerGroup, ClusterAdmin(CLUSTER, client), group.group_id)
+        return partial(WorkerGroup, ClusterAdmin(CLUSTER, client), group)
 
     def _file_offsets(self, worker: WorkerSettings) -> FileOffsets | None:
         if worker.offset_file is None:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.2
 READ_S = 1.0
 RETRY_S = 1.0
-KEY_BYTES = 32
+KEY_BITS = 256
 LOOK_S = 0.05
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
@@ -112,6 +112,8 @@ class WorkerThread:
         self._restarts.extend(changes.restarts)
         # A connector that could not begin is tried again with its configuration, even with the same one.
         self._restarts.extend(Restart(name, only_failed=True) for name in changes.connectors)
+        for name in changes.target_states:
+            self._flows.forget(name)
         # What was set before this worker started counts no more, as in Connect.
         if self.started.is_set():
             for logger, level in changes.loggers.items():
@@ -234,8 +236,9 @@ class WorkerThread:
         key = self._state.look(lambda cluster, _: cluster.session_key)
         now_ms = wall_ms(self._clock)
         if key is None or now_ms - key.created_ms >= settings.key_ttl_ms:
+            key_bytes = secrets.token_bytes((settings.key_size or KEY_BITS) // 8)
             with self.changing:
-                self._state.put_session_key(SessionKey(secrets.token_bytes(KEY_BYTES), settings.key_algorithm, now_ms))
+                self._state.put_session_key(SessionKey(key_bytes, settings.key_algorithm, now_ms))
 
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""

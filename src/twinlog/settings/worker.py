@@ -85,7 +85,7 @@ class GroupSettings:
     offset_storage: Annotated[StorageTopic, out_of("offset.storage.topic")]
     status_storage: Annotated[StorageTopic, out_of("status.storage.topic")]
     protocol: Annotated[ConnectProtocol, WrittenAs("connect.protocol")] = "sessioned"
-    session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 10_000
+    session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 6_000
     heartbeat_interval_ms: Annotated[int, WrittenAs("heartbeat.interval.ms")] = 3_000
     rebalance_timeout_ms: Annotated[int, WrittenAs("rebalance.timeout.ms")] = 60_000
     scheduled_rebalance_max_delay_ms: Annotated[int, WrittenAs("scheduled.rebalance.max.delay.ms")] = 300_000
@@ -106,6 +106,7 @@ class WorkerSettings:
 
     A distributed worker has a `group`, a standalone one the file `offset_file` instead. `client` is how it reaches its
     own cluster, for its topics and its group. `override_allowlist` counts with the policy of that name.
+    Connectors may name the Python classes, or classes of the modules, in `connector_classes`.
     """
 
     client: ClientSettings
@@ -122,6 +123,8 @@ class WorkerSettings:
     offset_flush_timeout_ms: Annotated[int, WrittenAs("offset.flush.timeout.ms")] = 5_000
     graceful_shutdown_ms: Annotated[int, WrittenAs("task.shutdown.graceful.timeout.ms")] = 5_000
     topic_creation: Annotated[bool, WrittenAs("topic.creation.enable")] = True
+    warm_up: Annotated[bool, WrittenAs("twinlog.warm.up.enabled")] = True
+    connector_classes: Annotated[tuple[str, ...], WrittenAs("twinlog.connector.classes")] = ()
     topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True
     topic_tracking_reset: Annotated[bool, WrittenAs("topic.tracking.allow.reset")] = True
 

@@ -108,7 +108,7 @@ ACCEPTED = [
         TWO + "us-east.exactly.once.source.support = enabled\ndedicated.mode.enable.internal.rest = true\n"
         "listeners = http://localhost:8080\nus-west.consumer.isolation.level = read_committed\n",
         {"exactly_once": "enabled", "group_id": "us-west-mm2"},
-        ["listeners is accepted", "have no effect here: dedicated.mode.enable.internal.rest"],
+        ["have no effect here: dedicated.mode.enable.internal.rest, listeners"],
     ),
     # Defaults for all flows and settings of one, with a key that does not exist.
     (

@@ -38,6 +38,15 @@ def test_every_provider(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert known.resolve("a ${env:TWINLOG_TEST_VARIABLE} b ${env:TWINLOG_TEST_VARIABLE}") == "a v b v"
 
 
+def test_a_file_that_was_written_anew_is_read_anew(secrets: Path) -> None:
+    known = providers()
+    assert known.resolve(f"${{file:{secrets}:user.name}}") == "mirror"
+    new = secrets.with_name("new")
+    new.write_text("user.name=glass_\n")
+    new.replace(secrets)
+    assert known.resolve(f"${{file:{secrets}:user.name}}") == "glass_"
+
+
 def test_results_are_not_searched_again(secrets: Path) -> None:
     assert providers().resolve(f"${{file:{secrets}:nested}}") == "${env:TWINLOG_TEST_VARIABLE}"
 

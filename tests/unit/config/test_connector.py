@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -55,6 +56,26 @@ def problems(kind: ConnectorKind, config: Mapping[str, str], text: str = "") -> 
     with pytest.raises(ConfigError) as caught:
         build(kind, config, text)
     return [str(problem) for problem in caught.value.problems]
+
+
+def test_python_classes_are_those_that_the_operator_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ours_only.py").write_text(
+        "loaded = []\nclass Some:\n    def accepts(self, name):\n        return True\nloaded.append(1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {**ENDS, "topic.filter.class": "ours_only:Some"}
+    expected = (
+        "topic.filter.class: 'ours_only:Some'; expected a class that twinlog.connector.classes in the worker's file"
+    )
+    for text in ("", "twinlog.connector.classes = ours_only:Other, other\n"):
+        (problem,) = problems("source", config, text)
+        assert expected in problem
+    # A connector cannot allow it itself, and nothing was loaded by asking.
+    assert expected in problems("source", {**config, "twinlog.connector.classes": "ours_only"})[0]
+    assert "ours_only" not in sys.modules
+    for text in ("ours_only:Some", "other, ours_only"):
+        flow = build("source", config, f"twinlog.connector.classes = {text}\n")
+        assert flow.settings.topic_filter_class is not None
 
 
 def manual(folder: str, kind: ConnectorKind, monkeypatch: pytest.MonkeyPatch) -> ConnectorFlow:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.config import kafkas_files
 from twinlog.config.keys import WORKER_FILE
 from twinlog.config.properties import Entry, parse_properties
 from twinlog.config.refused import ValueRefusedError
@@ -134,6 +135,29 @@ def test_a_standalone_worker_has_no_group_but_a_file() -> None:
     assert [text.split(";")[0] for text in problems("", base=base, distributed=False)] == [
         "w.properties: offset.storage.file.filename: missing"
     ]
+
+
+@pytest.mark.parametrize("distributed", [True, False])
+def test_kafkas_own_files_are_taken_as_they_are(distributed: bool, tmp_path: Path) -> None:
+    file = tmp_path / "connect.properties"
+    file.write_text(kafkas_files.DISTRIBUTED if distributed else kafkas_files.STANDALONE)
+    found = load_worker(file)
+    assert (found.settings.distributed, found.settings.client.bootstrap_servers) == (distributed, ("localhost:9092",))
+    assert found.warnings == (
+        "these keys have no effect here: key.converter.schemas.enable, value.converter.schemas.enable",
+    )
+
+
+def test_what_means_nothing_here_is_named_once() -> None:
+    (warning,) = read("plugin.path = /jars\nscheduled.rebalance.max.delay.ms = 0\n").warnings
+    assert warning == "these keys have no effect here: plugin.path, scheduled.rebalance.max.delay.ms"
+
+
+def test_a_lost_worker_is_replaced_in_time_unless_its_file_says_otherwise() -> None:
+    for text, session_ms in (("", 6_000), ("session.timeout.ms = 30000\n", 30_000)):
+        group = read(text).settings.group
+        assert group is not None
+        assert group.session_timeout_ms == session_ms
 
 
 def test_an_unknown_key_is_a_warning_that_names_the_known_one() -> None:

@@ -19,6 +19,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.groups import TWINLOG_PROTOCOL
+from twinlog.settings.worker import GroupSettings
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class WorkerGroup:
     def __init__(
         self,
         admin: ClusterAdmin,
-        group_id: str,
+        settings: GroupSettings,
         connectors: Callable[[], Iterable[ConnectorName]],
         owned: Callable[[], Iterable[ConnectorName]],
         changed: Callable[[], None],
@@ -59,7 +60,13 @@ class WorkerGroup:
         """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
         self._admin = admin
         self._clock = admin.clock
-        self._membership = Membership(admin.client, group_id, TWINLOG_PROTOCOL)
+        self._membership = Membership(
+            admin.client,
+            settings.group_id,
+            TWINLOG_PROTOCOL,
+            settings.session_timeout_ms / 1000,
+            settings.rebalance_timeout_ms / 1000,
+        )
         self.myself = Worker("", "")
         """How the others know this worker; to be set before `start`."""
         self._connectors = connectors

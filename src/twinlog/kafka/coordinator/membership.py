@@ -76,9 +76,18 @@ class Membership:
     group's members use another protocol.
     """
 
-    def __init__(self, client: ClusterClient, group: str, protocol_type: str) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        group: str,
+        protocol_type: str,
+        session_s: float = SESSION_S,
+        rebalance_s: float = REBALANCE_S,
+    ) -> None:
         self.group = group
-        self.session_s = SESSION_S
+        self.session_s = session_s
+        self._least_session_s = session_s
+        self._rebalance_s = rebalance_s
         self.generation: Generation | None = None
         """None before the first `enter`, and once the coordinator no longer knows this member."""
         self._client = client
@@ -96,7 +105,7 @@ class Membership:
                 JoinGroupRequest(
                     group_id=self.group,
                     session_timeout_ms=int(self.session_s * 1000),
-                    rebalance_timeout_ms=int(REBALANCE_S * 1000),
+                    rebalance_timeout_ms=int(self._rebalance_s * 1000),
                     member_id=self._member_id,
                     group_instance_id=None,
                     protocol_type=self._protocol_type,
@@ -104,7 +113,7 @@ class Membership:
                     max_version=7,
                 ),
                 apart=True,
-                timeout_s=REBALANCE_S + ANSWER_S,
+                timeout_s=self._rebalance_s + ANSWER_S,
             )
             code = response.error_code
             if code == Code.MEMBER_ID_REQUIRED:
@@ -142,7 +151,7 @@ class Membership:
                 max_version=5,
             ),
             apart=True,
-            timeout_s=REBALANCE_S + ANSWER_S,
+            timeout_s=self._rebalance_s + ANSWER_S,
         )
         if response.error_code == Code.REBALANCE_IN_PROGRESS:
             return None
@@ -201,10 +210,11 @@ class Membership:
         return self.generation
 
     def _lengthen(self) -> None:
+        least = self._least_session_s
         longer = next((session for session in LONGER_SESSIONS_S if session > self.session_s), None)
         if longer is None:
             raise RefusedError(
-                f"cluster {self._client.alias}: it refuses sessions from {SESSION_S:.0f} to {self.session_s:.0f} s; "
+                f"cluster {self._client.alias}: it refuses sessions from {least:.0f} to {self.session_s:.0f} s; "
                 "lower group.min.session.timeout.ms or raise group.max.session.timeout.ms of the brokers"
             )
         self.session_s = longer

@@ -1,0 +1,49 @@
+"""The flows of a worker's connectors are built anew for another configuration, or when somebody has them forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.config import kafkas_files
+from twinlog.config.properties import parse_properties
+from twinlog.config.worker import worker_of
+from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.state import state_alone
+from twinlog.connect.model import ConnectorName
+from twinlog.connect.storage import offset_records
+from twinlog.connect.storage.record_log import MemoryLog
+
+C = ConnectorName("c")
+CONFIG = {
+    "connector.class": "MirrorSourceConnector",
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "a:1",
+    "source.cluster.security.protocol": "SASL_PLAINTEXT",
+    "source.cluster.sasl.mechanism": "PLAIN",
+}
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PROVIDER = """\
+config.providers = file
+config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider
+"""
+
+
+def test_a_secret_counts_from_the_next_beginning_on(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("password = old\n")
+    state = state_alone(MemoryLog(offset_records.decode), lambda _: None)
+    worker = worker_of(parse_properties(kafkas_files.STANDALONE + PROVIDER, "w"), "w", distributed=False)
+    flows = ConnectorFlows(worker, state)
+    login = f'{LOGIN} username="u" password="${{file:{secret}:password}}";'
+    state.put(C, {**CONFIG, "source.cluster.sasl.jaas.config": login})
+
+    def password() -> str | None:
+        flow, why = flows.build(C)
+        assert flow is not None, why
+        return flow.settings.consumer.client.sasl_password
+
+    assert password() == "old"
+    secret.write_text("password = newer\n")
+    assert password() == "old"
+    flows.forget(C)
+    assert password() == "newer"
