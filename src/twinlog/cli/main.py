@@ -26,7 +26,7 @@ app = typer.Typer(
 # connect-mirror-maker's `--clusters a b c` leaves b and c over.
 _CLUSTERS = {"allow_extra_args": True}
 app.command(context_settings=_CLUSTERS)(run)
-app.command(context_settings=_CLUSTERS)(check)
+app.command()(check)
 app.command()(translate)
 app.command()(connect)
 app.add_typer(connectors, name="connectors")

@@ -72,7 +72,7 @@ class Worker:
         # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
         forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
-        self._server = RestServer(api, rest_tls(own))
+        self.server = RestServer(api, rest_tls(own))
 
     def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
         # Connections of its own: a heartbeat waits behind nothing else.
@@ -93,7 +93,7 @@ class Worker:
     @property
     def url(self) -> str:
         """Where the REST API is, as others know it."""
-        return self._server.advertised_url
+        return self.server.advertised_url
 
     @property
     def failure(self) -> str | None:
@@ -102,11 +102,11 @@ class Worker:
 
     def start(self) -> None:
         """Listen first: whoever asks is answered from the first second on. Raises OSError for an address in use."""
-        self._server.start()
+        self.server.start()
         if self._offsets is not None:
             self._offsets.start()
-        known = self._server.advertised
-        self.herder.start(self._server.advertised_url, f"{known.host}:{known.port}")
+        known = self.server.advertised
+        self.herder.start(self.server.advertised_url, f"{known.host}:{known.port}")
 
     def create(self, connectors: Sequence[ConnectorFile], asked: threading.Event) -> None:
         """Create connectors in their order once the worker can, unless it is `asked` to stop before.
@@ -129,7 +129,7 @@ class Worker:
         self.herder.stop()
         if self._offsets is not None:
             self._offsets.stop()
-        self._server.stop()
+        self.server.stop()
         self._admin.close()
 
 

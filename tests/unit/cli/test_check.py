@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.unit.config import kafkas_files
 from twinlog.cli.check import check
 from twinlog.cli.main import app as main_app
 
@@ -105,3 +107,34 @@ def test_clusters_are_named_as_for_run(tmp_path: Path) -> None:
     one = CliRunner().invoke(main_app, ["check", file, "--clusters", "b"])
     assert (one.exit_code, "b->a" in one.stdout) == (0, False)
     assert CliRunner().invoke(main_app, ["check", file, "b"]).exit_code == 2
+
+
+def test_the_files_of_a_worker(tmp_path: Path) -> None:
+    worker, source, beats = tmp_path / "w.properties", tmp_path / "source.json", tmp_path / "beats.properties"
+    worker.write_text(kafkas_files.DISTRIBUTED)
+    config = {"connector.class": "MirrorSourceConnector", "source.cluster.alias": "a", "topics": "x", "name": "s"}
+    source.write_text(json.dumps({**config, "source.cluster.bootstrap.servers": "a:1"}))
+    beats.write_text(
+        "name = h\nconnector.class = MirrorHeartbeatConnector\nsource.cluster.alias = a\n"
+        "source.cluster.bootstrap.servers = a:1\nemit.heartbeats.enabled = false\n"
+    )
+    found = CliRunner().invoke(main_app, ["check", *map(str, (worker, source, beats))])
+    assert found.exit_code == 0, found.output
+    lines = found.stdout.splitlines()
+    assert lines[:4] == [
+        "worker of group connect-cluster",
+        "  cluster    localhost:9092",
+        "  listens    http://:8083",
+        "  state      in connect-configs, connect-offsets, connect-status",
+    ]
+    assert "connector s: source a->target" in lines
+    assert "  topics     x; they become a.<topic>" in lines
+    assert lines[-3:] == ["connector h: heartbeat a->target (switched off)", "  to         localhost:9092", lines[-1]]
+    # Alone, as any worker would check it.
+    assert "connector s: source a->target" in CliRunner().invoke(main_app, ["check", str(source)]).stdout
+    source.write_text(json.dumps({**config, "tasks.max": 0, "key.converter": "org.example.Mine"}))
+    for words in ([worker, source], [source]):
+        found = CliRunner().invoke(main_app, ["check", *map(str, words)])
+        assert (found.exit_code, f"problem: {source}: tasks.max: '0'" in found.stderr) == (1, True)
+    found = CliRunner().invoke(main_app, ["check", str(worker), "--explain", "topics"])
+    assert (found.exit_code, "no file of MirrorMaker 2" in found.stderr) == (2, True)

@@ -64,7 +64,6 @@ class Alone:
     """The place of a standalone worker, which runs every connector (Kafka class StandaloneHerder)."""
 
     reason: str | None = None
-    joined = True
     term = 0
 
     def __init__(
@@ -74,6 +73,7 @@ class Alone:
         changed: Callable[[], None],
         _crashed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
+        self.joined = False
         self.revoked: frozenset[ConnectorName] = frozenset()
         self.myself = Worker("", "")
         self._connectors = connectors
@@ -87,6 +87,7 @@ class Alone:
 
     def start(self) -> None:
         """There is nobody to be asked."""
+        self.joined = True
 
     def leads_for_s(self, term: int | None = None) -> float:
         """For ever."""

@@ -1,0 +1,84 @@
+"""`twinlog check` for the files of Connect: a worker's, and those of connectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from pathlib import Path
+
+from twinlog.cli.summary import connector_summary
+from twinlog.config.connector import build_connector
+from twinlog.config.properties import parse_properties, read_properties
+from twinlog.config.worker import OFFSET_FILE, load_worker, worker_of
+from twinlog.errors import ConfigError
+from twinlog.settings.worker import WorkerSettings
+
+_WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
+_ANY_WORKER = f"""\
+bootstrap.servers = its-own-cluster:9092
+{OFFSET_FILE} = offsets
+key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+"""
+
+
+class FileKind(Enum):
+    """Whose file it is."""
+
+    MIRROR = auto()
+    WORKER = auto()
+    CONNECTOR = auto()
+
+
+def kind_of(path: Path) -> FileKind:
+    """Whose file it looks like; one that cannot be read counts as MirrorMaker 2's."""
+    with suppress(OSError, ValueError):
+        data = path.read_bytes()
+        if data.lstrip()[:1] == b"{":
+            json.loads(data)
+            return FileKind.CONNECTOR
+    with suppress(ConfigError):
+        names = {entry.key for entry in read_properties(path)}
+        if "clusters" not in names:
+            if "connector.class" in names:
+                return FileKind.CONNECTOR
+            if names & _WORKERS or {"group.id", "key.converter"} <= names:
+                return FileKind.WORKER
+    return FileKind.MIRROR
+
+
+def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """What a worker and connectors would do, in lines for people, and warnings about their files.
+
+    Without the file of a worker connectors are checked as any worker would, with references to secrets unresolved.
+    Raises ConfigError with the problems of all files.
+    """
+    from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
+
+    if worker is None:
+        config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
+    else:
+        config = load_worker(worker)
+    found, warnings = read_connectors(connectors, config)
+    lines = [] if worker is None else _worker(config.settings)
+    for one in found:
+        flow = build_connector(one.name, one.config, config)
+        lines += connector_summary(flow.settings, idle=flow.idle)
+    return lines, [*config.warnings, *warnings]
+
+
+def _worker(worker: WorkerSettings) -> list[str]:
+    group = worker.group
+    lines = [
+        "standalone worker" if group is None else f"worker of group {group.group_id}",
+        f"  cluster    {', '.join(worker.client.bootstrap_servers)}",
+        f"  listens    {', '.join(f'{one.scheme}://{one.host}:{one.port}' for one in worker.rest.listeners)}",
+    ]
+    if group is None:
+        lines.append(f"  offsets    in the file {worker.offset_file}")
+    else:
+        topics = (group.config_storage, group.offset_storage, group.status_storage)
+        lines.append(f"  state      in {', '.join(topic.name for topic in topics)}")
+    return lines

@@ -1,0 +1,85 @@
+"""What an enabled flow does, in a few lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
+
+_WRITES: Mapping[ExactlyOnce, str] = {
+    "disabled": "without transactions",
+    "preparing": "without transactions, ready for processes that use them",
+    "enabled": "in transactions, together with positions",
+}
+
+
+def summary(flow: FlowSettings) -> list[str]:
+    """Lines about a flow of a dedicated MirrorMaker 2."""
+    return [f"flow {flow.name}", *_ends(flow), *_topics(flow), *_groups(flow), *_copying(flow)]
+
+
+def connector_summary(flow: FlowSettings, *, idle: bool) -> list[str]:
+    """Lines about a connector, which does one part of that; an `idle` one is switched off."""
+    off = " (switched off)" if idle else ""
+    lines = [f"connector {flow.connector_name}: {flow.kind} {flow.source}->{flow.target}{off}"]
+    if flow.kind == "source":
+        return [*lines, *_ends(flow), *_topics(flow), *_copying(flow)]
+    if flow.kind == "checkpoint":
+        return [*lines, *_ends(flow), *_groups(flow)]
+    beats = _every("written", flow.emit_heartbeats_interval_s)
+    return [*lines, _ends(flow)[-1], f"  heartbeats {beats}"]
+
+
+def _ends(flow: FlowSettings) -> list[str]:
+    return [
+        f"  from       {', '.join(flow.consumer.client.bootstrap_servers)}",
+        f"  to         {', '.join(flow.producer.client.bootstrap_servers)}",
+    ]
+
+
+def _topics(flow: FlowSettings) -> list[str]:
+    return [
+        f"  topics     {_chosen(flow.topics, flow.topic_filter_class)}; they {_renamed(flow)}",
+        f"  except     {_left_out(flow.topics_exclude, flow.topic_filter_class)}",
+        f"  new topics {_every('looked for', flow.refresh_topics_interval_s)}",
+        f"  settings   {_every('kept in step', flow.sync_topic_configs_interval_s)}",
+        f"  ACLs       {_every('kept in step', flow.sync_topic_acls_interval_s)}",
+    ]
+
+
+def _groups(flow: FlowSettings) -> list[str]:
+    translated = _every("translated", flow.emit_checkpoints_interval_s)
+    committed = _every(f"committed on {flow.target}", flow.sync_group_offsets_interval_s)
+    return [
+        f"  groups     {_chosen(flow.groups, flow.group_filter_class)}",
+        f"  except     {_left_out(flow.groups_exclude, flow.group_filter_class)}",
+        f"  offsets    {translated}; {committed}",
+    ]
+
+
+def _copying(flow: FlowSettings) -> list[str]:
+    return [
+        f"  tasks      at most {flow.tasks_max}",
+        f"  positions  in {flow.positions_topic} on {flow.target}",
+        f"  writes     {_WRITES[flow.exactly_once]}",
+        f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
+        f"  renamed    {flow.renamed_topic_policy} when topics were copied to other names before",
+    ]
+
+
+def _renamed(flow: FlowSettings) -> str:
+    if flow.policy_class is not None:
+        return f"are named by {flow.policy_class.path}"
+    return "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
+
+
+def _every(work: str, seconds: float | None) -> str:
+    return f"not {work}" if seconds is None else f"{work} every {seconds:g} s"
+
+
+def _chosen(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else f"those that {own.path} accepts"
+
+
+def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else "all others"

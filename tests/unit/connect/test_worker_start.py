@@ -1,0 +1,77 @@
+"""A worker answers on every address before it has reached a cluster, and long before Spark is needed."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.certificates import authority
+from tests.unit.config import kafkas_files
+from twinlog.config.properties import parse_properties
+from twinlog.config.worker import worker_of
+from twinlog.connect.worker import Worker
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.settings.tls import TlsSettings, tls_context
+
+ABOVE = authority()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Set once a cluster is asked for; nobody gets an answer before the test is over."""
+    event, over = threading.Event(), threading.Event()
+
+    def connect(*_: object) -> None:
+        event.set()
+        over.wait()
+
+    monkeypatch.setattr(ClusterAdmin, "connect", connect)
+    yield event
+    over.set()
+
+
+def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(url + path, timeout=60, context=tls) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.mark.parametrize("text", [kafkas_files.DISTRIBUTED, kafkas_files.STANDALONE], ids=["distributed", "standalone"])
+def test_every_address_answers_before_any_cluster_does(text: str, asked: threading.Event, tmp_path: Path) -> None:
+    text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
+    text += "listeners = http://127.0.0.1:0, HTTP://127.0.0.1:0\nadmin.listeners = http://127.0.0.1:0\n"
+    config = worker_of(parse_properties(text, "w"), "w", distributed="group.id" in text)
+    own = ABOVE.issue("worker", ["127.0.0.1", "localhost"])
+    shown = TlsSettings(ABOVE.pem, own.chain_pem, own.key_pem())
+    rest = config.settings.rest
+    https = replace(rest.listeners[1], scheme="https")
+    rest = replace(rest, listeners=(rest.listeners[0], https), https=shown)
+    worker = Worker(replace(config, settings=replace(config.settings, rest=rest)), SparkOptions())
+    tls = tls_context(TlsSettings(ABOVE.pem))
+    # `start` returns with every address open; only then somebody asks for a cluster.
+    worker.start()
+    try:
+        urls, (admin,) = worker.server.urls, worker.server.admin_urls
+        assert [url.partition(":")[0] for url in urls] == ["http", "https"]
+        for url in urls:
+            status, found = ask(url, "/", tls)
+            assert (status, found["kafka_cluster_id"]) == (200, "")
+            status, found = ask(url, "/health", tls)
+            assert (status, found["status"]) == (503, "starting")
+            assert ask(url, "/connectors", tls)[0] == 503
+        assert ask(admin, "/admin/loggers/root", tls)[0] == 200
+        assert asked.wait(60)
+    finally:
+        threading.Thread(target=worker.stop, daemon=True).start()
