@@ -76,10 +76,16 @@ def test_who_wrote_it_last_is_known(path: Path) -> None:
     again = OffsetFile(path)
     assert (again.content, again.written) == (CONTENT, Written.HERE)
     again.close()
-    path.write_bytes(write_java_map({b"k": b"w"}))
-    other = OffsetFile(path)
-    assert (other.content, other.written) == ({b"k": b"w"}, Written.ELSEWHERE)
-    other.close()
+    before = path.read_bytes()
+    again = OffsetFile(path)
+    again.save({b"k": b"v"})
+    again.close()
+    # Also what was there before us.
+    for theirs in (write_java_map({b"k": b"w"}), before):
+        path.write_bytes(theirs)
+        other = OffsetFile(path)
+        assert (other.content, other.written) == (read_java_map(theirs), Written.ELSEWHERE)
+        other.close()
     path.with_name("connect.offsets.twinlog").unlink()
     unknown = OffsetFile(path)
     assert unknown.written is Written.UNKNOWN

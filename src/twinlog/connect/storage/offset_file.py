@@ -89,6 +89,8 @@ class OffsetFile:
         new.replace(self.path)
         _sync_folder(self.path.parent)
         self._digest = digest
+        # Who writes the content before again is somebody else.
+        self._write_note(f"{digest}\n")
 
     def close(self) -> None:
         """Give the file back."""
