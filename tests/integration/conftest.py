@@ -24,7 +24,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 LONGEST = (
     *("standalone", "examples", "standby", "resume", "exactly_once_run", "parity", "run", "harness_clusters", "status"),
     *("encrypted", "checkpoints", "translation", "take_over", "gaps_run", "engine", "exactly_once", "leases"),
-    *("resume_copier", "topologies", "failover", "demo", "mirror_maker", "formats", "few_slots"),
+    *("resume_copier", "connect_standalone", "topologies", "failover", "demo", "mirror_maker", "formats", "few_slots"),
 )
 """Files that take longest, those that take longer first. They are begun in this order, so that no worker is left with
 one of them alone at the end. `make test` has pytest-xdist keep it, which else begins with the files of most tests."""

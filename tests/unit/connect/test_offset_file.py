@@ -114,6 +114,22 @@ def test_a_crash_leaves_one_content_or_the_other(path: Path, monkeypatch: pytest
     file.close()
 
 
+def test_its_rights_stay_and_links_are_not_followed(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(JAVAS)
+    path.chmod(0o600)
+    (tmp_path / "victim").write_text("mine")
+    path.with_name("connect.offsets.new").symlink_to(tmp_path / "victim")
+    file = OffsetFile(path)
+    file.save({b"k": b"w"})
+    file.close()
+    assert (path.stat().st_mode & 0o777, (tmp_path / "victim").read_text()) == (0o600, "mine")
+    note = path.with_name("connect.offsets.twinlog")
+    note.unlink()
+    note.symlink_to(tmp_path / "victim")
+    assert "cannot be written" in problem(path)
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
 def test_what_cannot_be_used(path: Path, tmp_path: Path) -> None:
     file = OffsetFile(path)
     assert "another worker has this file; expected a file of its own for each worker" in problem(path)

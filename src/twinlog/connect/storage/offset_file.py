@@ -40,7 +40,8 @@ class OffsetFile:
         self.path = Path(path)
         self._note = self.path.with_name(self.path.name + _NOTE)
         try:
-            self._held = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            # Not through a link that somebody else laid in a folder for everyone.
+            self._held = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             found = f"{self._note} cannot be written: {error.strerror}"
             raise self._problem(found, "a file in a folder that the worker may write to") from None
@@ -82,7 +83,10 @@ class OffsetFile:
         # Whichever of both the file has after a crash, it was written here.
         self._write_note(f"{self._digest} {digest}\n")
         new = self.path.with_name(self.path.name + ".new")
-        with new.open("wb") as file:
+        new.unlink(missing_ok=True)
+        with new.open("xb") as file:
+            if self.path.exists():
+                os.fchmod(file.fileno(), self.path.stat().st_mode & 0o777)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
