@@ -16,8 +16,9 @@ from twinlog.errors import ConfigError
 from twinlog.settings.worker import WorkerSettings
 
 _WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
+_ANY_CLUSTER = "its-own-cluster:9092"
 _ANY_WORKER = f"""\
-bootstrap.servers = its-own-cluster:9092
+bootstrap.servers = {_ANY_CLUSTER}
 {OFFSET_FILE} = offsets
 key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
 value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
@@ -61,12 +62,12 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
         config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
     else:
         config = load_worker(worker)
-    found, warnings = read_connectors(connectors, config)
+    found, warnings = read_connectors(connectors, config, nameless=True)
     lines = [] if worker is None else _worker(config.settings)
     for one in found:
         flow = build_connector(one.name, one.config, config)
         lines += connector_summary(flow.settings, idle=flow.idle)
-    return lines, [*config.warnings, *warnings]
+    return lines, [warning for warning in (*config.warnings, *warnings) if _ANY_CLUSTER not in warning]
 
 
 def _worker(worker: WorkerSettings) -> list[str]:

@@ -16,18 +16,20 @@ from twinlog.errors import ConfigError, ConfigProblem, RequestError
 _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)
 
 
-def read_connectors(paths: Sequence[Path], worker: WorkerConfig) -> tuple[list[ConnectorFile], list[str]]:
+def read_connectors(
+    paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False
+) -> tuple[list[ConnectorFile], list[str]]:
     """The connectors of the files at `paths`, in their order, and warnings about them.
 
-    Raises ConfigError with the problems of all of them: what a worker would refuse, and two of one name. No cluster is
-    contacted.
+    A `nameless` one, such as the body of a PUT, is called by its file. Raises ConfigError with the problems of all of
+    them: what a worker would refuse, and two of one name. No cluster is contacted.
     """
     found: dict[str, ConnectorFile] = {}
     problems: list[ConfigProblem] = []
     warnings: list[str] = []
     for path in paths:
         try:
-            connector = read_connector_file(path)
+            connector = _read(path, nameless)
             if connector.name in found:
                 raise ConfigError(
                     [_problem(path, "name", repr(connector.name), "another name than in the files before")]
@@ -41,6 +43,15 @@ def read_connectors(paths: Sequence[Path], worker: WorkerConfig) -> tuple[list[C
     if problems:
         raise ConfigError(problems, warnings)
     return list(found.values()), warnings
+
+
+def _read(path: Path, nameless: bool) -> ConnectorFile:
+    try:
+        return read_connector_file(path)
+    except ConfigError as error:
+        if not nameless or (error.problems[0].key, error.problems[0].found) != ("name", "missing"):
+            raise
+    return read_connector_file(path, path.stem)
 
 
 def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[str, ...]:

@@ -132,6 +132,9 @@ def test_the_files_of_a_worker(tmp_path: Path) -> None:
     assert lines[-3:] == ["connector h: heartbeat a->target (switched off)", "  to         localhost:9092", lines[-1]]
     # Alone, as any worker would check it.
     assert "connector s: source a->target" in CliRunner().invoke(main_app, ["check", str(source)]).stdout
+    source.write_text(json.dumps({key: value for key, value in config.items() if key != "name"}))
+    found = CliRunner().invoke(main_app, ["check", str(source)])
+    assert "source.cluster.bootstrap.servers: missing" in found.stderr
     source.write_text(json.dumps({**config, "tasks.max": 0, "key.converter": "org.example.Mine"}))
     for words in ([worker, source], [source]):
         found = CliRunner().invoke(main_app, ["check", *map(str, words)])
