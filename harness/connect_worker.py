@@ -15,7 +15,7 @@ import javaproperties
 from harness.broker import Jit, jvm_command
 from harness.child import Child
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION
+from harness.jars import KAFKA_VERSION, Parts
 from harness.wait import wait_for
 
 Mode = Literal["distributed", "standalone"]
@@ -44,8 +44,9 @@ class ConnectWorker:
     """One worker of Kafka `version`. Several with one `group.id` and the same storage topics are one group.
 
     `options` are further ones of its JVM, such as a JAAS file's: what an installation passes in KAFKA_OPTS.
-    `connectors` are the files that a standalone worker takes, `env` variables on top of our own. Settings and log file
-    stay in `work_dir`.
+    `connectors` are the files that a standalone worker takes, `env` variables on top of our own. The log file stays in
+    `work_dir`, and so do the settings unless `settings` is another file. With the `parts` `all` nothing is fetched for
+    it besides what brokers of that version need, and the levels of its loggers cannot be asked for.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class ConnectWorker:
         heap: str = "512m",
         jit: Jit = "quick",
         work_dir: Path | None = None,
+        settings: Path | None = None,
+        parts: Parts = "connect",
     ) -> None:
         self._home = work_dir or Path(tempfile.mkdtemp(prefix="twinlog-connect-"))
         self._home.mkdir(parents=True, exist_ok=True)
-        self._settings = self._home / "worker.properties"
-        java, *rest = jvm_command(heap, jit, MAIN_CLASSES[mode], version, "connect")
+        self._settings = settings or self._home / "worker.properties"
+        java, *rest = jvm_command(heap, jit, MAIN_CLASSES[mode], version, parts)
         command = [java, *options, self._log_option(version), *rest, str(self._settings), *map(str, connectors)]
         self.process = Child(f"Connect {version}", command, self._home / "worker.log", env)
 

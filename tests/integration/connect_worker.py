@@ -1,4 +1,4 @@
-"""`twinlog connect` as a child process, and requests to its REST API."""
+"""`twinlog connect`, or Kafka's own worker, as a child process, and requests to its REST API."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect_worker import ConnectWorker as JavaWorker
+from harness.jars import KAFKA_VERSION, Parts
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 
@@ -26,6 +28,7 @@ class ConnectWorker:
     """One worker of the group `group` with the state topics `<group>-configs`, `-offsets` and `-status`.
 
     Without a group it is a standalone worker with these `connectors`, and has its offsets in `offsets` in `home`.
+    With `kafka` it is Connect's own worker of that version.
     """
 
     def __init__(
@@ -35,7 +38,14 @@ class ConnectWorker:
         group: str | None,
         settings: Mapping[str, str] | None = None,
         connectors: Sequence[Path] = (),
+        *,
+        kafka: str | None = None,
+        env: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        """`arguments` are more of our command's, `headers` go with every request."""
+        self._headers = dict(headers or {})
         home.mkdir(parents=True, exist_ok=True)
         self._port = claim_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -47,15 +57,26 @@ class ConnectWorker:
             "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
             "listeners": self.url,
             **own,
+            # It would look through all classes of the class path.
+            **({} if kafka is None else {"plugin.discovery": "service_load"}),
             **(settings or {}),
         }
         file = home / "worker.properties"
-        file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
-        self.process = Child("twinlog connect", [*COMMAND, str(file), *map(str, connectors)], home / "worker.log")
+        text = "".join(f"{key} = {value}\n" for key, value in lines.items())
+        file.write_text(text.replace("<here>", self.url))
+        if kafka is None:
+            command = [*COMMAND, str(file), *map(str, connectors), *arguments]
+            self.process = Child("twinlog connect", command, home / "worker.log", env)
+        else:
+            self.process = connect_child(kafka, file, home)
 
     def start(self) -> ConnectWorker:
         """Start, and wait until the worker is a member of its group."""
         self.process.start()
+        return self.wait_until_healthy()
+
+    def wait_until_healthy(self) -> ConnectWorker:
+        """Wait until the worker is a member of its group."""
         wait_for(self._healthy, START_S, "the worker is healthy")
         return self
 
@@ -68,7 +89,8 @@ class ConnectWorker:
         self.process.require_alive()
         try:
             return self.ask("GET", "/health")[0] == 200
-        except OSError:
+        except (OSError, ValueError):
+            # Jetty itself answers before a worker of Kafka's does.
             return False
 
     @property
@@ -78,7 +100,7 @@ class ConnectWorker:
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """The status of an answer and its JSON, None without a body."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"} if data else {}
+        headers = {**self._headers, **({"Content-Type": "application/json"} if data else {})}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
@@ -89,6 +111,17 @@ class ConnectWorker:
     def put(self, name: str, config: Mapping[str, str]) -> tuple[int, Any]:
         """Create a connector or change its configuration."""
         return self.ask("PUT", f"{path_of(name)}/config", dict(config))
+
+    def wait_until_it_has(self, name: str) -> None:
+        """Wait until this worker, and not the one before it, says of a connector that it has it."""
+        me = self.url.removeprefix("http://")
+
+        def mine() -> bool:
+            self.process.require_alive()
+            status, answer = self.ask("GET", f"{path_of(name)}/status")
+            return status == 200 and bool(answer["connector"]["worker_id"] == me)
+
+        wait_for(mine, START_S, f"{name} is on {me}")
 
     def wait_for_state(self, name: str, state: str, tasks: int | None = None) -> dict[str, Any]:
         """Wait until a connector is in a state, and has so many tasks; returns its status."""
@@ -119,6 +152,12 @@ def shared(group: str) -> dict[str, str]:
         **{f"{kind}.storage.replication.factor": "1" for kind in STORAGE},
         "offset.storage.partitions": "3",
     }
+
+
+def connect_child(version: str, properties: Path, home: Path) -> Child:
+    """Connect's own worker that starts with a properties file."""
+    parts: Parts = "all" if version == KAFKA_VERSION else "connect"
+    return JavaWorker(version=version, work_dir=home, settings=properties, parts=parts).process
 
 
 STORAGE = {"config": "configs", "offset": "offsets", "status": "status"}

@@ -166,6 +166,14 @@ def test_workers_share_connectors_and_take_over(
 
     wait_for(shared, COPIED_S, "each worker runs two connectors")
     assert sorted(second.ask("GET", "/connectors")[1]) == sorted(flows)
+
+    # The leader writes the tasks of what another worker runs.
+    def task_classes() -> set[str]:
+        found = [first.ask("GET", f"{path_of(name)}/tasks")[1] for name in flows]
+        return {tasks[0]["config"]["task.class"] if tasks else "" for tasks in found}
+
+    expected = {"org.apache.kafka.connect.mirror.MirrorHeartbeatTask"}
+    wait_for(lambda: task_classes() == expected, COPIED_S, "every connector has its task")
     second.process.kill()
     left = first.url.removeprefix("http://")
     wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")

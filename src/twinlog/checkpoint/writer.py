@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
@@ -71,6 +71,13 @@ class CheckpointWriter:
         """The checkpoints that were read before the first turn, until all are."""
         self._read = False
         self._look_at = 0.0
+        self._followed: tuple[GroupId, ...] | None = None
+
+    @property
+    def followed(self) -> Sequence[GroupId] | None:
+        """The groups that have committed what is translated, another object only when there are others; None before
+        the first look."""
+        return self._followed
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
         """Where each group that is followed would go on, by remote partition; may be called from another thread.
@@ -94,6 +101,9 @@ class CheckpointWriter:
             log.warning("%s: topic %s was gone; its checkpoints are written again", self._settings.name, self._topic)
             self._last.clear()
         offsets, wrong = self._groups.read()
+        followed = tuple(sorted(offsets))
+        if followed != self._followed:
+            self._followed = followed
         changed = [
             group
             for group, committed in offsets.items()

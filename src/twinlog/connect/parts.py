@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
+from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 HEARTBEATS_STOP_S = 0.5
+
+
+Work = Collection[TopicPartition] | Sequence[GroupId]
+"""What the tasks of a connector share: partitions of topics, or consumer groups."""
+
+Pair = tuple[tuple[FlowSettings, ...], FlowSettings | None]
+"""The flows that copy from one cluster to another, and one that copies back."""
 
 
 class Part(Protocol):
@@ -21,6 +29,10 @@ class Part(Protocol):
     @property
     def tasks(self) -> int | None:
         """How many tasks it has; None before that is known."""
+
+    @property
+    def work(self) -> Work | None:
+        """What its tasks share, another object only when there is other work; None before that is known."""
 
     @property
     def failure(self) -> str | None:
@@ -51,10 +63,14 @@ class Copying:
 
     @property
     def tasks(self) -> int | None:
-        partitions = self.place.partitions
+        partitions = self.work
         if self.failure is not None and not partitions:
             return 1
-        return None if partitions is None else min(self.settings.tasks_max, partitions)
+        return None if partitions is None else min(self.settings.tasks_max, len(partitions))
+
+    @property
+    def work(self) -> Work | None:
+        return self.place.partitions
 
     @property
     def failure(self) -> str | None:
@@ -79,15 +95,22 @@ class Copying:
 
 @dataclass(slots=True)
 class Following:
-    """A checkpoint connector, and the flows there and back whose maps it reads, None where nobody here copies them."""
+    """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
 
     flow: GroupsFlow
-    pair: tuple[FlowSettings | None, FlowSettings | None]
+    pair: Pair
     ending: threading.Thread | None = None
 
     @property
     def tasks(self) -> int | None:
-        return 1
+        groups = self.work
+        if self.failure is not None and not groups:
+            return 1
+        return None if groups is None else min(self.flow.settings.tasks_max, len(groups))
+
+    @property
+    def work(self) -> Work | None:
+        return self.flow.groups
 
     @property
     def failure(self) -> str | None:
@@ -120,6 +143,7 @@ class Beating:
     flow: IdleFlow
     ending: threading.Thread | None = None
     failure: str | None = None
+    work: Work = ()
 
     @property
     def tasks(self) -> int | None:
@@ -150,6 +174,7 @@ class Nothing:
     """A connector that is switched off."""
 
     tasks: int | None = 0
+    work: Work = ()
     failure: str | None = None
     trouble: str | None = None
     ended: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.parts import Beating, Copying, Following, Nothing, Part, in_thread
+from twinlog.connect.parts import Beating, Copying, Following, Nothing, Pair, Part, in_thread
 from twinlog.connect.running_connector import Running
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.flow import FlowRunner
@@ -60,7 +60,7 @@ class RunningConnectors:
         self._spark_ending: threading.Thread | None = None
         """What takes down a Spark that could not start, or will not start again."""
         self._running: dict[ConnectorName, Running] = {}
-        self._copying: Mapping[tuple[Alias, Alias], FlowSettings] = {}
+        self._copying: Mapping[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         """The flows of the group that copy, by the clusters from and to which they do."""
 
     @property
@@ -133,7 +133,10 @@ class RunningConnectors:
     def attend(self) -> None:
         """Begin what is to run, and go on ending what is not."""
         copying = [one for one in self._siblings() if one.copies]
-        self._copying = {(one.source, one.target): one for one in copying}
+        pairs: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
+        for one in copying:
+            pairs[one.source, one.target] = (*pairs.get((one.source, one.target), ()), one)
+        self._copying = pairs
         for name, running in list(self._running.items()):
             try:
                 self._attend(running)
@@ -248,10 +251,10 @@ class RunningConnectors:
             spark.start()
         return Copying(place, settings)
 
-    def _pair(self, settings: FlowSettings) -> tuple[FlowSettings | None, FlowSettings | None]:
-        """The flows that copy from the source of a flow to its target, and back."""
+    def _pair(self, settings: FlowSettings) -> Pair:
+        """The flows that copy from the source of a flow to its target, and the first one that copies back."""
         there, back = (settings.source, settings.target), (settings.target, settings.source)
-        return self._copying.get(there), self._copying.get(back)
+        return self._copying.get(there, ()), next(iter(self._copying.get(back, ())), None)
 
     def _builder(self, settings: FlowSettings) -> Builder:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.model import ConnectorName, Restart, State, Status, TargetState
-from twinlog.connect.parts import Part
+from twinlog.connect.model import Config, ConnectorName, Restart, State, Status, TargetState
+from twinlog.connect.parts import Part, Work
+from twinlog.connect.plugins.task_configs import task_configs
 
 
 @dataclass(slots=True)
@@ -32,11 +34,25 @@ class Running:
     """Whether the connector is being restarted, and this has not been shown yet."""
     restarting_tasks: frozenset[int] = frozenset()
     """Those that are being restarted, until that was shown and they have begun."""
+    _made: tuple[Config, Work, Sequence[Config]] | None = None
+    """Configurations of tasks, and what they were made of."""
 
     @property
     def trace(self) -> str | None:
         """Why it failed before anything ran; None where it did not."""
         return self.refused or self.failure
+
+    def task_configs(self, config: Config) -> Sequence[Config] | None:
+        """The configurations of its tasks while it runs, made of its own, `config`; None before its tasks are known."""
+        part, flow = self.part, self.flow
+        if flow is None or part is None or self.ending or self.again or part.failure is not None:
+            return None
+        work = part.work
+        if work is None:
+            return None
+        if self._made is None or self._made[0] is not config or self._made[1] is not work:
+            self._made = config, work, task_configs(flow, config, work)
+        return self._made[2]
 
     @property
     def stopped(self) -> bool:

@@ -14,7 +14,7 @@ from twinlog.connect.file_offsets import FileOffsets
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.place import Alone, JoinGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
-from twinlog.connect.model import INITIAL_STATES, ConnectorName
+from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
@@ -58,6 +58,10 @@ class Worker:
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         self._offsets = self._file_offsets(config.settings)
         group = config.settings.group
+        self._algorithm = "" if group is None else group.signature_algorithm
+        own = config.settings.rest
+        # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
+        forwarder = self._forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         self.herder = WorkerHerder(
             config,
             partial(self._make_state, group),
@@ -66,11 +70,9 @@ class Worker:
             options,
             lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
             may_begin=self._offsets.may_begin if self._offsets else lambda flow: True,
+            ask_leader=self._ask_leader,
             crashed=crashed,
         )
-        own = config.settings.rest
-        # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
-        forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
         self.server = RestServer(api, rest_tls(own))
 
@@ -123,6 +125,9 @@ class Worker:
             except RequestError as error:
                 raise RequestError(error.status, f"connector {one.name} cannot be created: {error}") from None
             log.info("connector %s was created", one.name)
+
+    def _ask_leader(self, leader_url: str, name: ConnectorName, configs: Sequence[Config]) -> None:
+        self._forwarder.put_task_configs(leader_url, name, configs, self.herder.session_key(), self._algorithm)
 
     def stop(self) -> None:
         """End what runs here, leave the group, and answer no more."""

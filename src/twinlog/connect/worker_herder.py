@@ -41,6 +41,7 @@ from twinlog.connect.storage.status_records import (
     ActiveTopicRecord,
 )
 from twinlog.connect.storage.statuses import Statuses
+from twinlog.connect.task_reports import AskLeader
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, NotOwnerError, RequestError
@@ -76,6 +77,7 @@ class WorkerHerder:
         connect: Connect = ClusterAdmin,
         may_begin: Callable[[ConnectorFlow], bool] = lambda flow: True,
         crashed: Callable[[], None] = lambda: None,
+        ask_leader: AskLeader = lambda url, name, configs: None,
     ) -> None:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
         this one ended by itself."""
@@ -85,7 +87,7 @@ class WorkerHerder:
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
         self._thread = WorkerThread(
-            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin, crashed
+            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin, crashed, ask_leader
         )
         self._group = self._thread.group
 
@@ -285,7 +287,8 @@ class WorkerHerder:
         self._require_group("externally setting task configurations")
         with self._leading():
             self._require_known(name)
-            self._asked(lambda: self._state.put_tasks(name, configs))
+            if self._state.look(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
+                self._asked(lambda: self._state.put_tasks(name, configs))
 
     def fence_tasks(self, name: ConnectorName) -> None:
         self._require_group("exactly-once source connectors")

@@ -20,6 +20,7 @@ from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.config_records import SessionKey
+from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, RefusedError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -52,6 +53,7 @@ class WorkerThread:
         connect: Connect,
         may_begin: Callable[[ConnectorFlow], bool],
         crashed: Callable[[], None],
+        ask_leader: AskLeader,
     ) -> None:
         """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
         why this worker cannot go on."""
@@ -80,6 +82,7 @@ class WorkerThread:
             options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin
         )
         self._reports = StatusReports(state, self._running)
+        self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
         self._stopping = threading.Event()
@@ -294,31 +297,11 @@ class WorkerThread:
             self.group.revoked = frozenset()
             self.group.rejoin()
 
-    def _keep_tasks(self, name: ConnectorName) -> None:
-        """Have the configurations of a connector's tasks agree with the tasks that it has, wherever it runs."""
-        connector, state, tasks = self._state.look(
-            lambda cluster, statuses: (
-                cluster.connectors.get(name),
-                cluster.target_state(name),
-                len(statuses.tasks(name)),
-            )
-        )
-        if connector is None or state is TargetState.PAUSED:
-            return
-        # One that was stopped lost its tasks, unless the leader ended in between.
-        tasks = tasks if state is TargetState.STARTED else 0
-        wanted = tuple({**connector.config, "task.index": str(number)} for number in range(tasks))
-        if tuple(dict(one) for one in connector.tasks) != wanted:
-            with self.changing:
-                self._state.put_tasks(name, wanted)
-
     def _report(self, assignment: Assignment | None) -> None:
         if assignment is None or self.group.leads_for_s() <= 0:
             return
         self._reports.write(self.worker_id, assignment)
-        if assignment.leads:
-            for name in self._flows.names():
-                self._keep_tasks(name)
+        self._task_reports.write(assignment)
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow import FlowRunner, FlowState
 from twinlog.driver.flow_place import Builder, FlowPlace
 from twinlog.driver.lease_server import LeaseServer
+from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -67,12 +68,13 @@ class AssignedFlow:
         return self._place.put_off.why if flow is None else flow.status[1]
 
     @property
-    def partitions(self) -> int | None:
-        """How many partitions the flow copies; None before that is known."""
+    def partitions(self) -> Collection[TopicPartition] | None:
+        """The source partitions that the flow copies, heartbeats too; another object only when there are others.
+
+        None before that is known.
+        """
         flow = self._place.flow
-        if flow is None or flow.state is FlowState.STARTING:
-            return None
-        return flow.flow_status.summary().partitions
+        return None if flow is None or flow.state is FlowState.STARTING else flow.copied
 
     def end(self) -> None:
         """End in order what runs here; `ended` is true once it has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 
@@ -139,6 +139,11 @@ class FlowRunner:
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self._keeps_settings: PeriodicJob | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
+
+    @property
+    def copied(self) -> Mapping[TopicPartition, TopicPartition]:
+        """Each source partition that is copied, with its remote one; another object only when there are others."""
+        return self._remote
 
     def start(self) -> None:
         try:

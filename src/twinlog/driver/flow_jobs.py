@@ -63,14 +63,15 @@ def begin_following_groups(
     target: ClusterAdmin,
     translator: Translator,
     reverse: FlowSettings | None,
-) -> None:
+) -> CheckpointWriter | None:
     """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
 
-    Both take a last turn when the flow stops: what was copied last is translated too.
+    Both take a last turn when the flow stops: what was copied last is translated too. Returns who writes checkpoints,
+    None when nobody does.
     """
     if settings.emit_checkpoints_interval_s is None:
         # Without checkpoints MirrorMaker 2 commits no offsets either.
-        return
+        return None
     writer = CheckpointWriter(
         settings, source, target, GroupOffsetTranslator(settings, source, target, translator, reverse)
     )
@@ -88,6 +89,7 @@ def begin_following_groups(
         way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
         once_more=True,
     )
+    return writer
 
 
 def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:

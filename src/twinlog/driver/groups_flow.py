@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.driver.flow_jobs import begin_following_groups
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.mirror.checks import check_two_clusters
+from twinlog.model.types import GroupId
 from twinlog.offsets.map_store import MapStore
-from twinlog.offsets.store import PositionStore
+from twinlog.offsets.store import PositionsOfAll
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
 
@@ -30,7 +32,7 @@ class GroupsFlow:
     """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
     syncs where MirrorMaker 2 copies.
 
-    `copied_by` is the flow that copies what is translated, if twinlog does: its stored positions tell how far maps
+    `copied_by` are the flows that copy what is translated, if twinlog does: their stored positions tell how far maps
     reach. `reverse` is the flow back, if there is one.
     """
 
@@ -38,7 +40,7 @@ class GroupsFlow:
         self,
         settings: FlowSettings,
         allowed: Callable[[], bool] = lambda: True,
-        copied_by: FlowSettings | None = None,
+        copied_by: Sequence[FlowSettings] = (),
         reverse: FlowSettings | None = None,
         connect: Connect = ClusterAdmin,
     ) -> None:
@@ -46,7 +48,7 @@ class GroupsFlow:
         self.failure: str | None = None
         """Why it failed; it does not begin again."""
         self._troubles: dict[str, str] = {}
-        self._copied_by = copied_by or settings
+        self._copied_by = copied_by or (settings,)
         self._reverse = reverse
         self._source = connect(settings.source, settings.source_admin.client)
         try:
@@ -58,6 +60,7 @@ class GroupsFlow:
             cluster.client.append_only_while(allowed)
         self._clock = self._target.clock
         self._jobs = PeriodicJobs(settings.name, self._note, clock=self._clock)
+        self._writer: CheckpointWriter | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"groups {settings.name}", daemon=True)
 
@@ -65,6 +68,11 @@ class GroupsFlow:
     def trouble(self) -> str | None:
         """What does not work now, None when all does."""
         return next(iter(dict(self._troubles).values()), None)
+
+    @property
+    def groups(self) -> Sequence[GroupId] | None:
+        """The groups that are followed, another object only when there are others; None before that is known."""
+        return None if self._writer is None else self._writer.followed
 
     def start(self) -> None:
         """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
@@ -90,9 +98,11 @@ class GroupsFlow:
         try:
             if self._connected():
                 copied_by = self._copied_by
-                maps = MapStore(copied_by, self._target, PositionStore(copied_by, self._target))
+                maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
                 translator = Translator(self.settings, self._source, self._target, maps)
-                begin_following_groups(self._jobs, self.settings, self._source, self._target, translator, self._reverse)
+                self._writer = begin_following_groups(
+                    self._jobs, self.settings, self._source, self._target, translator, self._reverse
+                )
         except TwinlogError as error:
             self.failure = str(error)
             log.error("%s: FAILED: %s", self.settings.name, error)

@@ -14,7 +14,7 @@ from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip, segments_topic
-from twinlog.offsets.store import PositionStore
+from twinlog.offsets.store import ChangedPositions
 from twinlog.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.settings.flow import FlowSettings
 
@@ -32,7 +32,7 @@ class MapStore:
     A map ends at its stored position. `target` is connected to the flow's target.
     """
 
-    def __init__(self, settings: FlowSettings, target: ClusterAdmin, positions: PositionStore) -> None:
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, positions: ChangedPositions) -> None:
         topic = segments_topic(settings.source)
         self.maps = ExactMaps()
         self.lock = threading.Lock()

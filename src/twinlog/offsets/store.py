@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
@@ -17,6 +18,13 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.settings.flow import FlowSettings
+
+
+class ChangedPositions(Protocol):
+    """Whoever knows how far source partitions are copied."""
+
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """Positions that were stored or deleted since the last call. Raises ClusterError."""
 
 
 @dataclass(slots=True)
@@ -102,3 +110,20 @@ class PositionStore:
                 partition, position = decoded
                 topic.positions[partition] = position
                 self._changed.add(partition)
+
+
+class PositionsOfAll:
+    """Positions of several flows from one cluster to another, each of which copies topics of its own."""
+
+    def __init__(self, flows: Sequence[FlowSettings], target: ClusterAdmin) -> None:
+        self._stores = [PositionStore(flow, target) for flow in flows]
+
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """As of one flow; of a partition that one flow copied and another one copies now, the further position."""
+        found: dict[TopicPartition, Position | None] = {}
+        for store in self._stores:
+            for partition, position in store.read_changed().items():
+                before = found.get(partition)
+                if before is None or (position is not None and position.next_source > before.next_source):
+                    found[partition] = position
+        return found

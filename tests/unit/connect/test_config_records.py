@@ -99,6 +99,8 @@ def test_what_others_write_is_read(key: bytes | None, value: bytes | None, found
         (b"commit-c", b'{"tasks":true}'),
         (b"session-key", b'{"key":"secret!","algorithm":"A","creation-timestamp":1}'),
         (b"connector-c", b"\xff\xfe"),
+        (b"connector-c", b'{"schema":{"type":"map"},"payload":{"properties":{"a":"secret"}}}'),
+        (b"connector-c", b"[" * 100_000),
     ],
 )
 def test_what_cannot_be_read_is_named_without_its_value(key: bytes, value: bytes) -> None:

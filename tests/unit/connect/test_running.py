@@ -29,6 +29,7 @@ class Groups:
 
     made: list[Groups]
     error: ClusterError | None
+    groups: tuple[str, ...] | None = ("g",)
 
     def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
         if self.error is not None:
@@ -135,6 +136,32 @@ def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
     attend(running)
     assert states(running) == (State.RUNNING, [State.RUNNING])
     assert len(made) == 2
+
+
+def test_its_tasks_are_made_of_what_it_is_given_and_known_when_that_is(
+    running: RunningConnectors, made: list[Groups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Groups, "groups", None)
+    config = {"name": C, "tasks.max": "2"}
+    have(running)
+    one = running.connectors[C]
+    assert (one.task_configs(config), states(running)) == (None, (State.RUNNING, []))
+    made[0].groups = ("g", "h")
+    attend(running)
+    (task,) = one.task_configs(config) or ()
+    assert task["task.assigned.groups"] == "g,h"
+    assert task["task.class"].endswith("MirrorCheckpointTask")
+    assert one.task_configs(config) is one.task_configs(config)
+    made[0].groups = ()
+    assert one.task_configs(config) == []
+    have(running, TargetState.PAUSED)
+    assert one.task_configs(config) is None
+
+
+def test_a_paused_connector_keeps_the_tasks_that_it_had_elsewhere(running: RunningConnectors) -> None:
+    running.set(C, flow(), TargetState.PAUSED, None, 3)
+    attend(running)
+    assert states(running) == (State.PAUSED, [State.PAUSED] * 3)
 
 
 def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnectors, made: list[Groups]) -> None:

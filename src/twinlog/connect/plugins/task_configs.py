@@ -6,26 +6,38 @@ takes over begins with (classes MirrorSourceConnector, MirrorCheckpointConnector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import cast
 
 from twinlog.config.connector import PACKAGE, ConnectorFlow
 from twinlog.connect.model import Config
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import GroupId, TopicPartition
 
 _TASKS = {"source": "MirrorSourceTask", "checkpoint": "MirrorCheckpointTask", "heartbeat": "MirrorHeartbeatTask"}
 
 
-def source_tasks(connector: ConnectorFlow, config: Config, partitions: Iterable[TopicPartition]) -> Sequence[Config]:
-    """Tasks of a source connector, each with its partitions in turn; none without a partition.
+def task_configs(
+    connector: ConnectorFlow, config: Config, work: Collection[TopicPartition] | Sequence[GroupId]
+) -> Sequence[Config]:
+    """The tasks of a connector that share this work.
 
     `config` is the connector's as submitted: references to secrets are not resolved in a task's, either.
     """
+    if connector.kind == "source":
+        return source_tasks(connector, config, sorted(cast(Collection[TopicPartition], work)))
+    if connector.kind == "checkpoint":
+        return checkpoint_tasks(connector, config, cast(Sequence[GroupId], work))
+    return heartbeat_tasks(connector, config)
+
+
+def source_tasks(connector: ConnectorFlow, config: Config, partitions: Iterable[TopicPartition]) -> Sequence[Config]:
+    """Tasks of a source connector, each with its partitions in turn; none without a partition."""
     every = [f"{partition.topic}-{partition.partition}" for partition in partitions]
     count = min(connector.settings.tasks_max, len(every))
     return _numbered(connector, config, "task.assigned.partitions", [every[index::count] for index in range(count)])
 
 
-def checkpoint_tasks(connector: ConnectorFlow, config: Config, groups: Sequence[str]) -> Sequence[Config]:
+def checkpoint_tasks(connector: ConnectorFlow, config: Config, groups: Sequence[GroupId]) -> Sequence[Config]:
     """Tasks of a checkpoint connector, each with groups that follow each other; none without a group."""
     count = min(connector.settings.tasks_max, len(groups))
     shares: list[Sequence[str]] = []

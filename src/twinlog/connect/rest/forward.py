@@ -6,18 +6,21 @@ never passed on. Of the headers only the login goes along, and the signature of 
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from twinlog.connect.model import Config, ConnectorName
 from twinlog.connect.rest.answers import error
+from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
 from twinlog.errors import NotOwnerError, RequestError
 
 _LOG = logging.getLogger(__name__)
@@ -59,6 +62,22 @@ class Forwarder:
         if body:
             headers["Content-Type"] = "application/json"
         return lambda: self._send(urlsplit(owner.url), request.method, target, headers, body)
+
+    def put_task_configs(
+        self, leader_url: str, name: ConnectorName, configs: Sequence[Config], key: bytes | None, algorithm: str
+    ) -> None:
+        """Ask the leader, as its group's workers do, to store the configurations of a connector's tasks.
+
+        `key` is the group's session key, None where requests are not signed. Raises RequestError.
+        """
+        body = json.dumps([dict(config) for config in configs]).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": "kafka-connect"}
+        if key is not None:
+            headers[SIGNATURE] = base64.b64encode(sign(key, body, algorithm)).decode()
+            headers[ALGORITHM] = algorithm
+        answer = self._send(urlsplit(leader_url), "POST", f"/connectors/{quote(name, safe='')}/tasks", headers, body)
+        if answer.status_code >= 300:
+            raise RequestError(answer.status_code, json.loads(bytes(answer.body))["message"])
 
     def _send(self, worker: SplitResult, method: str, target: str, headers: dict[str, str], body: bytes) -> Response:
         target = worker.path.rstrip("/") + target

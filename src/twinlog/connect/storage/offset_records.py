@@ -41,7 +41,7 @@ def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable 
     try:
         name, partition = json.loads(key)
         offset = None if value is None else json.loads(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     if not isinstance(name, str) or not isinstance(partition, dict) or not isinstance(offset, dict | None):
         return None

@@ -12,10 +12,19 @@ def dump(value: object) -> bytes:
 
 
 def load(data: bytes) -> Mapping[str, object]:
-    """A JSON object. Raises ValueError for anything else."""
-    value = json.loads(data)
+    """A JSON object. Raises ValueError for anything else, and for one that is wrapped together with its schema: a
+    worker since Kafka 3.0 does not read that either."""
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("not a JSON object but nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object but {type(value).__name__}")
+    if value.keys() == {"schema", "payload"}:
+        raise ValueError(
+            "it holds its schema too, as written with internal.value.converter.schemas.enable=true before Kafka 3.0; "
+            "submit the connector's configuration again"
+        )
     return value
 
 

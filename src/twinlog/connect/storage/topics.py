@@ -46,6 +46,8 @@ class StateTopic(Generic[R]):
         self._key = key
         self._decode = decode
         self._lock = threading.Lock()
+        self._found: list[R] = []
+        """What was read before an error, and comes no second time."""
         self._reader = TopicReader(admin, self.name, committed=True)
         # The config topic has one partition; of the others a record's key chooses it, as Kafka's producer does.
         self._writer = TopicWriter(
@@ -93,7 +95,8 @@ class StateTopic(Generic[R]):
             )
 
     def read(self) -> list[R]:
-        """What was written since the last call, in the order of each partition. Raises ClusterError, RefusedError."""
+        """What was written since the last call, in the order of each partition. Raises ClusterError, RefusedError; what
+        was read until then comes with the next call."""
         with self._lock:
             return self._read()
 
@@ -110,11 +113,11 @@ class StateTopic(Generic[R]):
             return self._read()
 
     def _read(self) -> list[R]:
-        found: list[R] = []
         for _, record in self._reader.read():
             decoded = self._decode(record.key, record.value)
             if isinstance(decoded, Unreadable):
                 log.error("topic %s: the record %s is passed over: %s", self.name, decoded.key, decoded.reason)
             elif decoded is not None:
-                found.append(decoded)
+                self._found.append(decoded)
+        found, self._found = self._found, []
         return found

@@ -1,0 +1,112 @@
+"""Has a group agree on the tasks of its connectors: the worker that runs one knows them, the group's leader writes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from twinlog.clock import Clock
+from twinlog.connect.group.member import Assignment
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import Config, ConnectorName, TargetState
+from twinlog.connect.running import RunningConnectors
+from twinlog.connect.storage.cluster_state import ClusterState
+from twinlog.connect.storage.statuses import Statuses
+from twinlog.errors import RequestError
+from twinlog.log_once import AGAIN_S, LogOnce
+
+log = logging.getLogger(__name__)
+
+AskLeader = Callable[[str, ConnectorName, Sequence[Config]], object]
+"""Has the leader at this address write the configurations of a connector's tasks. Waits for it. Raises RequestError."""
+
+RETRY_S = 2.0
+
+
+class TaskReports:
+    """Compares the tasks of what runs here with what the config topic has; used by one thread.
+
+    `changing` is held while the leader changes something.
+    """
+
+    def __init__(
+        self,
+        state: GroupState,
+        running: RunningConnectors,
+        changing: threading.Lock,
+        ask_leader: AskLeader,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._running = running
+        self._changing = changing
+        self._ask_leader = ask_leader
+        self._clock = clock
+        self._asking: threading.Thread | None = None
+        self._ask_at = 0.0
+        self._logged = LogOnce(clock)
+
+    def write(self, assignment: Assignment) -> None:
+        """Have the tasks written that are others now. Raises ClusterError where this worker leads."""
+        changed = self._changed()
+        if assignment.leads:
+            for name in self._state.look(_stopped_with_tasks):
+                # The leader ended between the two records that stop a connector.
+                with self._changing:
+                    if name in self._state.look(_stopped_with_tasks):
+                        self._state.put_tasks(name, ())
+            for name, configs in changed.items():
+                with self._changing:
+                    if self._wanted(name):
+                        self._state.put_tasks(name, configs)
+        elif changed and assignment.leader_url and self._may_ask():
+            self._ask(assignment.leader_url, changed)
+
+    def _changed(self) -> dict[ConnectorName, Sequence[Config]]:
+        changed = {}
+        known = self._state.look(lambda cluster, _: {name: cluster.connectors.get(name) for name in self._names()})
+        for name, connector in known.items():
+            if connector is None or not self._wanted(name):
+                continue
+            configs = self._running.connectors[name].task_configs(connector.config)
+            same = connector.consistent and connector.applied is not None and list(connector.tasks) == configs
+            if configs is not None and not same:
+                changed[name] = configs
+        return changed
+
+    def _names(self) -> Sequence[ConnectorName]:
+        return list(self._running.connectors)
+
+    def _wanted(self, name: ConnectorName) -> bool:
+        """A connector that is stopped has no tasks, and a paused one keeps its own."""
+        return self._state.look(
+            lambda cluster, _: name in cluster.connectors and cluster.target_state(name) is TargetState.STARTED
+        )
+
+    def _may_ask(self) -> bool:
+        return (self._asking is None or not self._asking.is_alive()) and self._clock.monotonic() >= self._ask_at
+
+    def _ask(self, leader_url: str, changed: dict[ConnectorName, Sequence[Config]]) -> None:
+        """Ask on a thread of its own: what runs here must not wait for another worker."""
+
+        def ask() -> None:
+            for name, configs in changed.items():
+                try:
+                    self._ask_leader(leader_url, name, configs)
+                except RequestError as error:
+                    if self._logged.is_new(str(error), AGAIN_S):
+                        log.info("the leader has not written the tasks of connector %s yet: %s", name, error)
+
+        # What it wrote comes back by the config topic.
+        self._ask_at = self._clock.monotonic() + RETRY_S
+        self._asking = threading.Thread(target=ask, name="asking the leader", daemon=True)
+        self._asking.start()
+
+
+def _stopped_with_tasks(cluster: ClusterState, _: Statuses) -> list[ConnectorName]:
+    return [
+        name
+        for name, connector in cluster.connectors.items()
+        if connector.tasks and cluster.target_state(name) is TargetState.STOPPED
+    ]
