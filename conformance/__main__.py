@@ -30,13 +30,18 @@ from harness.differences import readable
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     names = [one.name for one in RESOURCES]
-    parser.add_argument("--workers", nargs="*", choices=WORKERS, default=RELEASES, help="which workers are asked")
+    parser.add_argument(
+        "--workers", nargs="*", choices=WORKERS, help="which workers are asked: all, or with --renew Kafka's"
+    )
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="RESOURCE", help=", ".join(names))
     parser.add_argument("--renew", action="store_true", help="keep the answers as those of the worker's release")
     parser.add_argument("--logs", action="store_true", help="leave the logs of the workers, and print where")
     args = parser.parse_args()
+    workers: Sequence[str] = args.workers or (RELEASES if args.renew else tuple(WORKERS))
+    if args.renew and not set(workers) <= set(RELEASES):
+        parser.error("--renew keeps what Kafka's own workers answer, and nobody else's")
     chosen = [one for one in RESOURCES if one.name in args.only]
-    wrong = sum(_ask(WORKERS[name], name, chosen, renew=args.renew, logs=args.logs) for name in args.workers)
+    wrong = sum(_ask(WORKERS[name], name, chosen, renew=args.renew, logs=args.logs) for name in workers)
     left = between(*RELEASES, args.only)
     if left:
         print(f"\nBetween the releases {len(left)} facts differ and nobody says why:\n{readable(left, *RELEASES)}")

@@ -221,8 +221,9 @@ OF_TWINLOG: Sequence[Known] = (
         "knows whether it is one.",
     ),
     Known(
-        r"validate / (\w+'s class alone: body\.(error_count|configs\.source\.cluster\.bootstrap\.servers\..*)"
-        r"|(boundary of no length|no partitions|(groups|topics) by a broken pattern|policy that is none)"
+        r"(validate / \w+'s class alone|client-scripts / AKHQ's validation)"
+        r": body\.(error_count|configs\.source\.cluster\.bootstrap\.servers\..*)"
+        r"|validate / ((boundary of no length|no partitions|(groups|topics) by a broken pattern|policy that is none)"
         r": body\.(error_count|configs.*))",
         "What Connect finds when the connector starts, or what no connector can do, is an error of the key at once.",
     ),
@@ -288,8 +289,15 @@ OF_TWINLOG: Sequence[Known] = (
         other=".*a number beyond 64 bits.*",
     ),
     Known(
-        r"offsets-heartbeat / one after the first beat: (waited in vain for|body\.offsets.*)",
+        r"(offsets-heartbeat / one after the first beat|client-strimzi / offsets|standalone / offsets)"
+        r": (waited in vain for|body\.offsets.*)",
         "A heartbeat connector has no position, and stores none.",
+    ),
+    Known(
+        r"client-strimzi / topics: body\..*\.topics",
+        "A matter of moments: whether the first heartbeat is written by then.",
+        one=r"\[\]",
+        other=r'\["heartbeats"\]',
     ),
     # -- who asks, and from where
     Known(
@@ -324,6 +332,16 @@ OF_TWINLOG: Sequence[Known] = (
         "Connect's names of loggers lead to those here that log the like, before anybody has set one.",
     ),
     Known(
+        r"standalone / restart (unknown|task of unknown|task beyond the last): (status|body\.(error_code|message))",
+        "A standalone worker answers as one of a group does, and not with a mistake of its own.",
+        other="404|.*Unknown (connector|task): .*",
+    ),
+    Known(
+        r"(loggers(-\w+)?|cors|auth) / (root|list|.*at the admin listener|set root): body(\.root)?(\.level)?",
+        "Libraries log from WARN on; twinlog's own loggers from INFO.",
+        other=r'"WARN"|\[.*"root".*\]',
+    ),
+    Known(
         r"loggers / set an empty level: (status|body\.(error_code|message))",
         "An empty level is an unknown one.",
         other=r"404|.*invalid log level.*",
@@ -347,6 +365,12 @@ OF_TWINLOG: Sequence[Known] = (
         r"|restart (failed( and only failed| task)?|only its failed task)|(pause|stop|resume) failed|stays failed"
         r"|(pause|resume) one whose task failed|task (stays|is still) failed): .*",
         "A login that no client can be made with is refused when it is submitted, and does not fail later.",
+    ),
+    Known(
+        r"lifecycle / restart with a flag in capitals: body\.connector\.state",
+        "A restart is answered at once: the one before may still be under way.",
+        one='"RUNNING"',
+        other='"RESTARTING"',
     ),
     Known(
         r"lifecycle / restart task of stopped: (status|body\.(error_code|message))",

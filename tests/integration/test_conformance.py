@@ -16,7 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.differences import readable
 
 TWINLOG = "twinlog"
-WITH_SPARK = {"status", "lifecycle", "offsets-source", "topics", "client-kafka-ui", "client-strimzi", "client-scripts"}
+WITH_SPARK = {"status", "lifecycle", "offsets-source", "topics", "client-scripts"}
 """What runs source connectors, and waits for them: minutes on a loaded machine."""
 ASKED = [one for one in RESOURCES if one.arrangement is PLAIN and one.name not in WITH_SPARK]
 AT_LEAST = 500

@@ -30,6 +30,7 @@ ODD = [
     "..",
     ".",
     "a;b",
+    "a+b",
     "100%",
     "a%20b",
     " x ",
@@ -131,9 +132,20 @@ def worker() -> Iterator[tuple[Client, Beats]]:
 def taken(kept: dict[str, Mapping[str, str]], method: str, target: str, answer: Answer) -> None:
     """What a worker must have after it has acknowledged this."""
     if answer.status in (200, 201) and (target.endswith("/config") or target == "/connectors"):
-        kept[answer.json["name"]] = answer.json["config"]
+        name = answer.json["name"]
+        assert target in ("/connectors", path(name, "/config"))
+        assert answer.json["config"]["name"] == name
+        kept[name] = answer.json["config"]
     if answer.status == 204 and method == "DELETE":
         del kept[next(name for name in kept if path(name) == target)]
+
+
+def test_every_odd_name_is_taken(worker: tuple[Client, Beats]) -> None:
+    client, _ = worker
+    for name in ODD:
+        assert client.ask("PUT", path(name, "/config"), HEARTBEAT).status == 201, name
+        assert client.get(path(name)).json["name"] == name
+        assert client.ask("DELETE", path(name)).status == 204, name
 
 
 @settings(max_examples=60)

@@ -15,6 +15,9 @@ ConnectorName = NewType("ConnectorName", str)
 VERSION = "4.3.0"
 """The release of Kafka whose API a worker serves and whose connectors it runs."""
 
+BLANKS = "".join(map(chr, range(33)))
+"""What Java takes off the ends of a text; other blanks of Unicode are characters as any in a name."""
+
 Config = Mapping[str, str]
 """A connector's configuration as it was submitted: references to secrets are not resolved in it."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.properties import Entry
+from twinlog.connect.model import BLANKS
 from twinlog.connect.plugins.checks import Checks
 from twinlog.connect.plugins.listing import is_wanted
 from twinlog.settings.flow import ConnectorKind
@@ -39,7 +40,7 @@ def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
     entry = entries.get("name")
     if entry is None:
         return
-    name = entry.value.strip()
+    name = entry.value.strip(BLANKS)
     wrong = [ord(char) for char in name if ord(char) < _FIRST_PRINTABLE or ord(char) == _DELETE]
     if not name:
         checks.refuse("name", "String may not be empty")

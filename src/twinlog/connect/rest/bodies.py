@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from twinlog.connect.model import INITIAL_STATES, ConnectorName, OffsetPart, StoredOffset, TargetState
+from twinlog.connect.model import BLANKS, INITIAL_STATES, ConnectorName, OffsetPart, StoredOffset, TargetState
 from twinlog.errors import RequestError
 
 _BLANKS = " \t\r\n"
@@ -121,7 +121,7 @@ def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], Ta
         raise RequestError(400, "The request has no 'config', which must be a JSON object of keys and values.")
     if state is not None and state.upper() not in INITIAL_STATES:
         raise RequestError(400, "'initial_state' must be RUNNING, PAUSED or STOPPED.")
-    trimmed = ConnectorName((name or "").strip())
+    trimmed = ConnectorName((name or "").strip(BLANKS))
     return trimmed, named(trimmed, config_map(config, "'config'")), INITIAL_STATES[state.upper()] if state else None
 
 
