@@ -102,7 +102,8 @@ def run_worker(
     asked = threading.Event()
 
     def stop(number: signal.Signals) -> None:
-        log.info("stopping (%s)", number.name)
+        if not asked.is_set():
+            log.info("stopping (%s)", number.name)
         asked.set()
 
     signals.call(stop)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.wait import wait_for
+from tests.unit.config import kafkas_files
 
 DEADLINE_S = 120.0
 FILE = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"
@@ -23,6 +24,7 @@ COMMANDS = {
     "until": (("twinlog", "run", "FILE", "--until=caught-up"), None),
     "check": (("twinlog", "check", "FILE"), None),
     "translate": (("twinlog", "translate", "FILE", "--group", "g"), None),
+    "connect-standalone": (("twinlog.connect_standalone", "WORKER"), 0),
     "connect-mirror-maker": (("twinlog.connect_mirror_maker", "FILE"), 0),
 }
 """Each command with its code after a signal; None where that is 128 and the signal's number."""
@@ -55,7 +57,15 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 def file(tmp_path: Path) -> Path:
     file = tmp_path / "mm2.properties"
     file.write_text(FILE)
+    worker = kafkas_files.STANDALONE.replace("localhost:9092", "127.0.0.1:1").replace("/tmp", str(tmp_path))
+    file.with_name("worker.properties").write_text(worker + "listeners = http://127.0.0.1:0\n")
     return file
+
+
+def words_of(command: str, file: Path) -> list[str]:
+    """A command's module and arguments."""
+    files = {"FILE": str(file), "WORKER": str(file.with_name("worker.properties"))}
+    return [files.get(word, word) for word in COMMANDS[command][0]]
 
 
 def check_end(command: str, number: signal.Signals, code: int, errors: str) -> None:
@@ -69,11 +79,11 @@ def check_end(command: str, number: signal.Signals, code: int, errors: str) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-@pytest.mark.parametrize("command", ["run", "check", "connect-mirror-maker"])
+@pytest.mark.parametrize("command", ["run", "check", "connect-mirror-maker", "connect-standalone"])
 def test_a_signal_at_the_nth_thing_that_a_command_does(
     file: Path, command: str, number: signal.Signals, chance: random.Random
 ) -> None:
-    module, *words = (word.replace("FILE", str(file)) for word in COMMANDS[command][0])
+    module, *words = words_of(command, file)
     # `check` does some five thousand things, of which most are imports.
     place = round(chance.uniform(0, 7.4) ** 4)
     program = [sys.executable, "-c", AT_THE_NTH, module, str(int(number)), str(place), *words]
@@ -89,7 +99,7 @@ def caught(pid: int) -> bool:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_two_signals_in_a_row_at_any_moment(file: Path, command: str, chance: random.Random) -> None:
-    module, *words = (word.replace("FILE", str(file)) for word in COMMANDS[command][0])
+    module, *words = words_of(command, file)
     number = chance.choice((signal.SIGINT, signal.SIGTERM))
     process = subprocess.Popen(
         [sys.executable, "-m", module, *words],
