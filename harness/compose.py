@@ -93,10 +93,13 @@ class ComposeStack:
         return self.running[name].log.read_text(encoding="utf-8", errors="replace")
 
     def child(self, name: str, command: Sequence[str], what: str) -> Child:
-        """A further command in a service, as `docker compose exec` has it; its output goes to `<what>.log`."""
-        return Child(
-            f"{name}: {what}", self._localized(name, command), self._disk(name) / f"{what}.log", self._env(name)
-        )
+        """A further command in a service, as `docker compose exec` has it, until `close` at the latest.
+
+        Its output goes to `<what>.log`.
+        """
+        log = self._disk(name) / f"{what}.log"
+        self._children.append(Child(f"{name}: {what}", self._localized(name, command), log, self._env(name)))
+        return self._children[-1]
 
     def run(self, name: str, command: Sequence[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
         """The same to its end."""
