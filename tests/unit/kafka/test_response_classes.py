@@ -24,7 +24,6 @@ def busy_interpreter() -> Iterator[None]:
     """Threads take turns as often as they can."""
     before = sys.getswitchinterval()
     # What other tests left is not looked at each time.
-    gc.collect()
     gc.freeze()
     sys.setswitchinterval(1e-6)
     yield

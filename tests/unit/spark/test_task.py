@@ -60,6 +60,8 @@ def end(copier: Copier) -> None:
 def copiers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Copier]]:
     monkeypatch.setattr(module, "CopierThread", Copier)
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    # It would take what all tests have left.
+    monkeypatch.setattr(module.gc, "collect", lambda: None)
     monkeypatch.setattr(module.gc, "freeze", lambda: None)
     Copier.made.clear()
     yield Copier.made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,14 @@ def is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def fields() -> set[str]:
+@cache
+def fields() -> frozenset[str]:
     """What partitions and their parts hold."""
     names: set[str] = set()
     for path in OWNERS.values():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names.update(node.attr for node in set_attributes(tree) if is_own(node))
-    return names
+    return frozenset(names)
 
 
 def own_dataclass_fields(tree: ast.Module) -> set[str]:
