@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conformance.resources.auth import BASIC_AUTH, NO_USERS
 from conformance.resources.clients import KAFKA_UI, SCRIPTS, STRIMZI
+from conformance.resources.command_line import COMMAND_LINE
 from conformance.resources.connectors import CONFIG, CREATE, LIST
 from conformance.resources.group import PAIR
 from conformance.resources.http import HTTP
@@ -24,6 +25,7 @@ from conformance.resources.validate import VALIDATE, VALIDATE_EXACT
 from conformance.stage import Resource
 
 RESOURCES: tuple[Resource, ...] = (
+    COMMAND_LINE,
     ROOT,
     LIST,
     CREATE,

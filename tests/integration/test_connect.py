@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
-from tests.integration.connectors_command import steer_a_heartbeat
 
 COPIED_S = 120.0
 
@@ -116,11 +114,8 @@ def test_the_three_connectors(
     assert "Traceback" not in here.log
 
 
-def test_a_wrong_connector_is_refused_and_the_command_line_steers_a_good_one(
-    clusters: tuple[KafkaCluster, KafkaCluster],
-    worker: Callable[[], ConnectWorker],
-    new_name: Callable[[str], str],
-    tmp_path: Path,
+def test_a_wrong_connector_is_refused_and_leaves_nothing(
+    clusters: tuple[KafkaCluster, KafkaCluster], worker: Callable[[], ConnectWorker], new_name: Callable[[str], str]
 ) -> None:
     source, target = clusters
     flow = f"{new_name('s')}->t"
@@ -133,12 +128,6 @@ def test_a_wrong_connector_is_refused_and_the_command_line_steers_a_good_one(
     assert here.put("c", {**config, "connector.class": "org.example.JdbcSource"})[0] == 400
     assert here.ask("GET", "/connectors") == (200, [])
     assert here.ask("GET", "/connectors/c/status")[0] == 404
-
-    file, name = tmp_path / "heartbeat.json", f"{flow} / 1"
-    config = connector("Heartbeat", source, target, flow, tasks_max="1")
-    file.write_text(json.dumps({"name": name, "config": config}))
-    steer_a_heartbeat(here.url, file, name, flow.partition("->")[0])
-    assert "Traceback" not in here.log
 
 
 def test_workers_share_connectors_and_take_over(

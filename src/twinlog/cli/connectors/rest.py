@@ -41,7 +41,9 @@ class _Answer:
     def message(self) -> str | None:
         """Of an error, in the shape that Connect's have; None where it has another one."""
         body = self.json
-        return str(body["message"]) if isinstance(body, dict) and {"error_code", "message"} <= body.keys() else None
+        return (
+            plain(str(body["message"])) if isinstance(body, dict) and {"error_code", "message"} <= body.keys() else None
+        )
 
 
 class ConnectRest:
@@ -169,5 +171,10 @@ class ConnectRest:
             )
         text = answer.message
         if text is None:
-            text = f"HTTP {answer.status}: {answer.content[:_SHOWN].decode('utf-8', 'replace').strip()}"
+            text = plain(f"HTTP {answer.status}: {answer.content[:_SHOWN].decode('utf-8', 'replace').strip()}")
         raise RequestError(answer.status, text)
+
+
+def plain(text: str) -> str:
+    """Text of another process without what a terminal would obey."""
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")

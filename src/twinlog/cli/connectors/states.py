@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.cli.connectors.rest import ConnectRest
+from twinlog.cli.connectors.rest import ConnectRest, plain
 from twinlog.errors import RequestError, TwinlogError
 
 FAILED, RUNNING = "FAILED", "RUNNING"
@@ -105,8 +105,3 @@ def in_short(trace: str) -> str:
         return trace.strip()
     causes = [line for line in lines if line.startswith("Caused by: ")]
     return "\n  ".join([lines[0], *causes[-1:]])
-
-
-def plain(text: str) -> str:
-    """Text of another process without what a terminal would obey."""
-    return "".join(char for char in text if char.isprintable() or char in "\n\t")

@@ -1,12 +1,20 @@
-"""`twinlog connectors` as an operator types it, at a worker that runs."""
+"""`twinlog connectors` as an operator types it: it steers any worker, whoever's it is."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from typer.testing import CliRunner
 
+from conformance.call import Act
+from conformance.mirrors import heartbeat
+from conformance.resources.arrangements import PLAIN
+from conformance.stage import Resource, Stage
 from twinlog.cli.main import app
+
+NAME = "a heart / beats->here"
 
 
 def twinlog_connectors(url: str, *words: str) -> str:
@@ -56,3 +64,15 @@ def steer_a_heartbeat(url: str, file: Path, name: str, alias: str) -> None:
     assert twinlog_connectors(url, "delete", name, "--yes") == f"{name}: deleted\n"
     code, _, err = ask_connectors(url, "status", name)
     assert (code, err) == (1, f"twinlog: Connector {name} not found\n")
+
+
+def _drive(stage: Stage) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "heartbeat.json"
+        config = stage.names.put_in({**heartbeat(), "tasks.max": "1"})
+        file.write_text(json.dumps({"name": NAME, "config": config}), encoding="utf-8")
+        steer_a_heartbeat(str(stage.names.put_in("http://<worker-1>")), file, NAME, "left")
+
+
+COMMAND_LINE = Resource("command-line", PLAIN, (Act("an operator types", _drive),))
+"""No answers are kept of it: whatever an answer says, the command does what it should."""
