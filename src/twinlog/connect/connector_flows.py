@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import Config, ConnectorName
+from twinlog.connect.model import Config, ConnectorName, TargetState
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
 
@@ -47,6 +47,16 @@ class ConnectorFlows:
     def usable(self) -> list[ConnectorFlow]:
         """The flows of all connectors that can be used."""
         return [flow for name in self.names() if (flow := self.build(name)[0]) is not None]
+
+    def to_copy(self) -> list[FlowSettings]:
+        """The settings of the connectors that copy, wherever they run; not of paused and stopped ones."""
+        started = self._state.look(
+            lambda cluster, _: [
+                name for name in cluster.connectors if cluster.target_state(name) is TargetState.STARTED
+            ]
+        )
+        flows = [flow for name in started if (flow := self.build(name)[0]) is not None and not flow.idle]
+        return [flow.settings for flow in flows if flow.settings.copies]
 
     def settings(self) -> list[FlowSettings]:
         """The settings of all connectors that can be used."""

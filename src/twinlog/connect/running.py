@@ -33,8 +33,8 @@ class RunningConnectors:
 
     `allowed_s(term)` is for how many seconds this worker may append what began in a term of its membership.
     `siblings()` are the settings of all connectors of the group, of which some may conflict, or copy what a checkpoint
-    connector translates. `may_begin(flow)` is false as long as a connector has to wait, and raises TwinlogError where
-    it never can begin.
+    connector translates, and `to_copy()` of those that copy now, here or elsewhere. `may_begin(flow)` is false as long
+    as a connector has to wait, and raises TwinlogError where it never can begin.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class RunningConnectors:
         clock: Clock = SYSTEM,
         connect: Connect = ClusterAdmin,
         may_begin: Callable[[ConnectorFlow], bool] = lambda flow: True,
+        to_copy: Callable[[], Sequence[FlowSettings]] = tuple,
     ) -> None:
         self.term = 0
         """The present term, in which begins what begins now."""
@@ -52,6 +53,7 @@ class RunningConnectors:
         self._may_begin = may_begin
         self._allowed_s = allowed_s
         self._siblings = siblings
+        self._to_copy = to_copy
         self._clock = clock
         self._connect = connect
         self.wake = threading.Event()
@@ -137,6 +139,9 @@ class RunningConnectors:
         for one in copying:
             pairs[one.source, one.target] = (*pairs.get((one.source, one.target), ()), one)
         self._copying = pairs
+        if self._options.local and not self._spark_runs and (coming := self._to_copy()):
+            # It takes seconds, which a worker that has just started waits for its group, and a take-over has not got.
+            self._start_spark(coming)
         for name, running in list(self._running.items()):
             try:
                 self._attend(running)
@@ -183,6 +188,13 @@ class RunningConnectors:
             self._spark, self._spark_runs = SparkFlows(self._options, self._clock, self.wake), False
             self._spark_ending = None
         return self._spark
+
+    def _start_spark(self, copying: Sequence[FlowSettings]) -> None:
+        """Begin to start Spark for what may copy here, unless that was done; one that could not start waits until
+        something is to copy."""
+        if not self._spark_runs:
+            self._spark_runs = True
+            self._spark.start(sum(one.tasks_max for one in copying))
 
     def _attend(self, running: Running) -> None:
         part = running.part
@@ -246,9 +258,7 @@ class RunningConnectors:
         spark = self._spark_for_copying()
         place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.places.append(place)
-        if not self._spark_runs:
-            self._spark_runs = True
-            spark.start()
+        self._start_spark([settings])
         return Copying(place, settings)
 
     def _pair(self, settings: FlowSettings) -> Pair:

@@ -79,7 +79,7 @@ class WorkerThread:
         self._clock: Clock = admin.clock
         self._set_level = set_level
         self._running = RunningConnectors(
-            options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin
+            options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin, flows.to_copy
         )
         self._reports = StatusReports(state, self._running)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)

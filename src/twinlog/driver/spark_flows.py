@@ -105,11 +105,14 @@ class SparkFlows:
         self._sharing = Sharing()
         self._slots = 0
         self._slots_at = 0.0
+        self._expected = 0
         self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
         self._logged = LogOnce(clock)
 
-    def start(self) -> None:
-        """Begin to start Spark; that takes seconds."""
+    def start(self, expected: int = 0) -> None:
+        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `places` are
+        there by then."""
+        self._expected = expected
         self._spark.start()
 
     def attend(self) -> bool:
@@ -266,12 +269,13 @@ class SparkFlows:
 
     def _build_engine(self) -> SparkEngine:
         # A standalone cluster would give all its cores to the first application.
-        settings = {"spark.cores.max": str(self._wanted), **self._options.conf}
+        wanted = max(self._wanted, self._expected)
+        settings = {"spark.cores.max": str(wanted), **self._options.conf}
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
         return SparkEngine(
-            self._options.master or local_master(max(self._wanted, self._options.least_slots)), settings, given=given
+            self._options.master or local_master(max(wanted, self._options.least_slots)), settings, given=given
         )
 
     def _settings(self) -> Sequence[FlowSettings]:

@@ -9,7 +9,7 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.state import state_alone
-from twinlog.connect.model import ConnectorName
+from twinlog.connect.model import ConnectorName, TargetState
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.record_log import MemoryLog
 
@@ -47,3 +47,31 @@ def test_a_secret_counts_from_the_next_beginning_on(tmp_path: Path) -> None:
     assert password() == "old"
     flows.forget(C)
     assert password() == "newer"
+
+
+def test_those_that_copy_are_started_sources_that_are_not_switched_off() -> None:
+    state = state_alone(MemoryLog(offset_records.decode), lambda _: None)
+    worker = worker_of(parse_properties(kafkas_files.STANDALONE, "w"), "w", distributed=False)
+    flows = ConnectorFlows(worker, state)
+
+    def put(name: str, kind: str, started: TargetState = TargetState.STARTED, **more: str) -> None:
+        config = {
+            "connector.class": f"Mirror{kind}Connector",
+            "source.cluster.alias": "a",
+            "source.cluster.bootstrap.servers": "a:1",
+            "target.cluster.bootstrap.servers": "b:1",
+            **more,
+        }
+        state.put(ConnectorName(name), config, started)
+
+    put("beats", "Heartbeat")
+    put("translates", "Checkpoint")
+    put("stands", "Source", TargetState.STOPPED)
+    put("waits", "Source", TargetState.PAUSED)
+    put("off", "Source", enabled="false")
+    put("wrong", "Source", **{"tasks.max": "many"})
+    assert flows.to_copy() == []
+    put("copies", "Source", **{"tasks.max": "7"})
+    assert [one.tasks_max for one in flows.to_copy()] == [7]
+    state.set_target_state(ConnectorName("stands"), TargetState.STARTED)
+    assert len(flows.to_copy()) == 2

@@ -273,9 +273,11 @@ class Spark:
         self.places: list[object] = []
         self.queries = SimpleNamespace(take_out=None)
         self.ended = threading.Event()
+        self.starts: list[int] = []
         self.made.append(self)
 
-    def start(self) -> None: ...
+    def start(self, expected: int) -> None:
+        self.starts.append(expected)
 
     def attend(self) -> None:
         if self.reason is not None:
@@ -313,3 +315,21 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     assert len(Spark.made[1].places) == 1
     running.stop()
     assert Spark.made[1].ended.is_set()
+
+
+@pytest.mark.parametrize(("master", "starts"), [(None, [5]), ("spark://elsewhere:7077", [])])
+def test_spark_starts_where_a_connector_that_copies_may_come(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, starts: list[int]
+) -> None:
+    """In this process; on a cluster of its own it would hold what another worker needs."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    coming: list[FlowSettings] = []
+    running = RunningConnectors(SparkOptions(master), lambda _: 0.0, list, to_copy=lambda: coming)
+    running.attend()
+    assert Spark.made[0].starts == []
+    coming += [replace(flow().settings, kind="source", tasks_max=tasks) for tasks in (2, 3)]
+    for _ in range(2):
+        running.attend()
+    assert Spark.made[0].starts == starts
+    running.stop()
