@@ -14,7 +14,8 @@ from conformance.resources.arrangements import PLAIN
 from conformance.stage import Resource, Stage
 from twinlog.cli.main import app
 
-NAME = "a heart / beats->here"
+NAME = "a heart beats->here"
+"""Kafka 4.3's own takes no path with a slash in a name, however it is written."""
 
 
 def twinlog_connectors(url: str, *words: str) -> str:

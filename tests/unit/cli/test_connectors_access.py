@@ -171,6 +171,12 @@ def test_what_is_no_good_answer(worker: ScriptedWorker, reply: Reply, words: str
         rest(worker.url, []).get("connectors")
 
 
+def test_a_slash_that_a_worker_does_not_take(worker: ScriptedWorker) -> None:
+    worker.on("GET /connectors/a%2Fb", Reply(400, b"<html>Ambiguous URI path separator"))
+    with pytest.raises(RequestError, match="this worker takes no request about a name with a slash in it"):
+        rest(worker.url, []).get("connectors", "a/b")
+
+
 def test_nothing_listens() -> None:
     with scripted_worker() as gone:
         url = gone.url

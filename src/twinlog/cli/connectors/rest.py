@@ -85,6 +85,9 @@ class ConnectRest:
         while True:
             answer, waits_for = self._try(method, target, content)
             if answer is not None and waits_for is None:
+                if answer.status == 400 and answer.message is None and any("/" in part for part in path):
+                    # Jetty's word for it is "Ambiguous URI path separator".
+                    raise RequestError(400, "this worker takes no request about a name with a slash in it")
                 return self._read(answer)
             left_s = until - self.clock.monotonic()
             if left_s < wait_s:
