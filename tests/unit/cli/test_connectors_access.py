@@ -121,6 +121,7 @@ def test_certificates_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("passing", "words"),
     [
         (REBALANCES, "the workers rebalance: Cannot complete"),
+        (error(500, "Request cannot be completed because a rebalance is expected"), "the workers rebalance: Request"),
         (error(503, "Worker is still starting up."), "the worker cannot answer yet: Worker is still starting up."),
     ],
 )

@@ -49,9 +49,9 @@ class _Answer:
 class ConnectRest:
     """The REST API of one worker. What is not to be had raises TwinlogError, what the worker refuses RequestError.
 
-    A request that the worker cannot fulfil now, while its group rebalances (409) or it still starts (503), is sent
-    again for `patience_s` seconds, with `listens_later` also one that finds nothing listening. `say` gets a line for
-    each thing that is waited for.
+    A request that the worker cannot fulfil now, while its group rebalances (409, or 500 that says so) or it still
+    starts (503), is sent again for `patience_s` seconds, with `listens_later` also one that finds nothing listening.
+    `say` gets a line for each thing that is waited for.
     """
 
     def __init__(
@@ -112,6 +112,9 @@ class ConnectRest:
                 f"{nothing}: name the address of a worker with --url; --listens-later waits until one listens"
             ) from None
         message = answer.message
+        # Where it reads, Kafka's worker calls a rebalance an error of its own.
+        if answer.status == 500 and "rebalance is expected" in (message or ""):
+            return answer, f"the workers rebalance: {message}"
         if answer.status == 409 and "already exists" not in (message or ""):
             return answer, f"the workers rebalance: {message}"
         if answer.status == 503:
