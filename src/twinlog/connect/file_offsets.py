@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 STOP_S = 5.0
 SHORTEST_S = 0.1
+_SOURCE = frozenset(offset_records.SOURCE_FIELDS)
 
 
 @dataclass(slots=True)
@@ -126,8 +127,18 @@ class FileOffsets:
             return news
 
     def append(self, records: Iterable[StoredRecord]) -> None:
-        """Store offsets of connectors in the file, and where they copy from there on the target."""
+        """Store offsets of connectors in the file, and where they copy from there on the target.
+
+        Raises RefusedError, and changes nothing, for a source connector whose configuration cannot be used.
+        """
         flows = {flow.name: flow for flow in self._sources()}
+        records = list(records)
+        for found in (_decoded(*record) for record in records):
+            if found is not None and found.partition.keys() == _SOURCE and found.connector not in flows:
+                raise RefusedError(
+                    f"connector {found.connector}: its configuration cannot be used, and so not its positions on the "
+                    "target; mend it first"
+                )
         with self._lock:
             for key, value in records:
                 found = _decoded(key, value)

@@ -161,6 +161,14 @@ def test_what_is_stored_shows_and_gets_into_the_file(path: Path, topic: type[Top
     stored.stop()
 
 
+def test_positions_that_cannot_be_reached_are_not_changed_in_the_file_alone(path: Path) -> None:
+    stored = offsets(path)
+    with pytest.raises(RefusedError, match="connector c: its configuration cannot be used"):
+        stored.append([(key("x"), at(2))])
+    stored.stop()
+    assert not path.exists() or read_java_map(path.read_bytes()) == {}
+
+
 def test_a_target_that_does_not_answer_is_waited_for(
     path: Path, topic: type[Topic], caplog: pytest.LogCaptureFixture
 ) -> None:
