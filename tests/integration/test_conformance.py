@@ -19,7 +19,7 @@ TWINLOG = "twinlog"
 WITH_SPARK = {"status", "lifecycle", "offsets-source", "topics", "client-scripts"}
 """What runs source connectors, and waits for them: minutes on a loaded machine."""
 ASKED = [one for one in RESOURCES if one.arrangement is PLAIN and one.name not in WITH_SPARK]
-AT_LEAST = 500
+AT_LEAST = 600
 
 
 def test_a_worker_answers_as_connect_does(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -> None:

@@ -100,3 +100,22 @@ def test_meant_differences_are_left_out_and_idle_explanations_found(
     monkeypatch.setattr(compare, "MEANT", {("1.0", "2.0"): known})
     assert not between("1.0", "2.0", ["r"], tmp_path)
     assert idle("1.0", "2.0", ["r"], tmp_path) == known[1:]
+
+
+def test_an_explanation_may_say_what_the_sides_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write([Kept("gone", "DELETE /a", 500, {}, None)], golden_file("1.0", "r", tmp_path))
+    known = [
+        Known(".*: status", "its caller's fault", one="500", other="400"),
+        Known(".*: header X", "its own", one=""),
+    ]
+    monkeypatch.setattr(compare, "MEANT", {("1.0", "own"): known})
+    for status, header, wrong in ((400, {"X": "1"}, 0), (404, {}, 1), (500, {"Y": "1"}, 1)):
+        kept = [Kept("gone", "DELETE /a", status, header, None)]
+        assert len(with_golden("1.0", "r", kept, "own", tmp_path)) == wrong
+
+
+def test_what_is_meant_not_to_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "MEANT", {("1.0", "own"): [Known("r / late: .*", "it never does")]})
+    assert compare.is_late("1.0", "own", "r", "late")
+    assert not compare.is_late("1.0", "own", "r", "early")
+    assert not compare.is_late("1.0", "1.0", "r", "late")
