@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.cli.scripted_worker import Reply, ScriptedWorker, error, scripted_worker
+from twinlog.cli.connectors import states as states_module
 from twinlog.cli.main import app
 
 NAME = "a->b /1"
@@ -112,11 +113,21 @@ def test_waiting_ends_when_everything_runs(worker: ScriptedWorker) -> None:
         (state("c", "PAUSED", "PAUSED"), "not running: c; `twinlog connectors resume` has them run"),
     ],
 )
-def test_waiting_ends_when_something_will_not_run(worker: ScriptedWorker, found: Any, words: str) -> None:
+def test_waiting_ends_when_something_will_not_run(
+    worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch, found: Any, words: str
+) -> None:
+    monkeypatch.setattr(states_module, "STAYS_S", 0.0)
     worker.on("GET /connectors/c/status", found)
     code, out, err = run(worker, "status", "c", "--wait")
     assert code == 1
     assert words in out + err
+
+
+def test_what_was_just_resumed_is_still_shown_as_paused(worker: ScriptedWorker) -> None:
+    paused = state("c", "PAUSED", "PAUSED")
+    worker.on("GET /connectors/c/status", paused, state("c", "RUNNING"), state("c", "RUNNING", "RUNNING"))
+    code, _, err = run(worker, "status", "c", "--wait")
+    assert (code, err.splitlines()) == (0, ["waiting: c is PAUSED", "waiting: c has no tasks yet"])
 
 
 def test_waiting_ends_in_time(worker: ScriptedWorker) -> None:

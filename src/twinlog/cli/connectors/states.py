@@ -10,9 +10,11 @@ from twinlog.cli.connectors.rest import ConnectRest, plain
 from twinlog.errors import RequestError, TwinlogError
 
 FAILED, RUNNING = "FAILED", "RUNNING"
-_SETTLED = {RUNNING, FAILED, "PAUSED", "STOPPED"}
-EMPTY_S = 5.0
-"""How long a running connector is without tasks before that counts as what it is to be: they come a moment later."""
+_IDLE = {"PAUSED", "STOPPED"}
+_SETTLED = {RUNNING, FAILED} | _IDLE
+STAYS_S = 5.0
+"""How long a connector is paused, stopped or without tasks before that counts as what it is to be: what was asked for
+shows a moment later."""
 LOOK_EVERY_S = 0.5
 
 Row = Mapping[str, Any]
@@ -62,7 +64,7 @@ def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
     takes longer."""
     clock = rest.clock
     began = clock.monotonic()
-    empty_since: dict[str, float] = {}
+    stays: dict[str, tuple[str, float]] = {}
     told = ""
     while True:
         seen = look(rest, names)
@@ -70,13 +72,17 @@ def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
         waits = [f"{name} has no status yet" for name in seen.without]
         for name, status in seen.statuses.items():
             pending = sorted({state for state in states(status) if state not in _SETTLED})
+            idle = sorted(set(states(status)) & _IDLE)
+            text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} has no tasks yet"
             if pending:
-                waits.append(f"{name} is {', '.join(pending)}")
-            elif not status["tasks"] and status["connector"]["state"] == RUNNING:
-                if now - empty_since.setdefault(name, now) < EMPTY_S:
-                    waits.append(f"{name} has no tasks yet")
+                waits.append(text)
+            elif idle or not status["tasks"]:
+                before, since = stays.get(name, ("", now))
+                stays[name] = text, since if before == text else now
+                if now - stays[name][1] < STAYS_S:
+                    waits.append(text)
             else:
-                empty_since.pop(name, None)
+                stays.pop(name, None)
         if seen.failed or not waits:
             return seen
         if now - began >= timeout_s:
