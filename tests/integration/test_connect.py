@@ -66,6 +66,8 @@ def test_the_three_connectors(
     assert here.ask("GET", "/connectors") == (200, [])
     for kind, name in names.items():
         config = connector(kind, source, target, flow, topics=topic_name, groups=group, tasks_max="4")
+        if kind == "Source":
+            config["offsets.storage.topic"] = f"{alias}-positions"
         if kind == "Checkpoint":
             config["sync.group.offsets.enabled"] = "true"
             config["sync.group.offsets.interval.seconds"] = "1"
@@ -98,7 +100,8 @@ def test_the_three_connectors(
     more = f"{topic_name}-more"
     create_topic(source, more)
     produce(source, more, numbered(10))
-    config = connector("Source", source, target, flow, topics=f"{topic_name}.*")
+    own = {"offsets_storage_topic": f"{alias}-positions"}
+    config = connector("Source", source, target, flow, topics=f"{topic_name}.*", **own)
     assert here.put(names["Source"], config)[0] == 200
     copied(target, f"{alias}.{more}", 10)
     assert here.ask("DELETE", path_of(names["Heartbeat"]))[0] == 204

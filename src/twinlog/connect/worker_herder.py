@@ -32,11 +32,14 @@ from twinlog.connect.model import (
     TaskId,
     Validation,
 )
+from twinlog.connect.own_offsets import OwnOffsets
 from twinlog.connect.plugins import listing
 from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import refused, validate
 from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
+from twinlog.connect.storage.offset_records import OffsetRecord
+from twinlog.connect.storage.record_log import RecordLog
 from twinlog.connect.storage.status_records import (
     ActiveTopicRecord,
 )
@@ -86,6 +89,10 @@ class WorkerHerder:
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
+        # A standalone worker's offset file has those of all.
+        self._own: OwnOffsets | None = None
+        if session is not None:
+            self._own = OwnOffsets(config.settings.client, session.offset_storage.name, connect)
         self._thread = WorkerThread(
             self._state, self._flows, session, join, admin, options, set_level, connect, may_begin, crashed, ask_leader
         )
@@ -100,6 +107,8 @@ class WorkerHerder:
     def stop(self, timeout_s: float = 15.0) -> None:
         """End what runs here, and leave the group."""
         self._thread.stop(timeout_s)
+        if self._own is not None:
+            self._own.close()
 
     def flows(self) -> Sequence[ConnectorFlow]:
         """The connectors that can be used."""
@@ -189,7 +198,7 @@ class WorkerHerder:
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
         self._require_started()
         self._require_known(name)
-        stored = self._asked(lambda: self._state.offsets(name))
+        stored = self._asked(lambda: self._state.offsets(name, self._own_offsets(name)))
         # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
         return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
 
@@ -265,13 +274,14 @@ class WorkerHerder:
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         with self._stopped(name):
             self._check_offsets(name, offsets)
-            self._asked(lambda: self._state.put_offsets(name, offsets))
+            self._asked(lambda: self._state.put_offsets(name, offsets, self._own_offsets(name)))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
         with self._stopped(name):
-            stored = self._asked(lambda: self._state.offsets(name))
-            self._asked(lambda: self._state.put_offsets(name, [StoredOffset(one.partition, None) for one in stored]))
+            stored = self._asked(lambda: self._state.offsets(name, self._own_offsets(name)))
+            none = [StoredOffset(one.partition, None) for one in stored]
+            self._asked(lambda: self._state.put_offsets(name, none, self._own_offsets(name)))
         return "The offsets for this connector have been reset successfully"
 
     def reset_active_topics(self, name: ConnectorName) -> None:
@@ -392,6 +402,10 @@ class WorkerHerder:
                 "This can be done for the specified connector by issuing a 'PUT' request to the "
                 f"'/connectors/{name}/stop' endpoint",
             )
+
+    def _own_offsets(self, name: ConnectorName) -> RecordLog[OffsetRecord] | None:
+        flow = None if self._own is None else self._flows.build(name)[0]
+        return None if flow is None or self._own is None else self._own.of(flow)
 
     def _asked(self, step: Callable[[], T]) -> T:
         """Do something with the group's topics for a request."""

@@ -155,7 +155,10 @@ class WorkerGroup:
                     while not self._clock.wait(self._rejoin, LOOK_S):
                         pass
             except GroupTakenError:
-                self._trouble("its members are of another kind, such as Kafka Connect's workers; stop those")
+                self._trouble(
+                    "its members are of another kind, such as Kafka Connect's workers; stop those, and wait for the "
+                    "session.timeout.ms of one that was killed"
+                )
             except RefusedError as error:
                 self._trouble(str(error), wait_s=REFUSED_S)
             except ClusterError as error:
