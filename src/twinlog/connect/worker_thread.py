@@ -300,8 +300,9 @@ class WorkerThread:
     def _report(self, assignment: Assignment | None) -> None:
         if assignment is None or self.group.leads_for_s() <= 0:
             return
-        self._reports.write(self.worker_id, assignment)
+        # First the tasks, as in Connect: who reads that one runs finds its configuration.
         self._task_reports.write(assignment)
+        self._reports.write(self.worker_id, assignment)
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""

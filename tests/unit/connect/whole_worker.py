@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -26,10 +26,12 @@ from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.server import RestServer
 from twinlog.connect.rest.settings import Limits, RestSettings
 from twinlog.connect.storage import config_records, offset_records, status_records
+from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
+from twinlog.model.types import GroupId
 from twinlog.settings.flow import FlowSettings
 
 BODY_BYTES = 20_000
@@ -64,19 +66,23 @@ class Nowhere(ClusterAdmin):
 
 
 def _pretended(beats: Beats) -> type:
-    """A class in the place of IdleFlow."""
+    """A class in the place of IdleFlow and of GroupsFlow, which finds its groups when it is attended first."""
 
     class Pretended:
         def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
             self.settings = settings
+            self.failure: str | None = None
+            self.trouble: str | None = None
+            self.groups: tuple[GroupId, ...] | None = None
             self._name = str(settings.connector_name)
 
         def start(self) -> None:
             beats.count(self._name, 1)
 
-        def attend(self) -> None: ...
+        def attend(self) -> None:
+            self.groups = self.groups or (GroupId("g"),)
 
-        def stop(self, timeout_s: float) -> None:
+        def stop(self, timeout_s: float = 0.0) -> None:
             # What begins before this has ended would run beside it.
             SYSTEM.sleep(END_S)
 
@@ -86,20 +92,33 @@ def _pretended(beats: Beats) -> type:
     return Pretended
 
 
+class SlowLog(MemoryLog[Any]):
+    """Takes its time to append, as brokers do."""
+
+    append_s = 0.0
+
+    def append_and_read(self, records: Iterable[StoredRecord]) -> list[Any]:
+        if self.append_s:
+            SYSTEM.sleep(self.append_s)
+        return super().append_and_read(records)
+
+
 @contextmanager
-def whole_worker() -> Iterator[tuple[Client, Beats]]:
-    """A worker that is healthy, at a port of loopback."""
+def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]:
+    """A worker that is healthy, at a port of loopback; to keep a configuration takes it `config_append_s` seconds."""
     beats = Beats()
     config = worker_of(parse_properties(WORKER, "worker.properties"), "worker.properties")
 
     def state(changed: Changed) -> GroupState:
         configs, statuses, offsets = (
-            MemoryLog[Any](module.decode) for module in (config_records, status_records, offset_records)
+            SlowLog(module.decode) for module in (config_records, status_records, offset_records)
         )
+        configs.append_s = config_append_s
         return GroupState(configs, statuses, offsets, changed)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "IdleFlow", _pretended(beats))
+        for name in ("IdleFlow", "GroupsFlow"):
+            patch.setattr(running, name, _pretended(beats))
         admin = Nowhere("worker", config.settings.client)
         herder = WorkerHerder(config, state, Alone, admin, SparkOptions())
         settings = RestSettings(LOOPBACK, limits=Limits(body_bytes=BODY_BYTES))
