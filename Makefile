@@ -10,10 +10,11 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws bench parity conformance faults soak drill picture docs build image lock clean
+.PHONY: help demo test check unit draws bench parity conformance faults connect-faults soak drill picture docs build image \
+	lock clean
 
 help: ## print this menu
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.ready ## two clusters, load and twinlog between them, on this machine
 	@$(PYTHON) -m demo $(ARGS)
@@ -52,6 +53,9 @@ conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 an
 
 faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes
 	@$(PYTHON) -m faults $(ARGS)
+
+connect-faults: .venv/.ready ## kill workers of a Connect group while its connectors change, 30 times, and judge what runs
+	@$(PYTHON) -m faults.connect $(ARGS)
 
 soak: .venv/.ready ## an hour of load and faults: memory, files, requests and topics over time; ARGS="--minutes 5"
 	@$(PYTHON) -m soak $(ARGS)

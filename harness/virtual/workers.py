@@ -225,6 +225,7 @@ class Member:
 
     def stop(self, *, leave: bool = True) -> None:
         self._group.leave(self)
+        self.assignment = None
 
     def leads_for_s(self, term: int | None = None) -> float:
         left = self._lease.until - self.worker.world.clock.monotonic()
@@ -313,6 +314,7 @@ class Doing:
     """In the place of what a checkpoint connector or a heartbeat connector does."""
 
     failure = trouble = None
+    groups = ("g",)
 
     def __init__(self, settings: Any, allowed: Callable[[], bool], *more: Any, connect: Any = None) -> None:
         admin = (connect or more[-1])("", None)
@@ -330,6 +332,9 @@ class Doing:
         self.worker.world.running.append(self)
 
     def attend(self) -> None: ...
+
+    def take_written(self) -> set[str]:
+        return {f"topic-of-{self.name}"} if self.writes else set()
 
     def stop(self, timeout_s: float = 0.0) -> None:
         self.close()

@@ -170,6 +170,20 @@ class NotOwnerError(RequestError):
         self.url = url
 
 
+class UnavailableError(RequestError):
+    """A worker does not do what is asked, and has done nothing of it, because it is ending: another one does."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(503, message)
+
+
+class UndeliveredError(RequestError):
+    """A request could not be passed on to another worker, which did not see it: it may be asked again, or another."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, message)
+
+
 class EngineError(TwinlogError):
     """Spark cannot start, or refuses what it is asked; nothing of a record is lost with that."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -150,7 +151,8 @@ def test_workers_share_connectors_and_take_over(
     workers = {one.url.removeprefix("http://"): one for one in (first, second)}
 
     def owners() -> dict[str, str]:
-        return {name: first.wait_for_state(name, "RUNNING", tasks=1)["connector"]["worker_id"] for name in flows}
+        asked = first if first.process.alive else second
+        return {name: asked.wait_for_state(name, "RUNNING", tasks=1)["connector"]["worker_id"] for name in flows}
 
     def shared() -> bool:
         found = list(owners().values())
@@ -166,6 +168,21 @@ def test_workers_share_connectors_and_take_over(
 
     expected = {"org.apache.kafka.connect.mirror.MirrorHeartbeatTask"}
     wait_for(lambda: task_classes() == expected, COPIED_S, "every connector has its task")
+
+    # The leader stops in order, and no request is lost meanwhile, whoever is the leader when it comes.
+    stopping = threading.Thread(target=first.process.terminate)
+    stopping.start()
+    count = 0
+    while stopping.is_alive() or count < 4:
+        name = f"c{count % 4}"
+        config = connector("Heartbeat", source, target, flows[name], emit_heartbeats_interval_seconds=str(count + 1))
+        assert second.put(name, config)[0] == 200
+        count += 1
+    stopping.join()
+    alone = {second.url.removeprefix("http://")}
+    wait_for(lambda: set(owners().values()) == alone, COPIED_S, "the worker that is left runs all")
+    first.start()
+    wait_for(shared, COPIED_S, "each worker runs two connectors again")
     second.process.kill()
     left = first.url.removeprefix("http://")
     wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")

@@ -179,7 +179,11 @@ class Campaign:
                 here = {one.thread.worker_id for one in self.world.workers}
                 assert status.connector.worker_id in here
                 if target is TargetState.STARTED:
+                    assert worker.herder.active_topics(name) == [f"topic-of-{name}"]
+                if target is TargetState.STARTED:
                     assert [task.state for task in status.tasks.values()] == [State.RUNNING]
+            for name in set(NAMES) - self.known.keys():
+                assert worker.herder.active_topics(name) == []
             assert worker.thread.failure is None
 
 

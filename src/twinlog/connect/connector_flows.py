@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import Config, ConnectorName, TargetState
+from twinlog.connect.plugins.disagreements import disagreements
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
 
 
 class ConnectorFlows:
@@ -16,6 +22,9 @@ class ConnectorFlows:
     def __init__(self, worker: WorkerConfig, state: GroupState) -> None:
         self._worker = worker
         self._state = state
+        self._compared: list[ConnectorFlow] = []
+        self._remarks: Mapping[ConnectorName, str] = {}
+        self._logged: set[str] = set()
         self._built: dict[ConnectorName, tuple[Config, ConnectorFlow | None, str | None]] = {}
 
     def names(self) -> list[ConnectorName]:
@@ -57,6 +66,21 @@ class ConnectorFlows:
         )
         flows = [flow for name in started if (flow := self.build(name)[0]) is not None and not flow.idle]
         return [flow.settings for flow in flows if flow.settings.copies]
+
+    def remarks(self) -> Mapping[ConnectorName, str]:
+        """What will not work of connectors beside the others, and how to mend it; logged when it is new."""
+        connectors = self.usable()
+        if connectors != self._compared:
+            self._compared = connectors
+            found = disagreements(connectors)
+            texts: dict[ConnectorName, list[str]] = {}
+            for one in found:
+                texts.setdefault(ConnectorName(one.name), []).append(str(one))
+            for text in {str(one) for one in found} - self._logged:
+                log.warning("%s", text)
+            self._logged = {str(one) for one in found}
+            self._remarks = {name: " ".join(several) for name, several in texts.items()}
+        return self._remarks
 
     def settings(self) -> list[FlowSettings]:
         """The settings of all connectors that can be used."""

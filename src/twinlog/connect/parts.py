@@ -44,6 +44,9 @@ class Part(Protocol):
 
     def attend(self) -> None: ...
 
+    def take_written(self) -> set[str]:
+        """The topics that it has written to since the last call."""
+
     def begin_end(self) -> None: ...
 
     @property
@@ -89,6 +92,9 @@ class Copying:
     def attend(self) -> None:
         pass
 
+    def take_written(self) -> set[str]:
+        return self.place.take_written()
+
     def begin_end(self) -> None:
         self.place.end()
 
@@ -127,6 +133,9 @@ class Following:
     def attend(self) -> None:
         self.flow.attend()
 
+    def take_written(self) -> set[str]:
+        return self.flow.take_written()
+
     def begin_end(self) -> None:
         if self.ending is None:
             self.ending = in_thread(self._end, f"ending {self.flow.settings.name}")
@@ -160,6 +169,9 @@ class Beating:
     def attend(self) -> None:
         self.flow.attend()
 
+    def take_written(self) -> set[str]:
+        return self.flow.take_written()
+
     def begin_end(self) -> None:
         if self.ending is None:
             self.ending = in_thread(self._end, f"ending {self.flow.settings.name}")
@@ -181,6 +193,9 @@ class Nothing:
 
     def attend(self) -> None:
         pass
+
+    def take_written(self) -> set[str]:
+        return set()
 
     def begin_end(self) -> None:
         self.ended = True

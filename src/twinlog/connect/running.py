@@ -103,6 +103,12 @@ class RunningConnectors:
         if not (same and stays):
             self._end(found)
 
+    def remark(self, name: ConnectorName, text: str | None) -> None:
+        """Note what will not work of a connector beside the others."""
+        found = self._running.get(name)
+        if found is not None:
+            found.remark = text
+
     def restart(self, restart: Restart) -> None:
         """Restart what of a connector is meant; what else of it runs goes on."""
         found = self._running.get(restart.connector)
@@ -208,6 +214,7 @@ class RunningConnectors:
             tasks = part.tasks
             if tasks is not None:
                 running.tasks = tasks
+            running.look(self._clock.monotonic())
             # What was cut off begins anew; what failed waits until somebody restarts it.
             if part.ended and (running.again or part.failure is None):
                 self._forget(running)

@@ -10,6 +10,9 @@ from twinlog.connect.model import Config, ConnectorName, Restart, State, Status,
 from twinlog.connect.parts import Part, Work
 from twinlog.connect.plugins.task_configs import task_configs
 
+TROUBLE_S = 5.0
+"""How long a trouble lasts before it is shown, and how long it is shown before another one is."""
+
 
 @dataclass(slots=True)
 class Running:
@@ -32,6 +35,12 @@ class Running:
     tasks: int = 0
     restarts: bool = False
     """Whether the connector is being restarted, and this has not been shown yet."""
+    remark: str | None = None
+    """What will not work of it beside the other connectors; it runs all the same."""
+    trouble: str | None = None
+    """What its tasks cannot do at the moment, as it is shown."""
+    troubled_at: float | None = None
+    """Since when it has had a trouble, or when the one that is shown came."""
     restarting_tasks: frozenset[int] = frozenset()
     """Those that are being restarted, until that was shown and they have begun."""
     _made: tuple[Config, Work, Sequence[Config]] | None = None
@@ -65,7 +74,8 @@ class Running:
             return Status(State.RESTARTING, worker_id, generation)
         if self.trace is not None and self.target is not TargetState.STOPPED:
             return Status(State.FAILED, worker_id, generation, self.trace)
-        return Status(self._state, worker_id, generation)
+        state = self._state
+        return Status(state, worker_id, generation, self.remark if state is State.RUNNING else None)
 
     def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
         """The states of its tasks by their numbers."""
@@ -73,7 +83,7 @@ class Running:
         if state is State.STOPPED or self.trace is not None:
             return {}
         failure = None if self.part is None else self.part.failure
-        status = Status(state, worker_id, generation)
+        status = Status(state, worker_id, generation, self.trouble if state is State.RUNNING else None)
         if failure is not None:
             status = Status(State.FAILED, worker_id, generation, failure)
         states = dict.fromkeys(range(self.tasks), status)
@@ -88,6 +98,16 @@ class Running:
         if self.target is TargetState.PAUSED and (self.part is None or self.part.failure is not None):
             return State.PAUSED
         return State.RUNNING
+
+    def look(self, now: float) -> None:
+        """See what its tasks cannot do; a trouble that comes and goes is not shown."""
+        trouble = None if self.part is None else self.part.trouble
+        if trouble is None:
+            self.trouble = self.troubled_at = None
+        elif self.troubled_at is None:
+            self.troubled_at = now
+        elif now - self.troubled_at >= TROUBLE_S and trouble != self.trouble:
+            self.trouble, self.troubled_at = trouble, now
 
     def meant(self, restart: Restart) -> frozenset[int]:
         """The tasks that a restart restarts (KIP-745)."""

@@ -5,22 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import VERSION, ConnectorName, State, Status, TaskId
 from twinlog.connect.running import RunningConnectors
-from twinlog.connect.storage.status_records import ConnectorStatusRecord, StatusRecord, TaskStatusRecord
+from twinlog.connect.storage.status_records import (
+    ActiveTopic,
+    ActiveTopicRecord,
+    ConnectorStatusRecord,
+    StatusRecord,
+    TaskStatusRecord,
+)
 from twinlog.connect.storage.statuses import Statuses
 
 Part = ConnectorName | TaskId
+
+TOPICS_S = 1.0
 
 
 class StatusReports:
     """Compares what is in the topic with what is so, and writes what differs; used by one thread."""
 
-    def __init__(self, state: GroupState, running: RunningConnectors) -> None:
+    def __init__(
+        self, state: GroupState, running: RunningConnectors, clock: Clock = SYSTEM, *, topics: bool = True
+    ) -> None:
+        """With `topics` also the topics that connectors write to are kept (KIP-558)."""
         self._state = state
         self._running = running
+        self._clock = clock
+        self._topics = topics
+        self._written: dict[ConnectorName, set[str]] = {}
+        self._topics_at = 0.0
 
     def write(self, worker_id: str, assignment: Assignment) -> None:
         """Write the states of what runs here, give up those of what does not any more, and delete those of what is
@@ -47,9 +63,37 @@ class StatusReports:
                 news[part] = Status(State.UNASSIGNED, worker_id, assignment.generation)
         # A record that deletes a connector's state deletes those of its tasks, too.
         order = sorted(news.items(), key=lambda one: not isinstance(one[0], TaskId))
-        self._state.report([_record(part, status) for part, status in order])
+        topics = self._active_topics(known, leads=assignment.leads)
+        self._state.report([*(_record(part, status) for part, status in order), *topics])
+        self._written.clear()
         for running in self._running.connectors.values():
             running.shown()
+
+    def _active_topics(self, known: set[ConnectorName], *, leads: bool) -> list[StatusRecord]:
+        """The topics that were written here and that nobody has noted yet, and those of removed connectors."""
+        now = self._clock.monotonic()
+        if self._topics and now >= self._topics_at:
+            self._topics_at = now + TOPICS_S
+            for name, running in self._running.connectors.items():
+                if running.part is not None and (written := running.part.take_written()):
+                    self._written.setdefault(name, set()).update(written)
+        noted = self._state.look(
+            lambda _, statuses: {name: set(statuses.active_topics(name)) for name in statuses.tracked()}
+        )
+        used = ActiveTopic(0, wall_ms(self._clock))
+        records: list[StatusRecord] = [
+            ActiveTopicRecord(name, topic, used)
+            for name, written in self._written.items()
+            if name in known
+            for topic in sorted(written - noted.get(name, set()))
+        ]
+        if leads:
+            records += [
+                ActiveTopicRecord(name, topic, None)
+                for name in noted.keys() - known - self._running.connectors.keys()
+                for topic in sorted(noted[name])
+            ]
+        return records
 
 
 def _all(statuses: Statuses) -> Mapping[Part, Status]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
@@ -47,7 +48,7 @@ from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, NotOwnerError, RequestError
+from twinlog.errors import ClusterError, NotOwnerError, RequestError, UnavailableError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 
 T = TypeVar("T")
@@ -94,7 +95,18 @@ class WorkerHerder:
         if session is not None:
             self._own = OwnOffsets(config.settings.client, session.offset_storage.name, connect)
         self._thread = WorkerThread(
-            self._state, self._flows, session, join, admin, options, set_level, connect, may_begin, crashed, ask_leader
+            self._state,
+            self._flows,
+            session,
+            join,
+            admin,
+            options,
+            set_level,
+            connect,
+            may_begin,
+            crashed,
+            ask_leader,
+            topics=config.settings.topic_tracking,
         )
         self._group = self._thread.group
 
@@ -316,26 +328,29 @@ class WorkerHerder:
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
-    def _wait_for_group(self) -> None:
-        """A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder:
-        scripts send theirs as soon as the port is open, and curl does not try again what was answered with 409.
-        """
-        end = self._clock.monotonic() + GROUP_S
-        started = self._thread.started
-        while not (started.is_set() and self._group.leads_for_s() > 0) and self._clock.monotonic() < end:
-            self._clock.sleep(POLL_S)
-
     def _member(self) -> Assignment:
-        """What the group has agreed on. Raises RequestError while another worker may be the one to be asked."""
-        self._require_started()
-        assignment = self._group.assignment
-        if assignment is None or self._group.leads_for_s() <= 0:
-            raise RequestError(
-                409,
-                "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
-                "underway.",
-            )
-        return assignment
+        """What the group has agreed on.
+
+        A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
+        send theirs as soon as the port is open, and curl does not try again what was answered with 409. Raises
+        UnavailableError once this worker has left the group, RequestError while nobody is known to ask.
+        """
+        until = self._clock.monotonic() + GROUP_S
+        while True:
+            assignment = self._group.assignment
+            # Another leader may write once this worker is perhaps no member any more.
+            if self._thread.started.is_set() and assignment is not None and self._group.leads_for_s() > 0:
+                return assignment
+            if self._thread.left:
+                raise UnavailableError("This worker is stopping.")
+            if self._clock.monotonic() >= until:
+                self._require_started()
+                raise RequestError(
+                    409,
+                    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
+                    "underway.",
+                )
+            self._clock.sleep(POLL_S)
 
     @contextmanager
     def _leading(self) -> Iterator[None]:
@@ -343,24 +358,29 @@ class WorkerHerder:
 
         Raises NotOwnerError where another worker leads, RequestError while nobody does.
         """
-        self._wait_for_group()
-        term = self._group.term
-        assignment = self._member()
-        if not assignment.leads:
-            raise NotOwnerError("Cannot complete request because this worker is not the leader.", assignment.leader_url)
-        with self._thread.changing:
-            self._asked(self._state.read_configs)
-            yield
-            if not self._asked(lambda: self._group.confirm(term)):
-                raise RequestError(
-                    500,
-                    "The change was written, but this worker may not have led its group any more, and another one may "
-                    "have changed the same. It can be asked for again.",
+        while True:
+            term = self._group.term
+            assignment = self._member()
+            if not assignment.leads:
+                raise NotOwnerError(
+                    "Cannot complete request because this worker is not the leader.", assignment.leader_url
                 )
+            with self._thread.changing:
+                if self._group.term != term:
+                    # It has left the group while this waited.
+                    continue
+                self._asked(self._state.read_configs)
+                yield
+                if self._asked(partial(self._group.confirm, term)):
+                    return
+            raise RequestError(
+                500,
+                "The change was written, but this worker may not have led its group any more, and another one may have "
+                "changed the same. It can be asked for again.",
+            )
 
     def _require_own(self, name: ConnectorName) -> None:
         """Raises NotOwnerError where another worker has a connector, or nobody yet."""
-        self._wait_for_group()
         assignment = self._member()
         if name not in assignment.connectors:
             raise NotOwnerError(

@@ -34,6 +34,9 @@ READ_S = 1.0
 RETRY_S = 1.0
 KEY_BITS = 256
 LOOK_S = 0.05
+LOG_AFTER_S = 3.0
+LOG_AGAIN_S = (60.0, 600.0)
+_OUTAGE = object()
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
 
@@ -54,9 +57,11 @@ class WorkerThread:
         may_begin: Callable[[ConnectorFlow], bool],
         crashed: Callable[[], None],
         ask_leader: AskLeader,
+        *,
+        topics: bool,
     ) -> None:
         """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
-        why this worker cannot go on."""
+        why this worker cannot go on. With `topics` it keeps which topics connectors write to."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -66,6 +71,8 @@ class WorkerThread:
         self.cluster_id = ""
         self.worker_id = ""
         """How statuses name this worker: host:port."""
+        self.left = False
+        """Whether this worker has left its group, or is just about to."""
         self.failure: str | None = None
         """Why the worker ended by itself."""
         self.group = join(flows.names, self._owned, self._wake_up, self._crash)
@@ -81,7 +88,7 @@ class WorkerThread:
         self._running = RunningConnectors(
             options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin, flows.to_copy
         )
-        self._reports = StatusReports(state, self._running)
+        self._reports = StatusReports(state, self._running, self._clock, topics=topics)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
@@ -183,7 +190,10 @@ class WorkerThread:
             self._report(self.group.assignment)
         except TwinlogError as error:
             log.debug("at the end: %s", error)
-        self.group.stop()
+        # What is just being changed is changed before.
+        with self.changing:
+            self.left = True
+            self.group.stop()
 
     def begin(self) -> bool:
         """Create and read the topics of the group, however long that takes, and begin to join it; False when the
@@ -227,10 +237,11 @@ class WorkerThread:
             finally:
                 self._note_ended()
         except ClusterError as error:
-            if self._logged.is_new("turn", AGAIN_S):
+            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *LOG_AGAIN_S):
                 log.warning("the worker's topics do not answer, trying again: %s", error)
         else:
-            self._logged.anew("turn")
+            if self._logged.over(_OUTAGE):
+                log.info("the worker's topics answer again")
 
     def _keep_session_key(self) -> None:
         settings, assignment = self._settings, self.group.assignment
@@ -247,6 +258,7 @@ class WorkerThread:
         """Have run here what is assigned, and end what is not."""
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
         known = set(self._flows.names())
+        remarks = self._flows.remarks()
         restarts = [self._restarts.popleft() for _ in range(len(self._restarts))]
         for restart in restarts:
             self._flows.forget(restart.connector)
@@ -256,6 +268,7 @@ class WorkerThread:
                 continue
             flow, why = self._flows.build(name)
             self._running.set(name, flow, self._target_state(name), why, self._tasks(name))
+            self._running.remark(name, remarks.get(name))
         for name in self._running.connectors.keys() - (names & known):
             # What somebody holds still is nobody else's meanwhile.
             if not self._still[name]:
@@ -297,12 +310,27 @@ class WorkerThread:
             self.group.revoked = frozenset()
             self.group.rejoin()
 
+    def _note_fencing(self, name: ConnectorName, tasks: int) -> None:
+        """Let a worker of Kafka's that takes over know how many producers it has to fence (KIP-618).
+
+        Those of earlier tasks were fenced by the flow before it copied, and so before it had tasks to be seen.
+        """
+        flow = self._flows.build(name)[0] if tasks else None
+        if flow is None or flow.settings.kind != "source" or flow.settings.exactly_once == "disabled":
+            return
+        if self._state.look(lambda cluster, _: cluster.awaits_fencing(name)):
+            with self.changing:
+                self._state.fenced(name, max(tasks, flow.settings.tasks_max))
+
     def _report(self, assignment: Assignment | None) -> None:
         if assignment is None or self.group.leads_for_s() <= 0:
             return
         # First the tasks, as in Connect: who reads that one runs finds its configuration.
         self._task_reports.write(assignment)
         self._reports.write(self.worker_id, assignment)
+        if assignment.leads:
+            for name in self._flows.names():
+                self._note_fencing(name, self._tasks(name))
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""

@@ -76,6 +76,11 @@ class AssignedFlow:
         flow = self._place.flow
         return None if flow is None or flow.state is FlowState.STARTING else flow.copied
 
+    def take_written(self) -> set[str]:
+        """The remote topics that records arrived in since the last call."""
+        flow = self._place.flow
+        return set() if flow is None else flow.take_written()
+
     def end(self) -> None:
         """End in order what runs here; `ended` is true once it has."""
         self._asked_to_end = True

@@ -157,6 +157,12 @@ class FlowRunner:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
         self._tasks.use_slots(slots)
 
+    def take_written(self) -> set[str]:
+        """The remote topics that records arrived in since the last call."""
+        written = self.flow_status.take_written()
+        remote = self._remote if written else {}
+        return {str(there.topic) for here, there in remote.items() if here.topic in written}
+
     @property
     def demand(self) -> Demand:
         """What the flow could do with slots."""

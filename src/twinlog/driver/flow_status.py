@@ -80,6 +80,8 @@ class FlowStatus:
         self._lags: deque[tuple[float, int]] = deque(maxlen=64)
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
+        self._written: set[str] = set()
+        """Source topics of which records arrived since somebody asked."""
 
     # Updates.
 
@@ -99,6 +101,8 @@ class FlowStatus:
                 if self._planned is not None and key not in self._planned:
                     continue
                 self._enter(key, part, holder)
+                if part.records:
+                    self._written.add(part.topic)
                 if key not in self._own:
                     records += part.records
                     size += part.bytes
@@ -174,6 +178,12 @@ class FlowStatus:
             self._awaited = {key: end for key, end in ends.items() if reached.get(key, -1) < end}
 
     # Reads.
+
+    def take_written(self) -> set[str]:
+        """The source topics of which records have arrived since the last call."""
+        with self._lock:
+            written, self._written = self._written, set()
+        return written
 
     @property
     def reached(self) -> bool:

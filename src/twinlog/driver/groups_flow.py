@@ -94,6 +94,10 @@ class GroupsFlow:
         self._source.close()
         self._target.close()
 
+    def take_written(self) -> set[str]:
+        """The topics on the target that were written since the last call."""
+        return self._target.client.take_written()
+
     def _run(self) -> None:
         try:
             if self._connected():

@@ -53,6 +53,10 @@ class IdleFlow:
     def close(self) -> None:
         self._target.close()
 
+    def take_written(self) -> set[str]:
+        """The topics on the target that were written since the last call."""
+        return self._target.client.take_written()
+
     def _note(self, what: str, trouble: str | None) -> None:
         self.trouble = trouble
 

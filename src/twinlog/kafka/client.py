@@ -62,6 +62,7 @@ class ClusterClient:
 
     The first request alone would also count the time to connect, to a broker that may just be starting.
     """
+    _written: set[str] = field(init=False, default_factory=set)
     contact: Contact = field(init=False)
     _rounds: MetadataRounds = field(init=False)
 
@@ -276,8 +277,15 @@ class ClusterClient:
         batches are part of."""
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
+        names = list(topics)
         answer: ProducedPartitions = await (self.change if control else self.send)(request, node, timeout_s + 5)
+        self._written.update(names)
         return answer.partitions
+
+    def take_written(self) -> set[str]:
+        """The topics that were appended to since the last call; may be called by another thread."""
+        written, self._written = self._written, set()
+        return written
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
         """Read leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders.

@@ -45,6 +45,9 @@ class Groups:
 
     def attend(self) -> None: ...
 
+    def take_written(self) -> set[str]:
+        return set()
+
     def stop(self) -> None:
         self.done.append("stopped")
 
@@ -333,3 +336,21 @@ def test_spark_starts_where_a_connector_that_copies_may_come(
         running.attend()
     assert Spark.made[0].starts == starts
     running.stop()
+
+
+def test_what_will_not_work_and_what_does_not_just_now_is_told_of_what_runs(
+    running: RunningConnectors, made: list[Groups]
+) -> None:
+    have(running)
+    made[0].trouble = "the source does not answer"
+    attend(running)
+    running.remark(C, "nobody writes offset syncs")
+    connector = running.connectors[C]
+    assert connector.task_states("w", 1)[0].trace is None
+    connector.look(float("inf"))
+    told = connector.connector_state("w", 1), connector.task_states("w", 1)[0]
+    assert [one.state for one in told] == [State.RUNNING, State.RUNNING]
+    assert [one.trace for one in told] == ["nobody writes offset syncs", "the source does not answer"]
+    made[0].trouble = None
+    attend(running)
+    assert connector.task_states("w", 1)[0].trace is None

@@ -69,6 +69,8 @@ def _pretended(beats: Beats) -> type:
     """A class in the place of IdleFlow and of GroupsFlow, which finds its groups when it is attended first."""
 
     class Pretended:
+        trouble: str | None = None
+
         def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
             self.settings = settings
             self.failure: str | None = None
@@ -81,6 +83,9 @@ def _pretended(beats: Beats) -> type:
 
         def attend(self) -> None:
             self.groups = self.groups or (GroupId("g"),)
+
+        def take_written(self) -> set[str]:
+            return {"heartbeats"}
 
         def stop(self, timeout_s: float = 0.0) -> None:
             # What begins before this has ended would run beside it.

@@ -17,7 +17,7 @@ from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.log_once import LogOnce
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.settings.worker import GroupSettings
 
@@ -29,6 +29,9 @@ RETRY_S = 0.5
 REFUSED_S = 10.0
 LEAVE_S = 2.0
 LOOK_S = 60.0
+LOG_AFTER_S = 2.0
+LOG_AGAIN_S = (60.0, 600.0)
+_OUTAGE = object()
 
 
 class WorkerGroup:
@@ -130,6 +133,7 @@ class WorkerGroup:
                 self._admin.call(self._membership.leave)
             except TwinlogError as error:
                 log.debug("the group was not left: %s", error)
+        self._lost()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(LEAVE_S)
@@ -152,6 +156,7 @@ class WorkerGroup:
                 self._rejoin.clear()
                 if self._join():
                     self.reason = None
+                    self._note_recovered()
                     while not self._clock.wait(self._rejoin, LOOK_S):
                         pass
             except GroupTakenError:
@@ -169,9 +174,14 @@ class WorkerGroup:
         if self._membership.generation is None:
             self._lost()
         if not self._stopping.is_set():
-            if self._logged.is_new(reason, AGAIN_S):
-                log.warning("not a member of group %s yet, trying again: %s", self._membership.group, reason)
+            # Their reasons change while it lasts.
+            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *LOG_AGAIN_S):
+                log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             self._clock.wait(self._stopping, wait_s)
+
+    def _note_recovered(self) -> None:
+        if self._logged.over(_OUTAGE):
+            log.info("takes part in group %s again", self._membership.group)
 
     def _join(self) -> bool:
         """Take part in the next rebalance; False when another one began meanwhile."""

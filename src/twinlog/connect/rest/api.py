@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,9 +19,13 @@ from twinlog.connect.rest.lanes import Lane, Lanes
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.settings import RestSettings
 from twinlog.connect.rest.users import Users
-from twinlog.errors import NotOwnerError, RequestError
+from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
 
 T = TypeVar("T")
+
+GONE_S = 15.0
+"""Longer than a session and a rebalance."""
+AGAIN_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,21 @@ class Api:
         body: bytes = b"",
         lane: Lane | None = None,
     ) -> Response:
-        """Ask for what may wait; where another worker must be asked, ask that one with the same request."""
-        try:
-            return await (lane or self.lanes.change).run(lambda: respond(call()))
-        except NotOwnerError as owner:
-            return await self.lanes.forward.run(self.forwarder.sending(request, owner, body))
+        """Ask for what may wait; where another worker must be asked, ask that one with the same request.
+
+        One that has gone is asked for again, until the group has noticed and another one is in its place.
+        """
+        until = self.clock.monotonic() + GONE_S
+        while True:
+            try:
+                return await (lane or self.lanes.change).run(lambda: respond(call()))
+            except NotOwnerError as owner:
+                try:
+                    return await self.lanes.forward.run(self.forwarder.sending(request, owner, body))
+                except UndeliveredError:
+                    if self.clock.monotonic() >= until:
+                        raise
+            await asyncio.sleep(AGAIN_S)
 
     async def body(self, request: Request) -> bytes:
         """The bytes of a request, within the limits."""

@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.requests import Request
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from twinlog.connect.model import Config, ConnectorName
 from twinlog.connect.rest.answers import error
 from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
-from twinlog.errors import NotOwnerError, RequestError
+from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
 
 _LOG = logging.getLogger(__name__)
 _HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
@@ -84,16 +85,30 @@ class Forwarder:
         try:
             connection = self._connection(worker)
             try:
+                self._connect(connection, worker)
                 connection.request(method, target, body or None, headers)
                 answer = connection.getresponse()
                 content = answer.read(_LARGEST)
+                if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and answer.getheader("Retry-After"):
+                    raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc} is stopping")
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as failure:
             reason = str(failure) or type(failure).__name__
+            if method == "PUT" and isinstance(failure, ConnectionResetError):
+                # It may have come about, and does no harm a second time.
+                raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
             _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
             raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
         return _answer(answer.status, content)
+
+    @staticmethod
+    def _connect(connection: http.client.HTTPConnection, worker: SplitResult) -> None:
+        try:
+            connection.connect()
+        except ConnectionRefusedError as failure:
+            message = f"IO Error trying to forward REST request: {worker.netloc}: {failure}"
+            raise UndeliveredError(message) from None
 
     def _connection(self, worker: SplitResult) -> http.client.HTTPConnection:
         host, port = worker.hostname or "", worker.port

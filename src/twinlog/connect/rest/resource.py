@@ -23,7 +23,7 @@ from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.cors import PREFLIGHT
 from twinlog.connect.rest.media import accepts_json, is_json
 from twinlog.connect.rest.users import credentials
-from twinlog.errors import RequestError
+from twinlog.errors import RequestError, UnavailableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,7 +77,8 @@ class Resource:
             refused = _refused(request, method) or await self._stranger(request, method)
             return refused or await self._in_time(request, method)
         except RequestError as error:
-            return answers.error(error.status, error.message)
+            headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
+            return answers.error(error.status, error.message, headers)
         except ClientDisconnect:
             raise
         except Exception as error:

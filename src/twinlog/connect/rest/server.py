@@ -24,7 +24,7 @@ from twinlog.connect.rest.protocol import bounded
 from twinlog.connect.rest.settings import Limits, Listener
 
 _LOG = logging.getLogger(__name__)
-_GRACE_S = 0.4
+_GRACE_S = 3.0
 """How long requests may go on once the server stops; then they are answered with 503."""
 _START_S = 60.0
 

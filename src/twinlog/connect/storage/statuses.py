@@ -38,6 +38,10 @@ class Statuses:
         """The topics that a connector has used since its last reset."""
         return dict(self._topics.get(name, {}))
 
+    def tracked(self) -> set[ConnectorName]:
+        """The connectors of which there are active topics; those of removed ones may be left over."""
+        return set(self._topics)
+
     def known(self) -> set[ConnectorName]:
         """The connectors of which there is any state; those of removed ones may be left over."""
         return self._connectors.keys() | self._tasks.keys()
