@@ -107,7 +107,7 @@ class Campaign:
             wanted, state = config_of(name, number), self.chance.choice(list(TargetState))
             self.change(name, (wanted, state), lambda herder: herder.put(name, wanted, initial=state, replace=False))
         elif kind == "patch" and config is not None:
-            more = {"sync.topic.acls.interval.seconds": str(number)}
+            more = {"sync.topic.acls.interval.seconds": str(number + 1)}
             self.change(name, ({**config, **more}, target), lambda herder: herder.patch(name, more))
         elif kind == "delete":
             self.change(name, None, lambda herder: herder.delete(name))
