@@ -61,10 +61,8 @@ class StatusReports:
                 news[part] = None
             elif mine and status.state is not State.UNASSIGNED:
                 news[part] = Status(State.UNASSIGNED, worker_id, assignment.generation)
-        # A record that deletes a connector's state deletes those of its tasks, too.
-        order = sorted(news.items(), key=lambda one: not isinstance(one[0], TaskId))
         topics = self._active_topics(known, leads=assignment.leads)
-        self._state.report([*(_record(part, status) for part, status in order), *topics])
+        self._state.report([*(_record(part, status) for part, status in news.items()), *topics])
         self._written.clear()
         for running in self._running.connectors.values():
             running.shown()
