@@ -69,8 +69,6 @@ def _pretended(beats: Beats) -> type:
     """A class in the place of IdleFlow and of GroupsFlow, which finds its groups when it is attended first."""
 
     class Pretended:
-        trouble: str | None = None
-
         def __init__(self, settings: FlowSettings, *_: object, **__: object) -> None:
             self.settings = settings
             self.failure: str | None = None
