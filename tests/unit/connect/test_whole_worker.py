@@ -26,3 +26,24 @@ def test_a_task_that_runs_has_its_configuration() -> None:
         (task,) = client.get("/connectors/c/tasks").json
         assert task["config"]["task.class"].endswith("MirrorCheckpointTask")
         assert client.get("/connectors/c").json["tasks"] == [{"connector": "c", "task": 0}]
+
+
+def test_topics_are_active_once_they_are_written_to_and_gone_with_their_connector() -> None:
+    with whole_worker() as (client, beats):
+        for name in ("c", "off"):
+            assert client.ask("PUT", f"/connectors/{name}/config", CHECKPOINT).status == 201
+
+        def topics(name: str) -> list[str]:
+            return list(client.get(f"/connectors/{name}/topics").json[name]["topics"])
+
+        wait_for(lambda: topics("c") == topics("off") == ["heartbeats"], 60, "both have written")
+        assert client.ask("PUT", "/connectors/off/stop").status == 204
+        wait_for(lambda: not beats.now["off"], 60, "one has stopped")
+        assert topics("off") == ["heartbeats"]
+        # One that writes on has its topic again, another one has none.
+        for name in ("c", "off"):
+            assert client.ask("PUT", f"/connectors/{name}/topics/reset").status == 202
+        wait_for(lambda: topics("c") == ["heartbeats"], 60, "one has written again")
+        assert topics("off") == []
+        assert client.ask("DELETE", "/connectors/c").status == 204
+        wait_for(lambda: topics("c") == [], 60, "its topics are gone with it")
