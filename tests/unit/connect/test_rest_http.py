@@ -427,3 +427,16 @@ def test_the_log_names_who_asked(guarded: Client, caplog: pytest.LogCaptureFixtu
     guarded.ask("GET", "/", headers=basic("health", "health-secret"))
     wait_for(lambda: "127.0.0.1 - health [" in caplog.text, DEADLINE_S, "the request's line")
     assert "health-secret" not in caplog.text
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers() -> None:
+    with serving() as client:
+        parts = urlsplit(client.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=DEADLINE_S)
+        connection.request("GET", "/")
+        connection.getresponse().read()
+        (server,) = client.server._servers
+        (kept,) = server.server_state.connections
+        accepted = kept.transport.get_extra_info("socket")  # type: ignore[union-attr]
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        connection.close()
