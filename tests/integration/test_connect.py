@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import Place, commit_offsets, group_offsets
-from harness.produce import numbered, produce
+from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
@@ -188,3 +189,33 @@ def test_workers_share_connectors_and_take_over(
     wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")
     assert first.ask("DELETE", path_of("c0"))[0] == 204
     assert sorted(first.ask("GET", "/connectors")[1]) == ["c1", "c2", "c3"]
+
+
+def test_a_worker_beside_the_source(
+    clusters: tuple[KafkaCluster, KafkaCluster], topic_name: str, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = clusters
+    alias, group = new_name("s"), new_name("workers")
+    flow, remote = f"{alias}->t", f"{alias}.{topic_name}"
+    create_topic(source, topic_name)
+    produce(source, topic_name, numbered(100))
+    # Kafka's worker kept positions on its own cluster.
+    kept = create_topic(source, f"{group}-offsets", config={"cleanup.policy": "compact"})
+    place = {"cluster": alias, "partition": 0, "topic": topic_name}
+    key = json.dumps([flow, place], separators=(",", ":")).encode()
+    produce(source, kept, [NewRecord(b'{"offset":39}', key)])
+    here = ConnectWorker(tmp_path / "worker", source, group)
+    try:
+        here.start()
+        assert here.put(flow, connector("Source", source, target, flow, topics=topic_name))[0] == 201
+        copied(target, remote, 60)
+        assert here.ask("PUT", f"{path_of(flow)}/stop")[0] == 204
+        here.wait_for_state(flow, "STOPPED")
+        offsets = f"{path_of(flow)}/offsets"
+        assert here.ask("GET", offsets) == (200, {"offsets": [{"partition": place, "offset": {"offset": 99}}]})
+        assert here.ask("DELETE", offsets)[0] == 200
+        assert here.ask("GET", offsets) == (200, {"offsets": []})
+        assert here.ask("PUT", f"{path_of(flow)}/resume")[0] == 202
+        copied(target, remote, 160)
+    finally:
+        here.close()

@@ -11,6 +11,7 @@ from typing import TypeVar
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.member import Assignment, Worker
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
@@ -33,14 +34,11 @@ from twinlog.connect.model import (
     TaskId,
     Validation,
 )
-from twinlog.connect.own_offsets import OwnOffsets
 from twinlog.connect.plugins import listing
 from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import refused, validate
 from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
-from twinlog.connect.storage.offset_records import OffsetRecord
-from twinlog.connect.storage.record_log import RecordLog
 from twinlog.connect.storage.status_records import (
     ActiveTopicRecord,
 )
@@ -90,10 +88,10 @@ class WorkerHerder:
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
-        # A standalone worker's offset file has those of all.
-        self._own: OwnOffsets | None = None
-        if session is not None:
-            self._own = OwnOffsets(config.settings.client, session.offset_storage.name, connect)
+
+        def both_may_begin(flow: ConnectorFlow) -> bool:
+            return may_begin(flow) and self._offsets.may_begin(flow)
+
         self._thread = WorkerThread(
             self._state,
             self._flows,
@@ -103,12 +101,15 @@ class WorkerHerder:
             options,
             set_level,
             connect,
-            may_begin,
+            both_may_begin,
             crashed,
             ask_leader,
             topics=config.settings.topic_tracking,
         )
         self._group = self._thread.group
+        self._offsets = ConnectorOffsets(
+            config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
+        )
 
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
@@ -119,8 +120,6 @@ class WorkerHerder:
     def stop(self, timeout_s: float = 15.0) -> None:
         """End what runs here, and leave the group."""
         self._thread.stop(timeout_s)
-        if self._own is not None:
-            self._own.close()
 
     def flows(self) -> Sequence[ConnectorFlow]:
         """The connectors that can be used."""
@@ -210,7 +209,7 @@ class WorkerHerder:
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
         self._require_started()
         self._require_known(name)
-        stored = self._asked(lambda: self._state.offsets(name, self._own_offsets(name)))
+        stored = self._asked(lambda: self._offsets.of(name))
         # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
         return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
 
@@ -286,14 +285,13 @@ class WorkerHerder:
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         with self._stopped(name):
             self._check_offsets(name, offsets)
-            self._asked(lambda: self._state.put_offsets(name, offsets, self._own_offsets(name)))
+            self._asked(lambda: self._offsets.put(name, offsets))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
         with self._stopped(name):
-            stored = self._asked(lambda: self._state.offsets(name, self._own_offsets(name)))
-            none = [StoredOffset(one.partition, None) for one in stored]
-            self._asked(lambda: self._state.put_offsets(name, none, self._own_offsets(name)))
+            stored = self._asked(lambda: self._offsets.of(name))
+            self._asked(lambda: self._offsets.put(name, [StoredOffset(one.partition, None) for one in stored]))
         return "The offsets for this connector have been reset successfully"
 
     def reset_active_topics(self, name: ConnectorName) -> None:
@@ -422,10 +420,6 @@ class WorkerHerder:
                 "This can be done for the specified connector by issuing a 'PUT' request to the "
                 f"'/connectors/{name}/stop' endpoint",
             )
-
-    def _own_offsets(self, name: ConnectorName) -> RecordLog[OffsetRecord] | None:
-        flow = None if self._own is None else self._flows.build(name)[0]
-        return None if flow is None or self._own is None else self._own.of(flow)
 
     def _asked(self, step: Callable[[], T]) -> T:
         """Do something with the group's topics for a request."""

@@ -148,21 +148,17 @@ class GroupState:
             found = self._statuses.append_and_read([status_records.encode(record) for record in records])
             self._take_statuses(found)
 
-    def offsets(self, name: ConnectorName, own: RecordLog[OffsetRecord] | None = None) -> list[StoredOffset]:
-        """The stored offsets of a connector, as they are now; those in its `own` log count before the group's."""
+    def offsets(self, name: ConnectorName) -> list[StoredOffset]:
+        """The stored offsets of a connector, as they are now."""
         records = self._offsets.read()
-        if own is not None:
-            records = [*records, *own.read()]
         with self._lock:
             for record in records:
                 self._stored.take(record)
             return self._stored.of(name)
 
-    def put_offsets(
-        self, name: ConnectorName, offsets: Iterable[StoredOffset], own: RecordLog[OffsetRecord] | None = None
-    ) -> None:
-        """Replace stored offsets of a connector, in its `own` log if it has one; None deletes one."""
-        (own or self._offsets).append([offset_records.encode(name, one) for one in offsets])
+    def put_offsets(self, name: ConnectorName, offsets: Iterable[StoredOffset]) -> None:
+        """Replace stored offsets of a connector; None deletes one."""
+        self._offsets.append([offset_records.encode(name, one) for one in offsets])
 
     def _write(self, records: Sequence[ConfigRecord]) -> None:
         with self._order:

@@ -38,10 +38,8 @@ class StateTopic(Generic[R]):
         topic: StorageTopic,
         key: str,
         decode: Callable[[bytes | None, bytes | None], R | Unreadable | None],
-        *,
-        optional: bool = False,
     ) -> None:
-        """`key` is the worker's key that names the topic, for messages; an `optional` one may be missing."""
+        """`key` is the worker's key that names the topic, for messages."""
         self.name = TopicName(topic.name)
         self._admin = admin
         self._topic = topic
@@ -50,7 +48,7 @@ class StateTopic(Generic[R]):
         self._lock = threading.Lock()
         self._found: list[R] = []
         """What was read before an error, and comes no second time."""
-        self._reader = TopicReader(admin, self.name, committed=True, optional=optional)
+        self._reader = TopicReader(admin, self.name, committed=True)
         # The config topic has one partition; of the others a record's key chooses it, as Kafka's producer does.
         self._writer = TopicWriter(
             admin.client, self.name, TIMEOUT_S, f"keeping the worker's state ({key})", by_key=True, wait_s=LEADER_S

@@ -1,0 +1,202 @@
+"""The stored offsets of a worker's connectors: in its own topic, or where the copiers of a source connector keep them.
+
+Copiers store positions on the cluster that they write to, beside the records. That is another cluster than the worker's
+where the worker is beside the source, say, and another topic where a connector names its own. Whoever asks for offsets,
+or changes them, means those. Kafka's worker keeps all in its own topic: what it left there counts for a connector of
+which its target knows nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from twinlog.clock import Clock
+from twinlog.config.connector import ConnectorFlow, connector_kind
+from twinlog.config.worker import WorkerConfig
+from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import ConnectorName, StoredOffset
+from twinlog.connect.storage import offset_records
+from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
+from twinlog.connect.storage.topics import StateTopic
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.mirror.internal_topics import positions
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import StorageTopic
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+KEY = "offsets.storage.topic"
+
+
+class ConnectorOffsets:
+    """Reads and changes stored offsets of connectors; may be used from several threads.
+
+    Those of a standalone worker are where `state` has them. Nothing is written once `allowed()` is false.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        state: GroupState,
+        flows: ConnectorFlows,
+        clock: Clock,
+        allowed: Callable[[], bool],
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        group = config.settings.group
+        self._topic = None if group is None else group.offset_storage.name
+        self._servers = frozenset(config.settings.client.bootstrap_servers)
+        self._state = state
+        self._flows = flows
+        self._clock = clock
+        self._allowed = allowed
+        self._connect = connect
+        self._taken_over: dict[ConnectorName, object] = {}
+        """Connectors whose target has what a worker of Kafka's left here, each with where that is."""
+        self._taking: dict[ConnectorName, threading.Thread] = {}
+        self._refused: dict[ConnectorName, RefusedError] = {}
+        self._logged = LogOnce(clock)
+
+    def of(self, name: ConnectorName) -> list[StoredOffset]:
+        """The stored offsets of a connector, as they are now. Raises ClusterError, RefusedError."""
+        settings = self._elsewhere(self._flows.build(name)[0])
+        if settings is None:
+            return self._state.offsets(name)
+        with self._open(settings) as target:
+            there = _read(target, settings)
+        return self._state.offsets(name) if there is None else there.of(name)
+
+    def put(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
+        """Replace stored offsets of a connector of which nothing runs; None deletes one.
+
+        Raises ClusterError, and RefusedError for a source connector whose configuration cannot be used.
+        """
+        flow, why = self._flows.build(name)
+        if flow is None and self._topic is not None and self._is_source(name):
+            raise RefusedError(
+                f"connector {name}: its configuration cannot be used, and so not its positions on the target; mend it "
+                f"first: {why}"
+            )
+        settings = self._elsewhere(flow)
+        if settings is None:
+            self._state.put_offsets(name, offsets)
+            return
+        deleted = [one for one in offsets if one.offset is None]
+        with self._open(settings) as target:
+            self._take_over(target, settings)
+            _topic_of(target, settings).append([offset_records.encode(name, one) for one in offsets])
+            earlier = settings.earlier_positions_topic
+            if deleted and earlier not in (None, settings.positions_topic) and earlier in target.topics():
+                # What a connector's own topic lacks is looked for there.
+                _topic(target, str(earlier)).append([offset_records.encode(name, one) for one in deleted])
+        if deleted:
+            # Nor is it to be taken over from here again.
+            here = [one.partition for one in self._state.offsets(name)]
+            gone = [StoredOffset(one.partition, None) for one in deleted if one.partition in here]
+            self._state.put_offsets(name, gone)
+
+    def may_begin(self, flow: ConnectorFlow) -> bool:
+        """Whether a connector may begin: its target has what Kafka's worker left here.
+
+        Until then that is tried on a thread of its own. Raises RefusedError where it cannot succeed.
+        """
+        name, settings = ConnectorName(flow.name), self._elsewhere(flow)
+        if settings is None or self._taken_over.get(name) == _place(settings):
+            return True
+        refused = self._refused.pop(name, None)
+        if refused is not None:
+            raise refused
+        taking = self._taking.get(name)
+        if taking is None or not taking.is_alive():
+            taking = threading.Thread(target=self._try, args=[name, settings], name=f"offsets {name}", daemon=True)
+            taking.start()
+            self._taking[name] = taking
+        return False
+
+    def _try(self, name: ConnectorName, settings: FlowSettings) -> None:
+        try:
+            with self._open(settings) as target:
+                self._take_over(target, settings)
+        except RefusedError as error:
+            self._refused[name] = error
+        except ClusterError as error:
+            if self._logged.is_new((name, str(error)), AGAIN_S):
+                log.warning("connector %s: its positions cannot be read yet, trying again: %s", name, error)
+            self._clock.sleep(RETRY_S)
+        except (RuntimeError, OSError) as error:
+            log.debug("connector %s: its positions are read later: %s", name, error)
+            self._clock.sleep(RETRY_S)
+        else:
+            self._taken_over[name] = _place(settings)
+
+    def _take_over(self, target: ClusterAdmin, settings: FlowSettings) -> None:
+        """Put what Kafka's worker left here into the topic on the target, unless that knows the connector."""
+        name = ConnectorName(settings.connector_name)
+        if _read(target, settings) is None and (left := self._state.offsets(name)):
+            _topic_of(target, settings).append([offset_records.encode(name, one) for one in left])
+            log.info("connector %s: %d positions are those of %s on the worker's cluster", name, len(left), self._topic)
+
+    def _elsewhere(self, flow: ConnectorFlow | None) -> FlowSettings | None:
+        """The settings of a connector whose positions are not in the worker's own topic."""
+        if flow is None or flow.kind != "source" or self._topic is None:
+            return None
+        settings = flow.settings
+        here = self._servers.intersection(settings.target_admin.client.bootstrap_servers)
+        return None if here and settings.positions_topic == self._topic else settings
+
+    def _is_source(self, name: ConnectorName) -> bool:
+        config = self._state.look(
+            lambda cluster, _: cluster.connectors[name].config if name in cluster.connectors else {}
+        )
+        return connector_kind(config.get("connector.class", "")) == "source"
+
+    @contextmanager
+    def _open(self, settings: FlowSettings) -> Iterator[ClusterAdmin]:
+        admin = self._connect(settings.target, settings.target_admin.client)
+        try:
+            admin.client.append_only_while(self._allowed)
+            admin.connect()
+            yield admin
+        finally:
+            admin.close()
+
+
+def _read(target: ClusterAdmin, settings: FlowSettings) -> StoredOffsets | None:
+    """What the target knows of a connector; None where it does not even know that offsets of it were deleted."""
+    found, known = StoredOffsets(), False
+    for topic in dict.fromkeys((settings.earlier_positions_topic, settings.positions_topic)):
+        if topic is None:
+            continue
+        for _, record in TopicReader(target, TopicName(topic), optional=True, committed=True).read():
+            decoded = offset_records.decode(record.key, record.value)
+            if isinstance(decoded, OffsetRecord) and decoded.connector == settings.connector_name:
+                found.take(decoded)
+                known = True
+    return found if known else None
+
+
+def _topic_of(target: ClusterAdmin, settings: FlowSettings) -> StateTopic[OffsetRecord]:
+    """The topic where a connector's copiers store positions, which is created where it is missing."""
+    made = positions(settings).new()
+    topic = StorageTopic(made.name, made.partitions, made.replication_factor, tuple(made.configs.items()))
+    found = StateTopic(target, topic, KEY, offset_records.decode)
+    found.ensure()
+    return found
+
+
+def _topic(target: ClusterAdmin, name: str) -> StateTopic[OffsetRecord]:
+    return StateTopic(target, StorageTopic(name, -1, -1), KEY, offset_records.decode)
+
+
+def _place(settings: FlowSettings) -> object:
+    """Where a connector's positions are."""
+    return settings.target_admin.client, settings.positions_topic
