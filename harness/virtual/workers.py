@@ -379,7 +379,7 @@ def virtual_workers(config: WorkerConfig, seed: int) -> Iterator[World]:
 
     def build(name: Any, config: Any, worker: WorkerConfig) -> Any:
         key = name, tuple(sorted(config.items()))
-        if key not in built:
+        if key not in built or any("${" in value for value in config.values()):
             built[key] = build_connector(name, config, worker)
         return built[key]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -17,14 +18,11 @@ from twinlog.connect.storage.config_records import Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.errors import RequestError
 
-WORKER = worker_of(
-    parse_properties(
-        "bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = k\nvalue.converter = v\n"
-        "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n",
-        "w",
-    ),
-    "w",
+WORKER_TEXT = (
+    "bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = k\nvalue.converter = v\n"
+    "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n"
 )
+WORKER = worker_of(parse_properties(WORKER_TEXT, "w"), "w")
 NAMES = tuple(ConnectorName(f"c{number}") for number in range(5))
 MOST_WORKERS = 4
 SETTLED_S = 60.0
@@ -237,6 +235,47 @@ def test_a_clean_end_hands_over_at_once(chance: random.Random) -> None:
         stopped.stop()
         world.advance(1.0)
         assert sorted(running(world), key=str) == sorted(((name, left) for name in NAMES), key=str)
+
+
+def test_a_secret_counts_as_it_is_where_a_connector_begins(tmp_path: Path) -> None:
+    """A worker that takes a connector over has known it for long, by the secret of that time."""
+    secret = tmp_path / "secret"
+    secret.write_text("password = old")
+    provider = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    text = WORKER_TEXT + "".join(f"{key} = {value}\n" for key, value in provider.items())
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    config = {
+        **config_of(NAMES[0], 1),
+        "source.cluster.security.protocol": "SASL_PLAINTEXT",
+        "source.cluster.sasl.mechanism": "PLAIN",
+        "source.cluster.sasl.jaas.config": f'{login} username="u" password="${{file:{secret}:password}}";',
+    }
+    with virtual_workers(worker_of(parse_properties(text, "w"), "w"), 1) as world:
+        first, second = world.start_worker(), world.start_worker()
+        world.advance(5.0)
+        world.ask(first, lambda herder: herder.put(NAMES[0], config))
+        world.advance(10.0)
+
+        def passwords() -> list[str]:
+            return [one.settings.source_admin.client.sasl_password for one in world.running]
+
+        assert passwords() == ["old"]
+        secret.write_text("password = new")
+        world.advance(10.0)
+        assert passwords() == ["old"]
+        (running_on,) = (one.worker for one in world.running)
+        running_on.kill()
+        world.advance(10.0)
+        assert passwords() == ["new"]
+        # Its only worker is removed from the group, and what ran begins anew.
+        secret.write_text("password = newer")
+        (left,) = {first, second} - {running_on}
+        world.group.leave(left.member)
+        world.advance(10.0)
+        assert passwords() == ["newer"]
 
 
 def test_offsets_are_written_only_once_everything_has_ended() -> None:

@@ -228,8 +228,7 @@ class WorkerThread:
                 self._state.read()
                 self._keep_session_key()
             with self._following:
-                # In this order: what was given in a later term is not begun in this one.
-                self._running.term = self.group.term
+                self._enter(self.group.term)
                 self._follow(self.group.assignment)
                 self._running.attend()
             try:
@@ -254,6 +253,13 @@ class WorkerThread:
             with self.changing:
                 self._state.put_session_key(SessionKey(key_bytes, settings.key_algorithm, now_ms))
 
+    def _enter(self, term: int) -> None:
+        """What was given in a later term is not begun in this one, and all begins anew in a new one."""
+        if term != self._running.term:
+            self._running.term = term
+            for name in self._running.connectors:
+                self._flows.forget(name)
+
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
@@ -266,6 +272,9 @@ class WorkerThread:
         for name in names & known:
             if not self._may_begin(name):
                 continue
+            if name not in self._running.connectors:
+                # Built here while another worker ran it: what its configuration refers to may be another one since.
+                self._flows.forget(name)
             flow, why = self._flows.build(name)
             self._running.set(name, flow, self._target_state(name), why, self._tasks(name))
             self._running.remark(name, remarks.get(name))
