@@ -298,5 +298,5 @@ def test_a_new_partition_without_a_place_to_begin_stops_the_flow(copy_flow: Copy
     _, error = running.wait_for_failure()
 
     assert isinstance(error, GapError)
-    assert "north.consumer.auto.offset.reset" in str(error)
+    assert "the consumer of north has auto.offset.reset = none" in str(error)
     assert copy_flow.stored(topic_name) is None

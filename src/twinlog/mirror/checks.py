@@ -62,8 +62,8 @@ def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: Cluster
         servers = key_of(ClientSettings, "bootstrap_servers")
         raise RefusedError(
             f"{flow.source} and {flow.target} are the same cluster (id {here.cluster_id}, broker "
-            f"{min(here.brokers & there.brokers)}), which a flow cannot mirror to itself; correct "
-            f"{flow.source}.{servers} or {flow.target}.{servers}"
+            f"{min(here.brokers & there.brokers)}), which a flow cannot mirror to itself; correct {servers} of "
+            f"{flow.source} or of {flow.target}"
         )
     log.warning(
         "%s: both clusters have the id %s; if they are one cluster, it would mirror itself, and if they are two, each "

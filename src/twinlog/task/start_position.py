@@ -258,8 +258,8 @@ class StartPositions:
         reset = self._settings.consumer.auto_offset_reset
         if reset == "none":
             raise GapError(
-                f"{self._settings.source}.consumer.{key_of(ConsumerSettings, 'auto_offset_reset')} = none, and there "
-                "are partitions without a stored position; set earliest or latest"
+                f"the consumer of {self._settings.source} has {key_of(ConsumerSettings, 'auto_offset_reset')} = none, "
+                "and there are partitions without a stored position; set earliest or latest"
             )
         return EARLIEST if reset == "earliest" else LATEST
 

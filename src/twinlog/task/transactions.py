@@ -355,7 +355,7 @@ class Transactions:
             self.ended = True
             text = (
                 f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
-                f"{self._settings.target}.group.id must differ where several installations write to one cluster"
+                f"group.id must differ where several installations write to {self._settings.target}"
             )
             self._event("fenced", text)
             self._lost(FencedError(text))

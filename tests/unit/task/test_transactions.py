@@ -182,7 +182,7 @@ def test_who_was_fenced_stops(here: World) -> None:
     assert copier.transactions.ended
     ((_, error),) = here.failures
     assert isinstance(error, FencedError)
-    assert "south.group.id must differ" in str(error)
+    assert "group.id must differ where several installations write to south" in str(error)
     assert ("fenced", str(error)) in here.events
     here.pass_by(60)
     assert committed(here) == []

@@ -74,7 +74,7 @@ class TransactionCoordinator:
         if code == Code.INVALID_TRANSACTION_TIMEOUT:
             raise RefusedError(
                 f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms; lower "
-                f"{self._client.alias}.producer.{key_of(ProducerSettings, 'transaction_timeout_ms')}, or raise "
+                f"{key_of(ProducerSettings, 'transaction_timeout_ms')} of its producer, or raise "
                 "transaction.max.timeout.ms of the brokers"
             )
         self._check(code)

@@ -152,8 +152,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
         text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(
-            f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check "
-            f"{cluster}.{JAAS} and {cluster}.{MECHANISM}"
+            f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check {JAAS} and "
+            f"{MECHANISM} of this cluster"
         )
     if isinstance(error, AuthorizationError):
         return RefusedError(f"cluster {cluster}: permission denied: {error}")
