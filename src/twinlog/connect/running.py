@@ -230,7 +230,7 @@ class RunningConnectors:
             self._forget(running)
 
     def _forget(self, running: Running) -> None:
-        part, running.part, running.again = running.part, None, False
+        part = running.leave()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
         if isinstance(part, Copying) and part.place in self._spark.places:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import Config, ConnectorName, Restart, State, Status, TargetState
@@ -43,6 +43,8 @@ class Running:
     """Since when it has had a trouble, or when the one that is shown came."""
     restarting_tasks: frozenset[int] = frozenset()
     """Those that are being restarted, until that was shown and they have begun."""
+    _written: set[str] = field(default_factory=set)
+    """Topics that a part wrote to which has ended."""
     _made: tuple[Config, Work, Sequence[Config]] | None = None
     """Configurations of tasks, and what they were made of."""
 
@@ -117,6 +119,18 @@ class Running:
         return frozenset(
             number for number, one in states.items() if not restart.only_failed or one.state is State.FAILED
         )
+
+    def leave(self) -> Part | None:
+        """Part with what ran of it, and keep what that wrote to."""
+        part, self.part, self.again = self.part, None, False
+        if part is not None:
+            self._written |= part.take_written()
+        return part
+
+    def take_written(self, *, running: bool) -> set[str]:
+        """The topics that it has written to since the last call: by what has ended, and if wanted by what runs."""
+        written, self._written = self._written, set()
+        return written | self.part.take_written() if running and self.part is not None else written
 
     def shown(self) -> None:
         """Its states were written."""

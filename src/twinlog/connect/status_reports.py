@@ -70,10 +70,12 @@ class StatusReports:
     def _active_topics(self, known: set[ConnectorName], *, leads: bool) -> list[StatusRecord]:
         """The topics that were written here and that nobody has noted yet, and those of removed connectors."""
         now = self._clock.monotonic()
-        if self._topics and now >= self._topics_at:
-            self._topics_at = now + TOPICS_S
-            for name, running in self._running.connectors.items():
-                if running.part is not None and (written := running.part.take_written()):
+        if self._topics:
+            due = now >= self._topics_at
+            self._topics_at = now + TOPICS_S if due else self._topics_at
+            for name, one in self._running.connectors.items():
+                # Whoever is shown as stopped shows all that it wrote.
+                if written := one.take_written(running=due):
                     self._written.setdefault(name, set()).update(written)
         noted = self._state.look(
             lambda _, statuses: {name: set(statuses.active_topics(name)) for name in statuses.tracked()}

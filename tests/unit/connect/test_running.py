@@ -46,7 +46,7 @@ class Groups:
     def attend(self) -> None: ...
 
     def take_written(self) -> set[str]:
-        return set()
+        return set(self.settings.topics)
 
     def stop(self) -> None:
         self.done.append("stopped")
@@ -123,6 +123,17 @@ def test_a_connector_runs_and_follows_its_configuration(running: RunningConnecto
     running.restart(ALL)
     attend(running)
     assert len(made) == 3
+
+
+def test_what_has_ended_wrote_to_its_topics_all_the_same(running: RunningConnectors, made: list[Groups]) -> None:
+    have(running)
+    one = running.connectors[C]
+    assert one.take_written(running=False) == set()
+    have(running, flow=flow("b"))
+    assert one.take_written(running=False) == {"a"}
+    have(running, TargetState.STOPPED, flow=flow("b"))
+    assert one.take_written(running=True) == {"b"}
+    assert one.take_written(running=True) == set()
 
 
 def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
