@@ -19,7 +19,7 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.checks import check_internal_topics, check_two_clusters
+from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.store import PositionStore
@@ -170,6 +170,25 @@ def test_two_listeners_of_one_cluster_are_warned_of(
     both = opened(settings)
     check_two_clusters(settings, both.source, both.target)
     assert f"both clusters have the id {source.cluster_id}" in caplog.text
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_records_of_another_cluster_than_the_one_looked_at_are_refused(
+    clusters: Clusters, opened: Callable[[FlowSettings], Opened], side: str
+) -> None:
+    settings = flow_settings(*clusters)
+    here, there = settings.consumer.client, settings.producer.client
+    wrong = settings
+    if side == "source":
+        wrong = replace(settings, consumer=replace(settings.consumer, client=there))
+    else:
+        wrong = replace(settings, producer=replace(settings.producer, client=here))
+    both = opened(settings)
+    check_one_cluster(settings, both.source, both.target)
+    with pytest.raises(RefusedError) as refused:
+        check_one_cluster(wrong, both.source, both.target)
+    for one in clusters:
+        assert f"(cluster id {one.cluster_id})" in str(refused.value)
 
 
 # -- flows in each other's way

@@ -30,7 +30,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import Report
-from twinlog.mirror.checks import check_internal_topics, check_two_clusters
+from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
@@ -81,6 +81,7 @@ class FlowRunner:
         connect: Connect = ClusterAdmin,
     ) -> None:
         self._clock = clock
+        self._connect = connect
         self.settings = settings
         self.flow_status = FlowStatus(clock.monotonic)
         self.state = FlowState.STARTING
@@ -323,6 +324,7 @@ class FlowRunner:
 
     def _check(self) -> None:
         check_two_clusters(self.settings, self._source, self._target)
+        check_one_cluster(self.settings, self._source, self._target, self._connect)
         check_internal_topics(self.settings, self._source, self._target)
 
     def _refresh(self) -> None:

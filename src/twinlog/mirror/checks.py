@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import Topology
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.internal_topics import internal_topics
@@ -71,6 +71,40 @@ def check_two_clusters(flow: FlowSettings, source: ClusterAdmin, target: Cluster
         flow.name,
         here.cluster_id,
     )
+
+
+def check_one_cluster(
+    flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, connect: Connect = ClusterAdmin
+) -> None:
+    """Raise RefusedError when records go to, or come from, another cluster than the one whose topics are looked at.
+
+    In MirrorMaker 2 records go where no remote topic was created. Positions would be stored beside them, too, and never
+    found: with each start everything would be copied again. Clients with a common address are not asked, and one that
+    cannot connect has its own error when it is used. Raises ClusterError.
+    """
+    for admin, client, what in (
+        (source, flow.consumer.client, "read from"),
+        (target, flow.producer.client, "written to"),
+    ):
+        here = admin.client.settings
+        if set(client.bootstrap_servers) & set(here.bootstrap_servers):
+            continue
+        known = admin.identity().cluster_id
+        other = connect(admin.alias, client)
+        try:
+            other.connect()
+            found = other.identity().cluster_id
+        except ClusterError as error:
+            log.debug("%s: not checked whether its clients have one cluster: %s", flow.name, error)
+            continue
+        finally:
+            other.close()
+        if None not in (found, known) and found != known:
+            raise RefusedError(
+                f"records would be {what} {','.join(client.bootstrap_servers)} (cluster id {found}), but "
+                f"{admin.alias} is {','.join(here.bootstrap_servers)} (cluster id {known}), where topics and positions "
+                "are looked for; name one cluster in the bootstrap.servers of both"
+            )
 
 
 def misread_topics(
