@@ -202,7 +202,10 @@ class Nothing:
 
 
 def in_thread(step: Callable[[], None], name: str) -> threading.Thread:
-    """Begin a step that takes seconds: other connectors must not wait for it."""
+    """Begin a step that takes seconds: other connectors must not wait for it, unless there can be no more threads."""
     thread = threading.Thread(target=step, name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        step()
     return thread

@@ -147,7 +147,10 @@ class RunningConnectors:
         self._copying = pairs
         if self._options.local and not self._spark_runs and (coming := self._to_copy()):
             # It takes seconds, which a worker that has just started waits for its group, and a take-over has not got.
-            self._start_spark(coming)
+            try:
+                self._start_spark(coming)
+            except RuntimeError as error:
+                log.debug("Spark starts later: %s", error)
         for name, running in list(self._running.items()):
             try:
                 self._attend(running)
@@ -170,11 +173,12 @@ class RunningConnectors:
         for part in parts:
             part.begin_end()
         if self._spark_ending is not None:
-            self._spark_ending.join(STOP_S)
+            if self._spark_ending.is_alive():
+                self._spark_ending.join(STOP_S)
         elif self._spark_runs:
             self._spark.shut_down()
         for part in parts:
-            if isinstance(part, Following | Beating) and part.ending is not None:
+            if isinstance(part, Following | Beating) and part.ending is not None and part.ending.is_alive():
                 part.ending.join(STOP_S)
         self._running.clear()
 
@@ -197,10 +201,10 @@ class RunningConnectors:
 
     def _start_spark(self, copying: Sequence[FlowSettings]) -> None:
         """Begin to start Spark for what may copy here, unless that was done; one that could not start waits until
-        something is to copy."""
+        something is to copy. Raises RuntimeError where there can be no more threads."""
         if not self._spark_runs:
-            self._spark_runs = True
             self._spark.start(sum(one.tasks_max for one in copying))
+            self._spark_runs = True
 
     def _attend(self, running: Running) -> None:
         part = running.part
@@ -260,12 +264,16 @@ class RunningConnectors:
         if flow.kind == "checkpoint":
             pair = self._pair(settings)
             following = GroupsFlow(settings, lambda: allowed_s() > 0, *pair, connect=self._connect)
-            following.start()
+            try:
+                following.start()
+            except RuntimeError:
+                following.close()
+                raise
             return Following(following, pair)
         spark = self._spark_for_copying()
+        self._start_spark([settings])
         place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.places.append(place)
-        self._start_spark([settings])
         return Copying(place, settings)
 
     def _pair(self, settings: FlowSettings) -> Pair:

@@ -282,6 +282,8 @@ class Spark:
 
     made: list[Spark]
     reason: str | None
+    no_threads = 0
+    """How often it cannot even begin to start."""
 
     def __init__(self, *_: object) -> None:
         self.places: list[object] = []
@@ -291,6 +293,9 @@ class Spark:
         self.made.append(self)
 
     def start(self, expected: int) -> None:
+        if self.no_threads:
+            self.no_threads -= 1
+            raise RuntimeError("can't start new thread")
         self.starts.append(expected)
 
     def attend(self) -> None:
@@ -329,6 +334,42 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     assert len(Spark.made[1].places) == 1
     running.stop()
     assert Spark.made[1].ended.is_set()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
+    monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    monkeypatch.setattr(Spark, "no_threads", 3)
+    Spark.made, Spark.reason = [], None
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+    coming = [source.settings] if prepared else []
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, to_copy=lambda: coming)
+    have(running, flow=source)
+    for _ in range(4):
+        attend(running)
+    spark = Spark.made[0]
+    assert spark.starts == [1]
+    assert len(spark.places) == 1
+    running.stop()
+
+
+def test_what_ends_does_so_without_a_thread_for_it(
+    running: RunningConnectors, made: list[Groups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(running)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        have(running, TargetState.PAUSED)
+        assert shown(running) == (State.PAUSED, [State.PAUSED])
+        have(running)
+        running.stop()
+    assert [one.done for one in made] == [["started", "stopped", "closed"]] * 2
 
 
 @pytest.mark.parametrize(("master", "starts"), [(None, [5]), ("spark://elsewhere:7077", [])])
