@@ -11,7 +11,7 @@ import pytest
 from harness.virtual.workers import VirtualWorker, World, virtual_workers
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.model import ConnectorName, Restart, State, StoredOffset, TargetState, TaskId
+from twinlog.connect.model import ConnectorName, Health, Restart, State, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import Unreadable
@@ -276,6 +276,21 @@ def test_a_secret_counts_as_it_is_where_a_connector_begins(tmp_path: Path) -> No
         world.group.leave(left.member)
         world.advance(10.0)
         assert passwords() == ["newer"]
+
+
+def test_a_worker_that_does_not_hear_from_its_group_is_not_healthy() -> None:
+    with virtual_workers(WORKER, 1) as world:
+        worker = world.start_worker()
+        world.advance(5.0)
+        assert worker.herder.health().health is Health.HEALTHY
+        worker.frozen = True
+        world.advance(10.0)
+        found = worker.herder.health()
+        assert found.health is Health.UNHEALTHY
+        assert "coordinator" in found.message
+        worker.frozen = False
+        world.advance(10.0)
+        assert worker.herder.health().health is Health.HEALTHY
 
 
 def test_offsets_are_written_only_once_everything_has_ended() -> None:

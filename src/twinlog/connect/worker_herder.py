@@ -13,6 +13,7 @@ from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.member import Assignment, Worker
+from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.model import (
@@ -150,6 +151,8 @@ class WorkerHerder:
             return HealthStatus(
                 Health.UNHEALTHY, f"Worker is not a member of its group. {self._group.reason or ''}".strip()
             )
+        if self._group.leads_for_s() <= 0:
+            return HealthStatus(Health.UNHEALTHY, f"Worker does not hear from its group: {SILENT}.")
         return HealthStatus(Health.HEALTHY, "Worker has completed startup and is ready to handle requests.")
 
     def stage(self) -> str:

@@ -28,7 +28,8 @@ JOINING_S = 5.0
 RETRY_S = 0.5
 REFUSED_S = 10.0
 LEAVE_S = 2.0
-LOOK_S = 60.0
+LOOK_S = 1.0
+SILENT = "its coordinator has not answered for a session; this worker writes nothing, and others may run what it ran"
 LOG_AFTER_S = 2.0
 LOG_AGAIN_S = (60.0, 600.0)
 _OUTAGE = object()
@@ -124,6 +125,14 @@ class WorkerGroup:
         """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
         self._rejoin.set()
 
+    def watch(self) -> None:
+        """Tell when the coordinator has been silent for a session, and when it answers again: whoever asks it then
+        still waits, and so does all that writes."""
+        if self.assignment is None or self.leads_for_s() > 0:
+            self._note_recovered()
+        elif self._logged.lasts(_OUTAGE, 0.0, *LOG_AGAIN_S):
+            log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
+
     def stop(self, *, leave: bool = True) -> None:
         """Leave, so that others run what this worker ran; that must have ended before."""
         self._stopping.set()
@@ -158,7 +167,7 @@ class WorkerGroup:
                     self.reason = None
                     self._note_recovered()
                     while not self._clock.wait(self._rejoin, LOOK_S):
-                        pass
+                        self.watch()
             except GroupTakenError:
                 self._trouble(
                     "its members are of another kind, such as Kafka Connect's workers; stop those, and wait for the "
