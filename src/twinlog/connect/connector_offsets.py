@@ -63,7 +63,7 @@ class ConnectorOffsets:
         self._taken_over: dict[ConnectorName, object] = {}
         """Connectors whose target has what a worker of Kafka's left here, each with where that is."""
         self._taking: dict[ConnectorName, threading.Thread] = {}
-        self._refused: dict[ConnectorName, RefusedError] = {}
+        self._failed: dict[ConnectorName, ClusterError] = {}
         self._logged = LogOnce(clock)
 
     def of(self, name: ConnectorName) -> list[StoredOffset]:
@@ -107,14 +107,15 @@ class ConnectorOffsets:
     def may_begin(self, flow: ConnectorFlow) -> bool:
         """Whether a connector may begin: its target has what Kafka's worker left here.
 
-        Until then that is tried on a thread of its own. Raises RefusedError where it cannot succeed.
+        Until then that is tried on a thread of its own. Raises ClusterError once for each try that failed, RefusedError
+        where none can succeed.
         """
         name, settings = ConnectorName(flow.name), self._elsewhere(flow)
         if settings is None or self._taken_over.get(name) == _place(settings):
             return True
-        refused = self._refused.pop(name, None)
-        if refused is not None:
-            raise refused
+        failed = self._failed.pop(name, None)
+        if failed is not None:
+            raise failed
         taking = self._taking.get(name)
         if taking is None or not taking.is_alive():
             taking = threading.Thread(target=self._try, args=[name, settings], name=f"offsets {name}", daemon=True)
@@ -127,8 +128,9 @@ class ConnectorOffsets:
             with self._open(settings) as target:
                 self._take_over(target, settings)
         except RefusedError as error:
-            self._refused[name] = error
+            self._failed[name] = error
         except ClusterError as error:
+            self._failed[name] = error
             if self._logged.is_new((name, str(error)), AGAIN_S):
                 log.warning("connector %s: its positions cannot be read yet, trying again: %s", name, error)
             self._clock.sleep(RETRY_S)

@@ -18,7 +18,7 @@ from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
-from twinlog.errors import EngineError, TwinlogError
+from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
@@ -34,7 +34,8 @@ class RunningConnectors:
     `allowed_s(term)` is for how many seconds this worker may append what began in a term of its membership.
     `siblings()` are the settings of all connectors of the group, of which some may conflict, or copy what a checkpoint
     connector translates, and `to_copy()` of those that copy now, here or elsewhere. `may_begin(flow)` is false as long
-    as a connector has to wait, and raises TwinlogError where it never can begin.
+    as a connector has to wait, and raises TwinlogError where it never can begin, or a retriable one that says what it
+    waits for.
     """
 
     def __init__(
@@ -246,12 +247,23 @@ class RunningConnectors:
         if flow is None or running.trace is not None or self._allowed_s(term) <= 0:
             return
         try:
-            if self._may_begin(flow):
+            if self._may_begin_now(running, flow):
                 running.part, running.term = self._part(flow, lambda: self._allowed_s(term)), term
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
         except TwinlogError as error:
             running.failure = str(error)
+
+    def _may_begin_now(self, running: Running, flow: ConnectorFlow) -> bool:
+        try:
+            may = self._may_begin(flow)
+        except ClusterError as error:
+            if not error.retriable:
+                raise
+            running.waits, may = str(error), False
+        if may:
+            running.waits = None
+        return may
 
     def _part(self, flow: ConnectorFlow, allowed_s: Callable[[], float]) -> Part:
         settings = flow.settings

@@ -41,6 +41,8 @@ class Running:
     """What its tasks cannot do at the moment, as it is shown."""
     troubled_at: float | None = None
     """Since when it has had a trouble, or when the one that is shown came."""
+    waits: str | None = None
+    """Why it could not begin yet, though that is tried again."""
     restarting_tasks: frozenset[int] = frozenset()
     """Those that are being restarted, until that was shown and they have begun."""
     _written: set[str] = field(default_factory=set)
@@ -77,7 +79,7 @@ class Running:
         if self.trace is not None and self.target is not TargetState.STOPPED:
             return Status(State.FAILED, worker_id, generation, self.trace)
         state = self._state
-        return Status(state, worker_id, generation, self.remark if state is State.RUNNING else None)
+        return Status(state, worker_id, generation, (self.waits or self.remark) if state is State.RUNNING else None)
 
     def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
         """The states of its tasks by their numbers."""

@@ -15,7 +15,7 @@ from twinlog.connect import running as module
 from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, EngineError
+from twinlog.errors import ClusterError, EngineError, RefusedError, TwinlogError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -353,6 +353,30 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     assert spark.starts == [1]
     assert len(spark.places) == 1
     running.stop()
+
+
+def test_what_a_connector_waits_for_is_told_until_it_begins(made: list[Groups]) -> None:
+    reasons: list[TwinlogError | None] = [ClusterError("the target does not answer"), None]
+
+    def may_begin(_: ConnectorFlow) -> bool:
+        if isinstance(reasons[0], TwinlogError):
+            raise reasons[0]
+        return reasons[0] is None
+
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, may_begin=may_begin)
+    have(running)
+    status = running.connectors[C].connector_state("w", 1)
+    assert (status.state, status.trace, made) == (State.RUNNING, "the target does not answer", [])
+    del reasons[0]
+    attend(running)
+    status = running.connectors[C].connector_state("w", 1)
+    assert (status.state, status.trace, len(made)) == (State.RUNNING, None, 1)
+
+    reasons[:] = [RefusedError("it lacks READ")]
+    have(running, TargetState.STOPPED)
+    have(running)
+    status = running.connectors[C].connector_state("w", 1)
+    assert (status.state, status.trace) == (State.FAILED, "it lacks READ")
 
 
 def test_what_ends_does_so_without_a_thread_for_it(
