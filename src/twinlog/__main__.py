@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
 from typing import NoReturn
 
 from twinlog.cli.signals import end_at_once
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main() -> None:
@@ -22,14 +25,29 @@ def main() -> None:
         app(prog_name="twinlog")
     except SystemExit as end:
         _end(end.code)
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """Where the output goes there is no room: one line, if that has a place."""
+    with suppress(OSError):
+        os.write(2, f"twinlog: the output cannot be written: {error.strerror}\n".encode())
+    os._exit(1)
 
 
 def _end(code: object) -> NoReturn:
     """End at once: while Python takes itself apart a signal would end the process without a line."""
     for stream in (sys.stdout, sys.stderr):
         # Who read them may have gone.
-        with suppress(BrokenPipeError):
+        try:
             stream.flush()
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            _refuse(error)
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

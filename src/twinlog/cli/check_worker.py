@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -36,7 +37,7 @@ class FileKind(Enum):
 def kind_of(path: Path) -> FileKind:
     """Whose file it looks like; one that cannot be read counts as MirrorMaker 2's."""
     with suppress(OSError, ValueError):
-        data = path.read_bytes()
+        data = path.read_bytes().removeprefix(BOM_UTF8)
         if data.lstrip()[:1] == b"{":
             json.loads(data)
             return FileKind.CONNECTOR

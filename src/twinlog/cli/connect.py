@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from twinlog.cli.run import EXIT_CONFIG, spark_master, spark_settings
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.errors import ConfigError, RequestError
+
+if TYPE_CHECKING:
+    from twinlog.connect.rest.users import Users
 
 log = logging.getLogger("twinlog")
 
@@ -78,16 +81,28 @@ def connect(
                 "worker has offset.storage.file.filename and no group.id",
                 param_hint="CONNECTOR",
             )
-        found, warnings = read_connectors(connectors or [], config)
+        # What is doubtful about them is logged by the worker once it has them.
+        found, _ = read_connectors(connectors or [], config)
+        users = rest_users(config)
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
     exits = WorkerExits(listening=3, connector=EXIT_CONFIG)
-    end_process(run_worker(config, exits, found, master=master, conf=given, warnings=warnings))
+    end_process(run_worker(config, users, exits, found, master=master, conf=given))
+
+
+def rest_users(config: WorkerConfig) -> Users | None:
+    """Who may use the REST API; None where it asks for no login. Raises ConfigError."""
+    if not config.settings.rest.extension_classes:
+        return None
+    from twinlog.connect.users import read_users  # noqa: PLC0415 - --help must not wait for it
+
+    return read_users(os.environ.get("KAFKA_OPTS", ""))
 
 
 def run_worker(
     config: WorkerConfig,
+    users: Users | None,
     exits: WorkerExits,
     connectors: Sequence[ConnectorFile] = (),
     *,
@@ -97,7 +112,7 @@ def run_worker(
 ) -> int:
     """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's."""
     log_to_stderr(table=False)
-    for warning in (*config.warnings, *warnings):
+    for warning in (*config.warnings, *warnings, *(() if users is None else users.doubts)):
         log.warning("%s", warning)
     asked = threading.Event()
 
@@ -107,14 +122,10 @@ def run_worker(
         asked.set()
 
     signals.call(stop)
-    from twinlog.connect.users import EXTENSION, read_users  # noqa: PLC0415
     from twinlog.connect.worker import Worker  # noqa: PLC0415
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
-    users = None
     try:
-        if any(name.strip().endswith(EXTENSION) for name in config.settings.rest.extension_classes):
-            users = read_users(os.environ.get("KAFKA_OPTS", ""))
         spark = SparkOptions(master, conf or {}, config.settings.warm_up, LEAST_SLOTS)
         worker = Worker(config, spark, users, asked.set)
         worker.start()
@@ -123,7 +134,7 @@ def run_worker(
         log.error("%s", error)
         return EXIT_CONFIG
     except OSError as error:
-        log.error("the worker cannot listen: %s", error)
+        log.error("the worker does not start: %s", error.strerror or error)
         return exits.listening
     code = 0
     try:

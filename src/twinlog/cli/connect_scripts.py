@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlog.cli.connect import WorkerExits, run_worker
+from twinlog.cli.connect import WorkerExits, rest_users, run_worker
 from twinlog.cli.foreground import end_process, print_refusal
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
 from twinlog.cli.run import EXIT_CONFIG
@@ -93,7 +93,9 @@ def _run(script: Script) -> None:
         if script.distributed and arguments.more:
             names = ", ".join(map(str, arguments.more))
             warnings.append(f"{names}: ignored; connectors of a distributed worker are created over its REST API")
-        found, doubts = read_connectors(() if script.distributed else arguments.more, config)
+        found, _ = read_connectors(() if script.distributed else arguments.more, config)
+        code = EXIT_CONFIG
+        users = rest_users(config)
     except ConfigError as error:
         print_refusal(error)
         raise SystemExit(code) from None
@@ -101,4 +103,4 @@ def _run(script: Script) -> None:
         words = list(map(str, (arguments.worker, *arguments.more)))
         run_as_daemon(script.program, script.module, words, arguments.log_name, os.environ)
         return
-    end_process(run_worker(config, EXITS, found, warnings=[*warnings, *doubts]))
+    end_process(run_worker(config, users, EXITS, found, warnings=warnings))

@@ -61,12 +61,14 @@ def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = Fa
 def detach(module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]) -> Path:
     """Start `module` with `words` in a session of its own, without a terminal; returns the file that it logs to.
 
-    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs. Raises OSError where it cannot be written.
+    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs; what it has stays.
+    Raises OSError where it cannot be written.
     """
     folder = Path(environment.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{log_name}.out"
-    with log.open("wb") as output:
+    # A second one beside a first that goes on there must not cut off what that one has written.
+    with log.open("ab") as output:
         subprocess.Popen(
             [sys.executable, "-m", module, *words],
             stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ As in Connect's class ConnectStandalone: JSON is recognised by its content, and 
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -33,7 +34,7 @@ def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorF
     ConfigError."""
     file = str(path)
     try:
-        data = Path(path).read_bytes()
+        data = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         found = str(error.strerror or error)
         raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None

@@ -117,7 +117,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
         key_converter=reading.text("key.converter"),
         value_converter=reading.text("value.converter"),
         header_converter=reading.text("header.converter") or HEADER_CONVERTER,
-        group=read_group(reading, file, problems) if distributed else None,
+        group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
         override_policy=_policy(reading),

@@ -15,13 +15,14 @@ _OWN = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.fil
 """Below `offset.storage.` and its kin: what is no setting of the topic, or always the same."""
 
 
-def read_group(reading: Reading, file: str, problems: Problems) -> GroupSettings:
+def read_group(reading: Reading, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
     """The settings of the group; what is wrong becomes a problem. One with a missing key names `file`."""
     if "group.id" not in reading.layer:
         expected = "the name that all workers of the group have"
         problems.add(ConfigProblem(file, None, "group.id", "missing", expected))
     topics = {kind: _topic(reading, kind, file, problems) for kind in _KINDS}
     _check_apart(reading, problems)
+    _warn_of_fixed(reading, warnings)
     _check_algorithms(reading, problems)
     return GroupSettings(
         **plain_fields(GroupSettings, reading),
@@ -62,6 +63,15 @@ def _check_apart(reading: Reading, problems: Problems) -> None:
         other = seen.setdefault(entry.value.strip(), entry.key)
         if other != entry.key:
             problems.refuse(entry, f"the topic of {other}", "a topic of its own")
+
+
+def _warn_of_fixed(reading: Reading, warnings: list[str]) -> None:
+    """What is always the same, as in Connect (Kafka class DistributedConfig)."""
+    fixed = {f"{kind}.storage.cleanup.policy": "compact" for kind in _KINDS} | {"config.storage.partitions": "1"}
+    for name, always in fixed.items():
+        entry = reading.layer.get(name)
+        if entry is not None and entry.value.strip() != always:
+            warnings.append(f"{entry.place}: {name}: {entry.value.strip()!r} has no effect; it is always {always}")
 
 
 def _check_algorithms(reading: Reading, problems: Problems) -> None:

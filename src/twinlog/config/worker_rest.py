@@ -16,6 +16,9 @@ from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import HeaderRule, Listener, RestSettings, Scheme
 
 _KEY_STORE = "ssl.keystore.location"
+_EXTENSIONS = "rest.extension.classes"
+BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+"""The only extension there is: users log in to the REST API. Connect finds it by its short name, too."""
 
 
 def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
@@ -27,6 +30,7 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
         if entry is not None and not entry.value.strip():
             problems.refuse(entry, "no address", "at least one, such as http://:8083")
     admin = _listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
+    _check_extensions(reading, problems)
     https = _https(layer, "listeners.https.", listeners, file, problems, warnings)
     admin_https = _https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
     advertised = reading.text("rest.advertised.listener").lower()
@@ -53,6 +57,14 @@ def _listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
     except ValueRefusedError:
         # A problem already.
         return ()
+
+
+def _check_extensions(reading: Reading, problems: Problems) -> None:
+    """With a name that nobody knows there would be no login, and everybody could use the API."""
+    unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
+    if unknown:
+        found = ", ".join(repr(name) for name in sorted(unknown))
+        problems.refuse(reading.layer[_EXTENSIONS], found, f"{BASIC_AUTH}, or none")
 
 
 def _headers(reading: Reading) -> tuple[HeaderRule, ...]:

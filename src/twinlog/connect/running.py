@@ -90,6 +90,9 @@ class RunningConnectors:
         `tasks` is how many it had last, wherever that was.
         """
         found = self._running.get(name)
+        if flow is not None and (found is None or found.flow != flow):
+            for warning in flow.warnings:
+                log.warning("%s", warning)
         if found is None:
             self._running[name] = Running(name, flow, target, refused, tasks=tasks)
             return

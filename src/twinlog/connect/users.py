@@ -6,18 +6,15 @@ users and passwords. Both are read once, at the start.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import javaproperties
 
 from twinlog.config.jaas import JaasError
 from twinlog.config.jaas_file import OPTION, LoginEntry, named_file, parse_jaas_file
-from twinlog.connect.rest.users import Users
+from twinlog.connect.rest.users import Users, hashed
 from twinlog.errors import ConfigError, ConfigProblem
-
-EXTENSION = "BasicAuthSecurityRestExtension"
-"""The class in `rest.extension.classes` that asks for a login."""
 
 SECTION = "KafkaConnect"
 
@@ -25,7 +22,6 @@ _MODULE = "PropertyFileLoginModule"
 _EXAMPLE = (
     f'{SECTION} {{ org.apache.kafka.connect.rest.basic.auth.extension.{_MODULE} required file="/path/to/users"; }};'
 )
-_LOG = logging.getLogger(__name__)
 
 
 def read_users(kafka_opts: str) -> Users:
@@ -35,7 +31,9 @@ def read_users(kafka_opts: str) -> Users:
     except JaasError as error:
         raise _problem("KAFKA_OPTS", OPTION, str(error), f"-D{OPTION}=/path/to/jaas.conf") from None
     if jaas is None:
-        raise _problem("KAFKA_OPTS", OPTION, "nothing", f"-D{OPTION}=/path/to/jaas.conf, because of {EXTENSION}")
+        raise _problem(
+            "KAFKA_OPTS", OPTION, "nothing", f"-D{OPTION}=/path/to/jaas.conf, because of BasicAuthSecurityRestExtension"
+        )
     try:
         sections = parse_jaas_file(_text(jaas, "utf-8", OPTION))
     except JaasError as error:
@@ -57,10 +55,17 @@ def _users_of(entry: LoginEntry, jaas: str) -> Users:
         passwords = javaproperties.loads(_text(Path(named), "latin-1", "file"))
     except ValueError:
         raise _problem(named, "file", "no file of properties", "lines of the form user=password") from None
-    users = Users(passwords)
-    if users.everyone:
-        _LOG.warning("%s has no users: everybody may use the REST API without a login", named)
-    return users
+    return Users(passwords, tuple(_doubts(named, passwords)))
+
+
+def _doubts(named: str, passwords: Mapping[str, str]) -> Iterator[str]:
+    if not passwords:
+        yield f"{named} has no users: everybody may use the REST API without a login"
+    for user, password in passwords.items():
+        if not password:
+            yield f"{named}: user {user!r} has no password, and nobody needs one to log in as this user"
+        elif password.startswith(("$2", "$scrypt$")) and not hashed(password):
+            yield f"{named}: the hash of user {user!r} is malformed, and counts as a plain password"
 
 
 def _text(path: Path, encoding: str, key: str) -> str:

@@ -24,7 +24,7 @@ def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -
     wanted = {topic.name: topic for topic in topics}
     refused = target.create_topics(topics)
     while again := [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]:
-        _warn(flow, again, refused)
+        _warn(flow, target, again, refused)
         wanted.update((one.topic.name, one.topic) for one in again)
         for one in again:
             refused.pop(one.topic.name)
@@ -56,11 +56,11 @@ def _reduced(topic: NewTopic, refusal: Refusal) -> _Reduced | None:
     return None
 
 
-def _warn(flow: str, again: Sequence[_Reduced], refused: Mapping[TopicName, Refusal]) -> None:
+def _warn(flow: str, cluster: ClusterAdmin, again: Sequence[_Reduced], refused: Mapping[TopicName, Refusal]) -> None:
     """One warning for all topics with the same refusal."""
     topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
     for one in again:
         topics[one.what, one.instead, refused[one.topic.name].text].append(one.topic.name)
     for (what, instead, why), names in topics.items():
-        text = f"the target refuses {what} of {listed(names)} ({why}); {instead}"
+        text = f"cluster {cluster.alias} refuses {what} of {listed(names)} ({why}); {instead}"
         log.warning("%s: %s", flow, text, extra={"of": names})

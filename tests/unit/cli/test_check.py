@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,11 @@ def test_the_files_of_a_worker(tmp_path: Path) -> None:
         assert (found.exit_code, f"problem: {source}: tasks.max: '0'" in found.stderr) == (1, True)
     found = CliRunner().invoke(main_app, ["check", str(worker), "--explain", "topics"])
     assert (found.exit_code, "no file of MirrorMaker 2" in found.stderr) == (2, True)
+
+
+def test_output_that_has_no_room_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "twinlog", "--version"]
+        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    said = "twinlog: the output cannot be written: No space left on device\n"
+    assert (found.returncode, found.stderr) == (1, said)

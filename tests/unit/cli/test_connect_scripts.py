@@ -79,9 +79,20 @@ def test_a_daemon_says_where_it_logs(tmp_path: Path) -> None:
         0,
         f"connect-distributed: goes on in the background and logs to {log}\n",
     )
-    assert log.exists()
+    log.write_text("of another one\n")
+    assert ended("distributed", "-daemon", worker, environment={"LOG_DIR": str(tmp_path / "logs")}).returncode == 0
+    assert log.read_text().startswith("of another one\n")
     found = ended("distributed", "-daemon", worker, environment={"LOG_DIR": str(worker)})
     assert (found.returncode, "set LOG_DIR" in found.stderr) == (1, True)
+
+
+def test_users_that_cannot_be_read_keep_a_daemon_from_starting(tmp_path: Path) -> None:
+    worker = tmp_path / "w.properties"
+    worker.write_text(kafkas_files.DISTRIBUTED + "rest.extension.classes = BasicAuthSecurityRestExtension\n")
+    logs = {"LOG_DIR": str(tmp_path / "logs"), "KAFKA_OPTS": "-Djava.security.auth.login.config=/no/where"}
+    found = ended("distributed", "-daemon", worker, environment=logs)
+    assert (found.returncode, "problem: /no/where" in found.stderr) == (2, True)
+    assert not (tmp_path / "logs").exists()
 
 
 def test_an_address_that_cannot_be_had_ends_with_2(tmp_path: Path) -> None:

@@ -29,6 +29,12 @@ def test_every_form_comes_to_the_same(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == ConnectorFile("c", {"name": "c", "tasks.max": "3", "enabled": "true"})
 
 
+@pytest.mark.parametrize("text", ["name = c\r\ntasks.max = 3\r\n", '{"name": "c",\r\n "tasks.max": 3}'])
+def test_what_windows_writes(tmp_path: Path, text: str) -> None:
+    (tmp_path / "connector").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_connector_file(tmp_path / "connector").config == {"name": "c", "tasks.max": "3"}
+
+
 def test_a_state_to_begin_with(tmp_path: Path) -> None:
     assert read(tmp_path, '{"name": "c", "config": {}, "initial_state": "STOPPED"}').initial_state == "STOPPED"
 

@@ -160,6 +160,27 @@ def test_a_lost_worker_is_replaced_in_time_unless_its_file_says_otherwise() -> N
         assert group.session_timeout_ms == session_ms
 
 
+def test_what_is_always_so_in_the_topics_of_a_group_is_a_warning() -> None:
+    found = read(
+        "config.storage.cleanup.policy = delete\nconfig.storage.partitions = 3\noffset.storage.partitions = 3\n"
+    )
+    assert [warning.partition(": ")[2] for warning in found.warnings] == [
+        "config.storage.cleanup.policy: 'delete' has no effect; it is always compact",
+        "config.storage.partitions: '3' has no effect; it is always 1",
+    ]
+
+
+def test_a_login_that_nobody_would_ask_for_is_refused() -> None:
+    package = "org.apache.kafka.connect.rest.basic.auth.extension."
+    for known in (package + "BasicAuthSecurityRestExtension", "BasicAuthSecurityRestExtension", ""):
+        assert not read(f"rest.extension.classes = {known}\n").warnings
+    for wrong in (package + "BasicAuthSecurityRestExtention", "org.corp.Audit, BasicAuthSecurityRestExtension"):
+        with pytest.raises(ConfigError) as caught:
+            read(f"rest.extension.classes = {wrong}\n")
+        (problem,) = caught.value.problems
+        assert (problem.key, problem.line) == ("rest.extension.classes", 8)
+
+
 def test_an_unknown_key_is_a_warning_that_names_the_known_one() -> None:
     (warning,) = read("rest.extention.classes = x\n").warnings
     assert warning.startswith("w.properties:8: rest.extention.classes: an unknown key, ignored; ")

@@ -136,6 +136,18 @@ def test_what_has_ended_wrote_to_its_topics_all_the_same(running: RunningConnect
     assert one.take_written(running=True) == set()
 
 
+@pytest.mark.usefixtures("made")
+def test_what_is_doubtful_in_a_configuration_is_logged_once(
+    running: RunningConnectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    doubtful = replace(flow(), warnings=("connector c: topic: an unknown key, ignored",))
+    for _ in range(2):
+        have(running, flow=doubtful)
+    assert caplog.messages == ["connector c: topic: an unknown key, ignored"]
+    have(running, flow=replace(doubtful, warnings=("connector c: topik: an unknown key, ignored",)))
+    assert caplog.messages[1:] == ["connector c: topik: an unknown key, ignored"]
+
+
 def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
     running: RunningConnectors, made: list[Groups]
 ) -> None:

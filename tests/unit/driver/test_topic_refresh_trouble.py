@@ -263,7 +263,7 @@ def test_a_topic_that_cannot_have_so_many_replicas_gets_as_many_as_the_broker_gi
     with caplog.at_level(logging.WARNING):
         here.refresh()
     assert here.copied == {"orders": 1}
-    assert "the target refuses replication factor 2 of east.orders" in caplog.text
+    assert "refuses replication factor 2 of east.orders" in caplog.text
 
 
 def test_its_own_topics_do_without_bounds_that_a_policy_refuses() -> None:

@@ -17,6 +17,8 @@ from twinlog.model.types import TopicName
 class Target:
     """Has one broker, knows no setting `vendor.tier`, and wants no topic `secret`."""
 
+    alias = "south"
+
     def __init__(self) -> None:
         self.created: dict[TopicName, NewTopic] = {}
 
@@ -43,11 +45,11 @@ def test_a_setting_left_out_is_reported_once(caplog: pytest.LogCaptureFixture) -
     target = Target()
     odd = topic("c", configs={"vendor.tier": "hot", "retention.ms": "1"})
     wanted = [topic("b", 3), topic("a", 3), odd, topic("d"), topic("secret", 3)]
-    refused = create_topics("north->south", cast(ClusterAdmin, target), wanted)
+    refused = create_topics("n->s", cast(ClusterAdmin, target), wanted)
     assert list(refused) == ["secret"]
     assert {name: one.replication_factor for name, one in target.created.items()} == {"a": -1, "b": -1, "c": 1, "d": 1}
     assert target.created[TopicName("c")].configs == {"retention.ms": "1"}
     assert caplog.messages == [
-        "north->south: the target refuses replication factor 3 of a, b (only 1 broker); the broker's default is taken",
-        "north->south: the target refuses vendor.tier of c (Unknown topic config name: vendor.tier); created without",
+        "n->s: cluster south refuses replication factor 3 of a, b (only 1 broker); the broker's default is taken",
+        "n->s: cluster south refuses vendor.tier of c (Unknown topic config name: vendor.tier); created without",
     ]

@@ -11,21 +11,29 @@ from twinlog.connect.model import ConnectorName
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker: where its REST API is, its id in statuses (host:port), and the connectors that it runs."""
+    """A worker: where its REST API is, its id in statuses (host:port), the connectors that it runs, and the topics that
+    it reads their state from."""
 
     url: str
     worker_id: str
     owned: frozenset[ConnectorName] = frozenset()
+    topics: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """As metadata of a JoinGroup request: a JSON object."""
-        return _dump({"url": self.url, "worker": self.worker_id, "owned": sorted(self.owned)})
+        return _dump({"url": self.url, "worker": self.worker_id, "owned": sorted(self.owned), "topics": self.topics})
 
     @classmethod
     def decode(cls, data: bytes) -> Worker:
         """Decode metadata, perhaps of another version: missing fields count as empty."""
         fields = _load(data)
-        return cls(str(fields.get("url", "")), str(fields.get("worker", "unknown")), _names(fields.get("owned")))
+        url, worker_id = str(fields.get("url", "")), str(fields.get("worker", "unknown"))
+        return cls(url, worker_id, _names(fields.get("owned")), _texts(fields.get("topics")))
+
+    def shares_topics(self, topics: tuple[str, ...]) -> bool:
+        """Whether it reads the state of the connectors from these; of a version that does not say, they are believed
+        to be the same."""
+        return not self.topics or not topics or self.topics == topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class Assignment:
     leads: bool
     connectors: frozenset[ConnectorName]
     owners: Mapping[ConnectorName, str]
+    topics: tuple[str, ...] = ()
+    """What the leader reads the state of the connectors from."""
 
     def url_of(self, name: ConnectorName) -> str | None:
         """Where the worker is that runs a connector; None while nobody does."""
@@ -47,7 +57,9 @@ def encode_assignment(
     leader: Worker, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
 ) -> bytes:
     """As assignment of a SyncGroup request: a JSON object."""
-    return _dump({"leader": leader.url, "connectors": sorted(connectors), "owners": dict(owners)})
+    return _dump(
+        {"leader": leader.url, "connectors": sorted(connectors), "owners": dict(owners), "topics": leader.topics}
+    )
 
 
 def decode_assignment(data: bytes, generation: int, *, leads: bool) -> Assignment:
@@ -60,11 +72,16 @@ def decode_assignment(data: bytes, generation: int, *, leads: bool) -> Assignmen
         leads,
         _names(fields.get("connectors")),
         {ConnectorName(str(name)): str(url) for name, url in owners.items()} if isinstance(owners, dict) else {},
+        _texts(fields.get("topics")),
     )
 
 
 def _names(value: object) -> frozenset[ConnectorName]:
     return frozenset(ConnectorName(str(name)) for name in value) if isinstance(value, list) else frozenset()
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _dump(value: Mapping[str, object]) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
 from twinlog.connect.group.spreading import assign
@@ -27,12 +28,17 @@ BEAT_S = 0.5
 JOINING_S = 5.0
 RETRY_S = 0.5
 REFUSED_S = 10.0
+APART_S = 60.0
 LEAVE_S = 2.0
 LOOK_S = 1.0
 SILENT = "its coordinator has not answered for a session; this worker writes nothing, and others may run what it ran"
 LOG_AFTER_S = 2.0
 LOG_AGAIN_S = (60.0, 600.0)
 _OUTAGE = object()
+
+
+class _OtherTopicsError(RefusedError):
+    """The workers of the group have the state of their connectors in other topics than this one."""
 
 
 class WorkerGroup:
@@ -73,6 +79,9 @@ class WorkerGroup:
         )
         self.myself = Worker("", "")
         """How the others know this worker; to be set before `start`."""
+        self._topics = tuple(
+            topic.name for topic in (settings.config_storage, settings.offset_storage, settings.status_storage)
+        )
         self._connectors = connectors
         self._owned = owned
         self._changed = changed
@@ -170,9 +179,12 @@ class WorkerGroup:
                         self.watch()
             except GroupTakenError:
                 self._trouble(
-                    "its members are of another kind, such as Kafka Connect's workers; stop those, and wait for the "
-                    "session.timeout.ms of one that was killed"
+                    "its members are of another kind, such as Kafka Connect's workers, or consumers; stop those, and "
+                    "wait for the session.timeout.ms of one that was killed, or choose another group.id"
                 )
+            except _OtherTopicsError as error:
+                # Somebody has to mend its file and start it anew; until then it disturbs the others seldom.
+                self._trouble(str(error), wait_s=APART_S)
             except RefusedError as error:
                 self._trouble(str(error), wait_s=REFUSED_S)
             except ClusterError as error:
@@ -196,7 +208,7 @@ class WorkerGroup:
         """Take part in the next rebalance; False when another one began meanwhile."""
         sent_at = self._clock.monotonic()
         known = self._membership.generation
-        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()))
+        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics)
         self._joining = True
         try:
             generation = self._admin.call(self._membership.join, myself.encode())
@@ -210,22 +222,38 @@ class WorkerGroup:
             self._joining = False
         if given is None:
             return False
+        assignment = decode_assignment(given, generation.number, leads=generation.leads)
+        if not myself.shares_topics(assignment.topics):
+            self._leave_those(assignment)
         with self._lock:
             self._synced = generation.number
             self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
-            self.assignment = decode_assignment(given, generation.number, leads=generation.leads)
+            self.assignment = assignment
             self.revoked = myself.owned - self.assignment.connectors
             self.joined = True
         self._changed()
         return True
 
+    def _leave_those(self, others: Assignment) -> NoReturn:
+        """Raises the error about workers that know other connectors than this one."""
+        self._admin.call(self._membership.leave)
+        self._lost()
+        raise _OtherTopicsError(
+            f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
+            f"one in {', '.join(self._topics)}; all workers of a group need the same config.storage.topic, "
+            "offset.storage.topic and status.storage.topic, and another set of connectors another group.id"
+        )
+
     def _assignments(self, generation: Generation) -> dict[str, bytes]:
         if not generation.leads:
             return {}
         workers = {member: Worker.decode(data) for member, data in generation.members.items()}
-        given = assign({member: worker.owned for member, worker in workers.items()}, self._connectors())
-        owners = {name: workers[member].url for member, names in given.items() for name in names}
         leader = workers[generation.member_id]
+        # Who reads other topics knows other connectors: it is told whose they are, and given none.
+        able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
+        given = dict.fromkeys(workers, frozenset[ConnectorName]())
+        given |= assign({member: worker.owned for member, worker in able.items()}, self._connectors())
+        owners = {name: workers[member].url for member, names in given.items() for name in names}
         return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
 
     def _keep_beating(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -42,7 +43,8 @@ def _bind(listener: Listener) -> Bound:
     try:
         found = _socket(listener)
     except OSError as error:
-        reason = error.strerror or str(error)
+        # Python says the address once more behind the system's words; a name that is not known has words of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
     return Bound(replace(listener, port=found.getsockname()[1]), found)
 

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import bcrypt
@@ -52,7 +52,9 @@ class Users:
     this process, so that each later request is answered at once.
     """
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
+    def __init__(self, passwords: Mapping[str, str], doubts: Sequence[str] = ()) -> None:
+        self.doubts = doubts
+        """Sentences about what the file says and hardly means."""
         self._passwords = dict(passwords)
         self._key = secrets.token_bytes(32)
         self._remembered: dict[str, bytes] = {}
