@@ -27,7 +27,7 @@ from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, NotOwnerError, RequestError
+from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.settings.worker import GroupSettings
 
 TICK_S = 0.2
@@ -277,17 +277,29 @@ def _state(worker: VirtualWorker, group: GroupSettings, changed: Changed) -> Gro
 
 
 class Topic:
-    """In the place of a StateTopic."""
+    """In the place of a StateTopic; one that was deleted is not among the topics of the world."""
 
     def __init__(self, worker: VirtualWorker, name: str, decode: Callable[..., Any]) -> None:
         self._worker = worker
-        self._log = self._worker.world.topics.setdefault(name, [])
+        self._name = name
         self._decode = decode
         self._read = 0
+        self.ensure()
+        self.topic_id: object = id(self._log)
 
-    def ensure(self) -> None: ...
+    @property
+    def _log(self) -> list[StoredRecord]:
+        try:
+            return self._worker.world.topics[self._name]
+        except KeyError:
+            raise TopicGoneError(f"cluster worker: topic {self._name} does not exist") from None
+
+    def ensure(self) -> None:
+        self._worker.world.topics.setdefault(self._name, [])
 
     def read(self) -> list[Any]:
+        if self.topic_id != id(self._log):
+            self.topic_id, self._read = id(self._log), 0
         records, self._read = self._log[self._read :], len(self._log)
         decoded = [self._decode(*record) for record in records]
         assert not any(isinstance(one, Unreadable) for one in decoded)
@@ -301,7 +313,7 @@ class Topic:
             worker.world.advance(stall_s)
         if fault == "before" or not worker.allowed() or worker.frozen or worker not in worker.world.workers:
             raise ClusterError("it was not appended")
-        self._log += records
+        self._log.extend(records)
         if fault == "after":
             raise ClusterError("no answer came")
 

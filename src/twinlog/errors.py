@@ -95,6 +95,10 @@ class RefusedError(ClusterError):
     retriable = False
 
 
+class TopicGoneError(ClusterError):
+    """A topic does not exist."""
+
+
 class GroupTakenError(ClusterError):
     """A group cannot be joined while its members use another protocol, such as workers of MirrorMaker 2."""
 

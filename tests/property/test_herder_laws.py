@@ -293,6 +293,45 @@ def test_a_worker_that_does_not_hear_from_its_group_is_not_healthy() -> None:
         assert worker.herder.health().health is Health.HEALTHY
 
 
+def test_states_come_back_when_their_topic_was_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    with virtual_workers(WORKER, 1) as world:
+        workers = [world.start_worker(), world.start_worker()]
+        world.advance(5.0)
+        for name in NAMES:
+            world.ask(workers[0], putting(name))
+        world.advance(10.0)
+        del world.topics["states"]
+        world.advance(10.0)
+        workers.append(world.start_worker())
+        world.advance(20.0)
+        for worker in workers:
+            found = {worker.herder.status(name).connector.state for name in NAMES}
+            assert found == {State.RUNNING}
+        # Both workers may have noticed.
+        told = [text for text in caplog.messages if "topic states does not exist any more" in text]
+        assert 1 <= len(told) <= 2
+
+
+def test_a_deleted_config_topic_is_told_with_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
+    with virtual_workers(WORKER, 1) as world:
+        first, second = world.start_worker(), world.start_worker()
+        world.advance(5.0)
+        for name in NAMES:
+            world.ask(first, putting(name))
+        world.advance(10.0)
+        caplog.clear()
+        del world.topics["configs"]
+        world.advance(30.0)
+        assert sorted(name for name, _ in running(world)) == sorted(NAMES)
+        told = [text for text in caplog.messages if "topic configs does not exist any more" in text]
+        assert len(told) == 2
+        second.stop()
+        world.start_worker()
+        world.advance(30.0)
+        (lost,) = (text for text in caplog.messages if text.startswith("nobody runs "))
+        assert any(name in lost for name in NAMES)
+
+
 def test_offsets_are_written_only_once_everything_has_ended() -> None:
     name = NAMES[1]
     with virtual_workers(WORKER, 1) as world:

@@ -115,6 +115,8 @@ class FileOffsets:
 
     # As a log of records.
 
+    topic_id: object = None
+
     def ensure(self) -> None:
         """The file is there, and topics are created for connectors as they come."""
 

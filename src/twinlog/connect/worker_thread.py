@@ -22,7 +22,7 @@ from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.config_records import SessionKey
 from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, RefusedError, RequestError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError, RequestError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.worker import GroupSettings
@@ -36,7 +36,8 @@ KEY_BITS = 256
 LOOK_S = 0.05
 LOG_AFTER_S = 3.0
 LOG_AGAIN_S = (60.0, 600.0)
-_OUTAGE = object()
+UNKNOWN_AFTER_S = 10.0
+_OUTAGE, _UNKNOWN = object(), object()
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
 
@@ -222,8 +223,9 @@ class WorkerThread:
     def turn(self) -> None:
         """Look once what the group agreed on, what runs here, and what is to be written about it."""
         now = self._clock.monotonic()
+        reads = now >= self._read_at
         try:
-            if now >= self._read_at:
+            if reads:
                 self._read_at = now + READ_S
                 self._state.read()
                 self._keep_session_key()
@@ -237,9 +239,10 @@ class WorkerThread:
                 self._note_ended()
         except ClusterError as error:
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *LOG_AGAIN_S):
-                log.warning("the worker's topics do not answer, trying again: %s", error)
+                log.warning("the worker's topics do not answer, trying again: %s", _told(error))
         else:
-            if self._logged.over(_OUTAGE):
+            # A turn that reads nothing says nothing about them.
+            if reads and self._logged.over(_OUTAGE):
                 log.info("the worker's topics answer again")
 
     def _keep_session_key(self) -> None:
@@ -264,6 +267,7 @@ class WorkerThread:
         """Have run here what is assigned, and end what is not."""
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
         known = set(self._flows.names())
+        self._tell_unknown(names - known)
         remarks = self._flows.remarks()
         restarts = [self._restarts.popleft() for _ in range(len(self._restarts))]
         for restart in restarts:
@@ -287,6 +291,17 @@ class WorkerThread:
                 self._running.restart(restart)
             else:
                 self._running.restart_task(restart)
+
+    def _tell_unknown(self, names: frozenset[ConnectorName]) -> None:
+        if not names:
+            self._logged.over(_UNKNOWN)
+        elif self._logged.lasts(_UNKNOWN, UNKNOWN_AFTER_S, *LOG_AGAIN_S):
+            log.error(
+                "nobody runs %s: the leader of the group gives this worker connectors that its config topic does not "
+                "have, as when config.storage.topic was deleted. Save the connectors of the leader with GET "
+                "/connectors?expand=info, then start all workers again, and create what is missing",
+                ", ".join(sorted(names)),
+            )
 
     def _tasks(self, name: ConnectorName) -> int:
         return self._state.look(lambda cluster, _: len(cluster.tasks(name)))
@@ -349,3 +364,14 @@ class WorkerThread:
 
     def _wake_up(self) -> None:
         self._wake.set()
+
+
+def _told(error: ClusterError) -> str:
+    """An error with the way out where waiting is none: of the topics only the config topic is not made anew."""
+    if not isinstance(error, TopicGoneError):
+        return str(error)
+    return (
+        f"{error} any more (config.storage.topic). What runs goes on, and nothing can be changed. A worker that starts "
+        "makes it anew, empty: before, save the connectors of one that still runs with GET /connectors?expand=info; "
+        "then start all workers again, and create the connectors"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.producer_states import name_open_transaction
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import Fetched, FetchSession
@@ -87,6 +87,11 @@ class TopicPages:
         """Read on over other connections to the same cluster; nothing may be reading."""
         self._client = client
 
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic that was read: another one once it was made anew (KIP-516)."""
+        return self._topic_id
+
     def place(self, partition: TopicPartition) -> int:
         """The offset that is read next."""
         return self._places[partition].offset
@@ -158,7 +163,8 @@ class TopicPages:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
             gone = code == Code.UNKNOWN_TOPIC_OR_PARTITION
             what = "does not exist" if gone else f"cannot be read: {error_codes.explain(code)}"
-            raise ClusterError(f"cluster {client.alias}: topic {self._topic} {what}")
+            kind = TopicGoneError if gone else ClusterError
+            raise kind(f"cluster {client.alias}: topic {self._topic} {what}")
         if topic.topic_id != self._topic_id:
             # Created anew, so it begins anew.
             self._topic_id = topic.topic_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -26,6 +27,11 @@ class TopicReader:
         """Read on over other connections to the same cluster; nothing may be reading."""
         self._admin = admin
         self._pages.use(admin.client)
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic that was read: another one once it was made anew."""
+        return self._pages.topic_id
 
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
         """Records added since the last call, up to the end as it is now.

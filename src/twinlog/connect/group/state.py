@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -25,10 +26,13 @@ from twinlog.connect.storage.record_log import MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
+from twinlog.errors import TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.worker import GroupSettings
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 Changed = Callable[[Changes], None]
@@ -69,6 +73,8 @@ class GroupState:
         """Held from reading the config topic until its records are taken, so that they are taken in their order."""
         self._cluster = ClusterState()
         self._known = Statuses()
+        self._statuses_of: object = None
+        """The topic that these were read from."""
         self._stored = StoredOffsets()
         self.revision = 0
         """Grows with whatever `look` may see; read it before looking."""
@@ -98,8 +104,13 @@ class GroupState:
             self._take(self._configs.read())
 
     def read_statuses(self) -> None:
-        """Read the states that others wrote since."""
-        self._take_statuses(self._statuses.read())
+        """Read the states that others wrote since. A topic that was deleted is made anew: whoever runs something writes
+        its state again."""
+        try:
+            self._take_statuses(self._statuses.read())
+        except TopicGoneError as error:
+            log.warning("%s any more (status.storage.topic): it is made anew, and states are written again", error)
+            self._statuses.ensure()
 
     def look(self, question: Callable[[ClusterState, Statuses], T]) -> T:
         """Ask something of what was read, for a moment."""
@@ -172,7 +183,10 @@ class GroupState:
             self._changed(changes)
 
     def _take_statuses(self, records: Sequence[StatusRecord]) -> None:
-        if records:
+        topic_id = self._statuses.topic_id
+        if records or topic_id != self._statuses_of:
             with self._lock:
+                if topic_id != self._statuses_of:
+                    self._known, self._statuses_of = Statuses(), topic_id
                 self._known.take(records)
                 self.revision += 1

@@ -13,11 +13,15 @@ R = TypeVar("R")
 class RecordLog(Protocol[R]):
     """One log of records; may be used from several threads. All raise ClusterError and RefusedError."""
 
+    @property
+    def topic_id(self) -> object:
+        """Another one once the log was deleted and made anew, so that what was read of it counts no more."""
+
     def ensure(self) -> None:
         """Create what is missing."""
 
     def read(self) -> list[R]:
-        """What was written since the last call, in its order."""
+        """What was written since the last call, in its order. Raises TopicGoneError where it was deleted."""
 
     def append(self, records: Iterable[StoredRecord]) -> None:
         """Append records in their order; returns once they are stored."""
@@ -28,6 +32,8 @@ class RecordLog(Protocol[R]):
 
 class MemoryLog(Generic[R]):
     """A log that lasts as long as its process: a standalone worker's (Kafka class MemoryConfigBackingStore)."""
+
+    topic_id: object = None
 
     def __init__(self, decode: Callable[[bytes | None, bytes | None], R | Unreadable | None]) -> None:
         self._decode = decode

@@ -94,6 +94,11 @@ class StateTopic(Generic[R]):
                 f"--alter --entity-type topics --entity-name {self.name} --add-config cleanup.policy=compact"
             )
 
+    @property
+    def topic_id(self) -> object:
+        """The topic that was read: another one once it was made anew."""
+        return self._reader.topic_id
+
     def read(self) -> list[R]:
         """What was written since the last call, in the order of each partition. Raises ClusterError, RefusedError; what
         was read until then comes with the next call."""
