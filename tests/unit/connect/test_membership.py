@@ -12,6 +12,7 @@ from twinlog.connect.group import membership
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.membership import LOOK_S, WorkerGroup
 from twinlog.kafka.coordinator.membership import Generation
+from twinlog.settings.worker import GroupSettings, StorageTopic
 
 SESSION_S = 10.0
 ME = "worker-1"
@@ -43,9 +44,9 @@ def test_a_coordinator_that_is_silent_for_a_session_is_told_once(
     monkeypatch.setattr(membership, "Membership", Member)
     clock = VirtualClock()
     admin = SimpleNamespace(clock=clock, client=None, call=lambda step, *arguments: step(*arguments))
-    settings = SimpleNamespace(group_id="workers", session_timeout_ms=1000, rebalance_timeout_ms=1000)
+    settings = GroupSettings("workers", *(StorageTopic(name, 1, 1) for name in ("configs", "offsets", "states")))
     none: Any = lambda *_: ()  # noqa: E731
-    group = WorkerGroup(cast(Any, admin), cast(Any, settings), none, none, none, none)
+    group = WorkerGroup(cast(Any, admin), settings, none, none, none, none)
     group.myself = Worker("http://w:1/", "w:1")
 
     def pass_by(seconds: float) -> list[str]:
