@@ -163,7 +163,8 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException as error:
-        sys.stderr.write(f"{arguments[0]}: {error!r}\n")
+        # The reason of pyspark's own errors is not among their arguments.
+        sys.stderr.write(f"{arguments[0]}: {type(error).__name__}: {error}\n")
     finally:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import subprocess
@@ -66,6 +67,19 @@ def test_a_daemon_is_forked_with_the_callers_streams(fork_server: ForkServer) ->
         daemon.stdin.close()
         assert daemon.wait(DEADLINE_S) == 0
         wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its standard input")
+
+
+def test_what_fails_tells_its_reason_in_one_line(fork_server: ForkServer) -> None:
+    done = subprocess.run(
+        [fork_server.launcher, "-m", "pyspark.sql.streaming.python_streaming_source_runner"],
+        env={**os.environ, "PYTHON_WORKER_FACTORY_PORT": "1", "PYTHON_WORKER_FACTORY_SECRET": "s"},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pyspark.sql.streaming.python_streaming_source_runner: PySparkRuntimeError: [CANNOT_OPEN")
 
 
 def test_a_terminated_launcher_takes_its_daemon_along(fork_server: ForkServer) -> None:
