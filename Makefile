@@ -47,6 +47,7 @@ bench: .venv/.ready ## side by side with MirrorMaker 2
 parity: .venv/.ready ## beside MirrorMaker 2 of the 3.9 line, as `make test` is beside 4.3; fetches 32 MB once
 	@TWINLOG_MM2_VERSION=3.9.1 $(PYTHON) -m pytest tests/integration/test_parity.py tests/integration/test_take_over.py \
 		tests/integration/test_connect_handover.py $(ARGS)
+	@TWINLOG_EXACTLY_ONCE=enabled $(PYTHON) -m pytest tests/integration/test_connect_handover.py $(ARGS)
 
 conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 answer it; ARGS=--renew keeps the answers
 	@$(PYTHON) -m conformance $(ARGS)

@@ -22,7 +22,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    "connect_handover",
+    *("connect_handover", "connect_exactly_once"),
     *("standalone", "examples", "standby", "resume", "exactly_once_run", "parity", "run", "harness_clusters", "status"),
     *("encrypted", "checkpoints", "translation", "take_over", "gaps_run", "engine", "exactly_once", "leases"),
     *("resume_copier", "connect_standalone", "topologies", "failover", "demo", "mirror_maker", "formats", "few_slots"),

@@ -2,8 +2,9 @@
 
 Copiers store positions on the cluster that they write to, beside the records. That is another cluster than the worker's
 where the worker is beside the source, say, and another topic where a connector names its own. Whoever asks for offsets,
-or changes them, means those. Kafka's worker keeps all in its own topic: what it left there counts for a connector of
-which its target knows nothing.
+or changes them, means those. Kafka's worker keeps all in its own topic, and in exactly-once mode what it copies since
+beside the records: so what is in its own counts for each partition of which the target knows nothing (Kafka class
+ConnectorOffsetBackingStore).
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class ConnectorOffsets:
             return self._state.offsets(name)
         with self._open(settings) as target:
             there = _read(target, settings)
-        return self._state.offsets(name) if there is None else there.of(name)
+        for one in self._left(name, there):
+            there.take(OffsetRecord(name, one.partition, one.offset))
+        return there.of(name)
 
     def put(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
         """Replace stored offsets of a connector of which nothing runs; None deletes one.
@@ -141,11 +144,14 @@ class ConnectorOffsets:
             self._taken_over[name] = _place(settings)
 
     def _take_over(self, target: ClusterAdmin, settings: FlowSettings) -> None:
-        """Put what Kafka's worker left here into the topic on the target, unless that knows the connector."""
+        """Put what Kafka's worker left here into the topic on the target, of partitions that this does not know."""
         name = ConnectorName(settings.connector_name)
-        if _read(target, settings) is None and (left := self._state.offsets(name)):
+        if left := self._left(name, _read(target, settings)):
             _topic_of(target, settings).append([offset_records.encode(name, one) for one in left])
             log.info("connector %s: %d positions are those of %s on the worker's cluster", name, len(left), self._topic)
+
+    def _left(self, name: ConnectorName, there: StoredOffsets) -> list[StoredOffset]:
+        return [one for one in self._state.offsets(name) if there.lacks(name, one.partition)]
 
     def _elsewhere(self, flow: ConnectorFlow | None) -> FlowSettings | None:
         """The settings of a connector whose positions are not in the worker's own topic."""
@@ -172,9 +178,9 @@ class ConnectorOffsets:
             admin.close()
 
 
-def _read(target: ClusterAdmin, settings: FlowSettings) -> StoredOffsets | None:
-    """What the target knows of a connector; None where it does not even know that offsets of it were deleted."""
-    found, known = StoredOffsets(), False
+def _read(target: ClusterAdmin, settings: FlowSettings) -> StoredOffsets:
+    """What the target knows of a connector."""
+    found = StoredOffsets()
     for topic in dict.fromkeys((settings.earlier_positions_topic, settings.positions_topic)):
         if topic is None:
             continue
@@ -182,8 +188,7 @@ def _read(target: ClusterAdmin, settings: FlowSettings) -> StoredOffsets | None:
             decoded = offset_records.decode(record.key, record.value)
             if isinstance(decoded, OffsetRecord) and decoded.connector == settings.connector_name:
                 found.take(decoded)
-                known = True
-    return found if known else None
+    return found
 
 
 def _topic_of(target: ClusterAdmin, settings: FlowSettings) -> StateTopic[OffsetRecord]:

@@ -106,6 +106,7 @@ class WorkerHerder:
             crashed,
             ask_leader,
             topics=config.settings.topic_tracking,
+            exactly_once=config.settings.exactly_once != "disabled",
         )
         self._group = self._thread.group
         self._offsets = ConnectorOffsets(

@@ -12,14 +12,16 @@ from contextlib import contextmanager
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.earlier_leaders import EarlierLeaders
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
-from twinlog.connect.storage.cluster_state import Changes
+from twinlog.connect.storage.cluster_state import Changes, ClusterState
 from twinlog.connect.storage.config_records import SessionKey
+from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, RefusedError, RequestError, TopicGoneError, TwinlogError
@@ -38,6 +40,9 @@ LOG_AFTER_S = 3.0
 LOG_AGAIN_S = (60.0, 600.0)
 UNKNOWN_AFTER_S = 10.0
 _OUTAGE, _UNKNOWN = object(), object()
+COPIERS_A_TASK = 2
+"""How many transactional ids copiers of one task may have at a time: the one that ends, and the one that follows."""
+
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
 
@@ -60,9 +65,11 @@ class WorkerThread:
         ask_leader: AskLeader,
         *,
         topics: bool,
+        exactly_once: bool,
     ) -> None:
         """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
-        why this worker cannot go on. With `topics` it keeps which topics connectors write to."""
+        why this worker cannot go on. With `topics` it keeps which topics connectors write to; with `exactly_once`
+        leaders of Kafka's may write in transactions."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -90,6 +97,7 @@ class WorkerThread:
             options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin, flows.to_copy
         )
         self._reports = StatusReports(state, self._running, self._clock, topics=topics)
+        self._leaders = EarlierLeaders(admin, group.group_id) if group is not None and exactly_once else None
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
@@ -228,6 +236,8 @@ class WorkerThread:
             if reads:
                 self._read_at = now + READ_S
                 self._state.read()
+                if self._leaders is not None and self.group.leads_for_s() > 0:
+                    self._leaders.fence(self.group.assignment)
                 self._keep_session_key()
             with self._following:
                 self._enter(self.group.term)
@@ -334,17 +344,27 @@ class WorkerThread:
             self.group.revoked = frozenset()
             self.group.rejoin()
 
-    def _note_fencing(self, name: ConnectorName, tasks: int) -> None:
-        """Let a worker of Kafka's that takes over know how many producers it has to fence (KIP-618).
+    def _have_fenced(self, name: ConnectorName) -> None:
+        """Have a worker of Kafka's that takes over fence the producers of a connector (KIP-618).
 
-        Those of earlier tasks were fenced by the flow before it copied, and so before it had tasks to be seen.
+        Kafka's tasks by themselves fence only who had their own numbers. A copier may have a higher one: it lives on
+        for a moment beside the one that took over its lease.
         """
-        flow = self._flows.build(name)[0] if tasks else None
+        flow = self._flows.build(name)[0]
         if flow is None or flow.settings.kind != "source" or flow.settings.exactly_once == "disabled":
             return
-        if self._state.look(lambda cluster, _: cluster.awaits_fencing(name)):
+        producers = COPIERS_A_TASK * flow.settings.tasks_max
+
+        def is_noted(cluster: ClusterState, _: Statuses) -> bool:
+            noted = cluster.fenced_tasks(name)
+            return not cluster.tasks(name) or (
+                noted is not None and noted >= producers and cluster.awaits_fencing(name)
+            )
+
+        if not self._state.look(is_noted):
             with self.changing:
-                self._state.fenced(name, max(tasks, flow.settings.tasks_max))
+                if not self._state.look(is_noted):
+                    self._state.await_fencing(name, producers)
 
     def _report(self, assignment: Assignment | None) -> None:
         if assignment is None or self.group.leads_for_s() <= 0:
@@ -354,7 +374,7 @@ class WorkerThread:
         self._reports.write(self.worker_id, assignment)
         if assignment.leads:
             for name in self._flows.names():
-                self._note_fencing(name, self._tasks(name))
+                self._have_fenced(name)
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""

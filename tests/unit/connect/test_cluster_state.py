@@ -5,7 +5,9 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
+from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import (
     CommitRecord,
@@ -20,6 +22,7 @@ from twinlog.connect.storage.config_records import (
     decode,
     encode,
 )
+from twinlog.connect.storage.record_log import MemoryLog
 
 C, D = ConnectorName("c"), ConnectorName("d")
 
@@ -85,6 +88,16 @@ def test_producers_of_earlier_tasks_are_fenced_before_new_tasks_begin() -> None:
     state.take([FencingRecord(C, 1)])
     assert not state.awaits_fencing(C)
     assert state.fenced_tasks(C) == 1
+
+
+def test_kafkas_leader_is_to_fence_copiers_however_few_tasks_there_are() -> None:
+    configs = MemoryLog(config_records.decode)
+    state = GroupState(configs, MemoryLog(status_records.decode), MemoryLog(offset_records.decode), lambda _: None)
+    state.put(C, {})
+    state.put_tasks(C, [{"a": "1"}, {"a": "2"}])
+    state.await_fencing(C, 8)
+    assert state.look(lambda cluster, _: (cluster.awaits_fencing(C), cluster.fenced_tasks(C))) == (True, 8)
+    assert state.look(lambda cluster, _: cluster.connectors[C].tasks) == ({"a": "1"}, {"a": "2"})
 
 
 def test_what_a_running_worker_does_is_reported() -> None:

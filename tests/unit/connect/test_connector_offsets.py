@@ -151,6 +151,17 @@ def test_what_kafkas_worker_left_counts_once(make: Make, target: Target) -> None
     assert len(target.topics_[GROUPS]) == 4
 
 
+def test_what_kafkas_worker_left_before_it_copied_exactly_once_counts_for_what_it_copied_nothing_of_since(
+    make: Make, target: Target
+) -> None:
+    target.keeps(GROUPS, offset("x", 50), offset("z", 3), offset("z", None))
+    offsets, flows, _ = make(offset("x", 41), offset("y", 7), offset("z", 2))
+    assert offsets.of(C) == [offset("x", 50), offset("y", 7)]
+    begin(offsets, flows)
+    assert target.topics_[GROUPS][3:] == [offset_records.encode(C, offset("y", 7))]
+    assert offsets.of(C) == [offset("x", 50), offset("y", 7)]
+
+
 def test_what_is_deleted_is_not_taken_over_again(make: Make, target: Target) -> None:
     offsets, flows, state = make(offset("x", 41), offset("y", 7))
     # It never began here.

@@ -134,12 +134,17 @@ class GroupState:
 
     def put_tasks(self, name: ConnectorName, configs: Sequence[Config]) -> None:
         """Keep the configurations of a connector's tasks, all of them or none."""
-        tasks = [TaskRecord(TaskId(name, number), config) for number, config in enumerate(configs)]
-        self._write([*tasks, CommitRecord(name, len(configs))])
+        self._write(_tasks(name, configs))
 
-    def fenced(self, name: ConnectorName, tasks: int) -> None:
-        """Note that the producers of earlier tasks are fenced."""
-        self._write([FencingRecord(name, tasks)])
+    def await_fencing(self, name: ConnectorName, producers: int) -> None:
+        """Have Kafka's leader fence so many producers before tasks of its own begin, whatever these are.
+
+        It does so for tasks that were configured behind such a note, so theirs are written again (Kafka class
+        DistributedHerder).
+        """
+        connector = self.look(lambda cluster, _: cluster.connectors.get(name))
+        if connector is not None:
+            self._write([FencingRecord(name, producers), *_tasks(name, connector.tasks)])
 
     def restart(self, restart: Restart) -> None:
         """Have every worker restart what it has of a connector."""
@@ -190,3 +195,8 @@ class GroupState:
                     self._known, self._statuses_of = Statuses(), topic_id
                 self._known.take(records)
                 self.revision += 1
+
+
+def _tasks(name: ConnectorName, configs: Sequence[Config]) -> list[ConfigRecord]:
+    tasks = [TaskRecord(TaskId(name, number), config) for number, config in enumerate(configs)]
+    return [*tasks, CommitRecord(name, len(configs))]

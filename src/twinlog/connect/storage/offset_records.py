@@ -52,18 +52,24 @@ def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable 
 class StoredOffsets:
     """The last offset of each source partition, by connector."""
 
+    _known: dict[ConnectorName, set[str]] = field(default_factory=dict)
     _found: dict[ConnectorName, dict[str, StoredOffset]] = field(default_factory=dict)
 
     def take(self, record: OffsetRecord) -> None:
         """Take a record, in the order in which they were written."""
         offsets = self._found.setdefault(record.connector, {})
         key = _identity(record.partition)
+        self._known.setdefault(record.connector, set()).add(key)
         if record.offset is None:
             offsets.pop(key, None)
         else:
             offsets[key] = StoredOffset(record.partition, record.offset)
         if not offsets:
             del self._found[record.connector]
+
+    def lacks(self, connector: ConnectorName, partition: Mapping[str, object]) -> bool:
+        """Whether there is no offset of a source partition, and none was deleted."""
+        return _identity(partition) not in self._known.get(connector, ())
 
     def of(self, connector: ConnectorName) -> list[StoredOffset]:
         """The stored offsets of a connector, in the order of their partitions."""
