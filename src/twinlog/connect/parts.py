@@ -59,6 +59,8 @@ class Copying:
 
     place: AssignedFlow
     settings: FlowSettings
+    rivals: tuple[FlowSettings, ...] = ()
+    """The flows that it knows could write to its remote topics."""
     lost: str | None = None
     """Why the Spark that it copied with is no more."""
     clearing: threading.Thread | None = None

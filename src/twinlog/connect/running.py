@@ -18,6 +18,7 @@ from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
+from twinlog.driver.topic_conflicts import may_meet
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
@@ -65,6 +66,10 @@ class RunningConnectors:
         self._running: dict[ConnectorName, Running] = {}
         self._copying: Mapping[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         """The flows of the group that copy, by the clusters from and to which they do."""
+        self._all_copying: Sequence[FlowSettings] = ()
+        """All of them by name, an order that every worker has: it decides who writes a topic that two would."""
+        self._rivals: Mapping[str, tuple[FlowSettings, ...]] = {}
+        """Those that could write to the remote topics of each."""
 
     @property
     def connectors(self) -> Mapping[ConnectorName, Running]:
@@ -144,11 +149,17 @@ class RunningConnectors:
 
     def attend(self) -> None:
         """Begin what is to run, and go on ending what is not."""
-        copying = [one for one in self._siblings() if one.copies]
+        copying = sorted((one for one in self._siblings() if one.copies), key=lambda one: one.name)
         pairs: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         for one in copying:
             pairs[one.source, one.target] = (*pairs.get((one.source, one.target), ()), one)
         self._copying = pairs
+        if copying != self._all_copying:
+            self._all_copying = copying
+            self._rivals = {
+                one.name: tuple(other for other in self._all_copying if may_meet(one, other))
+                for one in self._all_copying
+            }
         if self._options.local and not self._spark_runs and (coming := self._to_copy()):
             # It takes seconds, which a worker that has just started waits for its group, and a take-over has not got.
             try:
@@ -216,6 +227,9 @@ class RunningConnectors:
             part.attend()
             if isinstance(part, Following) and part.pair != self._pair(part.flow.settings):
                 # Who copies has come or gone since.
+                self._end(running)
+            if isinstance(part, Copying) and part.rivals != self._rivals.get(part.settings.name, ()):
+                # It has to know of them before both begin with a new topic.
                 self._end(running)
             if running.term != self.term:
                 self._end(running)
@@ -289,7 +303,7 @@ class RunningConnectors:
         self._start_spark([settings])
         place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.places.append(place)
-        return Copying(place, settings)
+        return Copying(place, settings, self._rivals.get(settings.name, ()))
 
     def _pair(self, settings: FlowSettings) -> Pair:
         """The flows that copy from the source of a flow to its target, and the first one that copies back."""
@@ -298,14 +312,14 @@ class RunningConnectors:
 
     def _builder(self, settings: FlowSettings) -> Builder:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
-            flows = [one for one in self._siblings() if one.copies and one.name != settings.name]
+            flows = {one.name: one for one in self._siblings() if one.copies} | {settings.name: settings}
             return FlowRunner(
                 settings,
                 slots=settings.tasks_max,
                 tasks=1 if self._options.local else None,
                 until_caught_up=False,
                 wake=self.wake.set,
-                flows=[settings, *flows],
+                flows=[flows[name] for name in sorted(flows)],
                 leads_for_s=leads_for_s,
                 stored=stored,
                 clock=self._clock,

@@ -17,7 +17,13 @@ from twinlog.connect.running import RunningConnectors
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, EngineError, RefusedError, TwinlogError
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    FlowSettings,
+    ProducerSettings,
+)
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
 C = ConnectorName("c")
@@ -364,6 +370,40 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     spark = Spark.made[0]
     assert spark.starts == [1]
     assert len(spark.places) == 1
+    running.stop()
+
+
+def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sources whose topics keep their names: each connector knows the other one, and both their order."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    monkeypatch.setattr(module, "FlowRunner", lambda settings, **given: [one.name for one in given["flows"]])
+    Spark.made, Spark.reason = [], None
+
+    def copies(name: str) -> ConnectorFlow:
+        more: dict[str, Any] = {"source": Alias(name), "policy": "identity", "connector_name": name, "kind": "source"}
+        return ConnectorFlow(name, replace(flow().settings, **more), idle=False)
+
+    flows = {name: copies(name) for name in ("z", "y")}
+    known = [flows["z"]]
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, lambda: [one.settings for one in known])
+
+    def begun() -> dict[str, Any]:
+        for one in known:
+            running.set(ConnectorName(one.name), one, TargetState.STARTED, None)
+        attend(running)
+        return {name: one.part for name, one in running.connectors.items()}
+
+    alone = begun()["z"]
+    known.append(flows["y"])
+    alone.place.over = True
+    parts = begun()
+    assert parts["z"] is not alone
+    assert {name: part.place._place._build(lambda: 5.0, None) for name, part in parts.items()} == {
+        "z": ["y", "z"],
+        "y": ["y", "z"],
+    }
+    again = begun()
+    assert all(again[name] is part for name, part in parts.items())
     running.stop()
 
 
