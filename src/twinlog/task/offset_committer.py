@@ -9,6 +9,7 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
+from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
@@ -18,6 +19,10 @@ from twinlog.task.map_writer import MapWriter
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.position_schedule import DuePositions
 from twinlog.task.sync_writer import SyncWriter
+
+LOG_AFTER_S = 20.0
+LOG_AGAIN_S = 600.0
+_FAILING = "positions cannot be stored"
 
 
 class OffsetCommitter:
@@ -47,6 +52,7 @@ class OffsetCommitter:
         self._due = DuePositions(settings.position_interval_ms / 1000)
         self._turn = loop.lock()
         self._stopped = False
+        self._logged = LogOnce(loop.clock)
         self._syncs: SyncWriter | None = None
         if settings.emit_offset_syncs:
             holder = source if settings.offset_syncs_location == "source" else target
@@ -124,8 +130,15 @@ class OffsetCommitter:
             except RefusedError as error:
                 self._lost(error)
                 return
-            except ClusterError:
-                continue
+            except ClusterError as error:
+                if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
+                    self._event(
+                        "positions",
+                        f"positions cannot be stored, trying again: {error}; whoever copies next copies once more what "
+                        "came since",
+                    )
+            else:
+                self._logged.over(_FAILING)
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
         def held() -> dict[TopicPartition, Position]:

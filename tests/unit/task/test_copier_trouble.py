@@ -42,6 +42,22 @@ def test_it_starts_once_both_clusters_are_there() -> None:
         assert here.failures == []
 
 
+def test_positions_that_cannot_be_stored_are_told() -> None:
+    with world() as here:
+        here.feed(VALUES[:20])
+        here.begin()
+        here.until(lambda: here.copied() == VALUES[:20])
+        here.pass_by(5)
+        here.target.topics.delete(here.settings.positions_topic)
+        here.feed(VALUES[20:])
+        here.pass_by(100)
+        assert here.copied() == VALUES
+        (told,) = (text for kind, text in here.events if kind == "positions")
+        assert told.startswith("positions cannot be stored, trying again: cluster ")
+        assert "does not exist" in told
+        assert here.failures == []
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_leader_that_is_lost_costs_no_record(side: str) -> None:
     with world(brokers=2) as here:
