@@ -252,7 +252,7 @@ def test_a_topic_is_created_without_a_setting_that_the_target_refuses_by_name(
     else:
         assert here.copied == {"orders": 1}
         assert here.target.topics.configs["east.orders"]["cleanup.policy"] == "compact"
-        assert "the target refuses retention.ms of east.orders" in caplog.text
+        assert "cluster west refuses retention.ms of east.orders" in caplog.text
 
 
 def test_a_topic_that_cannot_have_so_many_replicas_gets_as_many_as_the_broker_gives_it(
