@@ -223,7 +223,7 @@ def test_twinlog_goes_on_where_kafkas_worker_was_and_back(stage: Stage) -> None:
     # Of another kind, it waits until their group is empty, says so, and needs nobody then.
     ours = stage.worker()
     ours.process.start()
-    wait_for(lambda: "Kafka Connect's workers, or consumers; stop those" in ours.log, DEADLINE_S, "ours says what it waits for")
+    wait_for(lambda: "or consumers; stop those" in ours.log, DEADLINE_S, "ours says what it waits for")
     again = stage.kill_while_it_copies(theirs)
     ours.wait_until_healthy()
     stage.goes_on(ours)
