@@ -23,13 +23,13 @@ COPIED_S = 120.0
 @pytest.fixture
 def worker(
     clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[[], ConnectWorker]]:
-    """Makes workers of one group, on the target cluster."""
+) -> Iterator[Callable[..., ConnectWorker]]:
+    """Makes workers of one group, on the target cluster, with settings of their own."""
     made: list[ConnectWorker] = []
     group = new_name("workers")
 
-    def make() -> ConnectWorker:
-        made.append(ConnectWorker(tmp_path / f"worker-{len(made)}", clusters[1], group))
+    def make(**settings: str) -> ConnectWorker:
+        made.append(ConnectWorker(tmp_path / f"worker-{len(made)}", clusters[1], group, settings))
         return made[-1]
 
     yield make
@@ -137,7 +137,7 @@ def test_a_wrong_connector_is_refused_and_leaves_nothing(
 
 def test_workers_share_connectors_and_take_over(
     clusters: tuple[KafkaCluster, KafkaCluster],
-    worker: Callable[[], ConnectWorker],
+    worker: Callable[..., ConnectWorker],
     topic_name: str,
     new_name: Callable[[str], str],
 ) -> None:
@@ -189,6 +189,14 @@ def test_workers_share_connectors_and_take_over(
     wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")
     assert first.ask("DELETE", path_of("c0"))[0] == 204
     assert sorted(first.ask("GET", "/connectors")[1]) == ["c1", "c2", "c3"]
+
+    # One with the state of other connectors is told so, and given none of these.
+    odd = worker(**{"status.storage.topic": new_name("status")})
+    odd.process.start()
+    wait_for(lambda: "has its state in" in odd.log, COPIED_S, "the worker with another topic says so")
+    assert odd.ask("GET", "/health")[0] == 503
+    found = [first.wait_for_state(name, "RUNNING", tasks=1) for name in ("c1", "c2", "c3")]
+    assert {one["connector"]["worker_id"] for one in found} == {left}
 
 
 def test_a_worker_beside_the_source(

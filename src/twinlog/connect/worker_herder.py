@@ -347,10 +347,11 @@ class WorkerHerder:
                 raise UnavailableError("This worker is stopping.")
             if self._clock.monotonic() >= until:
                 self._require_started()
+                reason = self._group.reason
                 raise RequestError(
                     409,
                     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
-                    "underway.",
+                    f"underway.{'' if reason is None else f' This worker cannot take part in its group: {reason}'}",
                 )
             self._clock.sleep(POLL_S)
 

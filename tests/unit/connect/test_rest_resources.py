@@ -391,3 +391,13 @@ def test_workers_of_older_protocols_do_not_sign() -> None:
     with serving(RestSettings(LOOPBACK, signatures=Signatures(required=False))) as client:
         client.ask("PUT", "/connectors/c/config", CONFIG)
         assert client.ask("POST", "/connectors/c/tasks", b"[]").status == 204
+
+
+def test_a_body_for_the_other_way_to_create_says_which_that_is(client: Client) -> None:
+    config = b'{"connector.class": "MirrorSourceConnector"}'
+    answer = client.ask("POST", "/connectors", config, {"Content-Type": "application/json"})
+    assert (answer.status, "belongs into 'config', beside 'name'" in str(answer.message)) == (400, True)
+    wrapped = b'{"name": "a", "config": ' + config + b"}"
+    answer = client.ask("PUT", "/connectors/a/config", wrapped, {"Content-Type": "application/json"})
+    assert (answer.status, "must be that alone" in str(answer.message)) == (400, True)
+    assert list(client.herder.kept) == ["c"]

@@ -195,8 +195,8 @@ class WorkerGroup:
         if self._membership.generation is None:
             self._lost()
         if not self._stopping.is_set():
-            # Their reasons change while it lasts.
-            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *LOG_AGAIN_S):
+            # Their reasons change while it lasts. What is tried again late only does not pass by itself.
+            if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *LOG_AGAIN_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             self._clock.wait(self._stopping, wait_s)
 

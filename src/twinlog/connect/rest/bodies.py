@@ -79,6 +79,11 @@ def config_map(value: Any, what: str = "The request's body") -> dict[str, str | 
     """A map of texts, where null is kept."""
     if not isinstance(value, dict):
         raise RequestError(400, f"{what} must be a JSON object of keys and values.")
+    if isinstance(value.get("config"), dict):
+        raise RequestError(
+            400,
+            f"{what} has the configuration in 'config', as POST /connectors takes it; here it must be that alone.",
+        )
     return {_text(key): _scalar(key, entry) for key, entry in value.items()}
 
 
@@ -113,6 +118,12 @@ def _require_name(name: str, included: str | None) -> None:
 
 def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], TargetState | None]:
     """A connector to be created, its configuration and what it is to be (Kafka class CreateConnectorRequest)."""
+    if isinstance(value, dict) and "connector.class" in value and "config" not in value:
+        raise RequestError(
+            400,
+            "The request's body is a configuration alone, as PUT /connectors/{name}/config takes it; here it belongs "
+            "into 'config', beside 'name'.",
+        )
     fields = _fields(value, "The request's body", ("name", "config", "initial_state"))
     name = _scalar("name", fields.get("name"))
     config = fields.get("config")
