@@ -106,7 +106,10 @@ class Reader:
         self.committed = 0
         """How many of `processed` are committed."""
         self._at_most = at_most
+        self._topic = topic
         self._asked: deque[int] = deque()
+        self._places: dict[int, int] = {}
+        """Behind the last processed record of each partition."""
         self._error: Exception | None = None
         self._consumer = Consumer(
             {
@@ -157,6 +160,7 @@ class Reader:
                     if identity is None:
                         raise HarnessError(f"the group got a damaged record: {message.topic()} {message.offset()}")
                     self.processed.append(identity)
+                    self._places[message.partition() or 0] = (message.offset() or 0) + 1
             if time.monotonic() >= commit_at:
                 self._commit()
                 commit_at = time.monotonic() + COMMIT_EVERY_S
@@ -170,7 +174,9 @@ class Reader:
         if count > max(self.committed, *self._asked, 0):
             self._asked.append(count)
             try:
-                self._consumer.commit(asynchronous=True)
+                # Named, for a consumer forgets what it has read when partitions are dealt anew.
+                places = [TopicPartition(self._topic, number, offset) for number, offset in self._places.items()]
+                self._consumer.commit(offsets=places, asynchronous=True)
             except KafkaException:
                 # Its partitions are being dealt anew; it is asked again.
                 self._asked.pop()

@@ -179,6 +179,8 @@ def connector(kind: str, source: KafkaCluster, target: KafkaCluster, aliases: st
         "source.cluster.alias": here,
         "target.cluster.alias": there,
         "replication.factor": "1",
+        # Other tests of these clusters have heartbeats, too, which would be copied.
+        "heartbeats.replication.enabled": "false",
         "offset-syncs.topic.replication.factor": "1",
         "checkpoints.topic.replication.factor": "1",
         "heartbeats.topic.replication.factor": "1",
