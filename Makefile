@@ -22,7 +22,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
 	@$(PYTHON) -m harness.prepare & prepared=$$!; \
 		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
-	@$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED) $(ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED) $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name, and pictures
 	@.venv/bin/ruff check

@@ -24,7 +24,9 @@ def heartbeats(cluster: KafkaCluster, source: str) -> list[tuple[Heartbeat, int]
     """Heartbeats from `source`, with the timestamp of the record."""
     if "heartbeats" not in topics(cluster):
         return []
-    found = [decode_heartbeat(one) for one in consume(cluster, "heartbeats")]
+    # Another test of these clusters produces records that no mirror wrote.
+    written = [one for one in consume(cluster, "heartbeats") if one.key != b"a->b"]
+    found = [decode_heartbeat(one) for one in written]
     return [
         (Heartbeat(Alias(one.source), Alias(one.target), one.timestamp_ms), one.stamped_ms)
         for one in found
