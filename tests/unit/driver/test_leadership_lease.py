@@ -52,3 +52,11 @@ def test_what_was_proven_for_an_earlier_time_as_leader_does_not_count() -> None:
     lease.lose()
     lease.confirmed(101.0, SESSION_S, stable=False)
     assert lease.until == NEVER
+
+
+def test_the_coordinator_waits_as_long_as_this_process_asked_it_to() -> None:
+    lease = LeadershipLease(rebalance_s=2.0)
+    lease.confirmed(100.0, SESSION_S, stable=True)
+    for passed in range(1, 5):
+        lease.confirmed(100.0 + passed, SESSION_S, stable=False)
+        assert lease.until == 102.0 - MARGIN_S

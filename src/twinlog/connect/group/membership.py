@@ -86,7 +86,7 @@ class WorkerGroup:
         self._owned = owned
         self._changed = changed
         self._crashed = crashed
-        self._lease = LeadershipLease()
+        self._lease = LeadershipLease(settings.rebalance_timeout_ms / 1000)
         self._joining = False
         self._synced = -1
         """The generation whose assignment this worker has."""

@@ -17,14 +17,16 @@ class LeadershipLease:
     stable generation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rebalance_s: float = REBALANCE_S) -> None:
+        """`rebalance_s` is the time for a rebalance with which this process joins."""
+        self._rebalance_s = rebalance_s
         self._member_until = self._stable_until = float("-inf")
 
     def confirmed(self, sent_at: float, session_s: float, *, stable: bool) -> None:
         """The coordinator accepted a request sent at `sent_at`; `stable` when no rebalance was under way."""
         self._member_until = max(self._member_until, sent_at + session_s)
         if stable:
-            self._stable_until = max(self._stable_until, sent_at + REBALANCE_S)
+            self._stable_until = max(self._stable_until, sent_at + self._rebalance_s)
 
     def lose(self) -> None:
         """Another process may lead now."""
