@@ -15,7 +15,8 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.foreground import end_process, log_to_stderr, print_refusal, print_warnings
-from twinlog.cli.run import EXIT_CONFIG, spark_master, spark_settings
+from twinlog.cli.run import EXIT_CONFIG
+from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.errors import ConfigError, RequestError
@@ -50,14 +51,8 @@ def connect(
             show_default=False,
         ),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; without it Spark runs in this process.", show_default=False),
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be given several times.", show_default=False),
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
 ) -> None:
     """Run a worker of Kafka Connect for MirrorMaker 2's connectors, which are created over its REST API.
 
@@ -69,8 +64,7 @@ def connect(
 
     Example: twinlog connect connect-distributed.properties
     """
-    given = spark_settings(conf or [])
-    master = spark_master(master, given)
+    master, given = spark_options(master, conf)
     from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
 
     try:

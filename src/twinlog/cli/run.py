@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
@@ -41,16 +42,8 @@ def run(
             show_default=False,
         ),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Spark's master; without it Spark runs in this process, local[N].", show_default=False
-        ),
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be given several times.", show_default=False),
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
@@ -61,8 +54,7 @@ def run(
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
     """
-    settings = spark_settings(conf or [])
-    master = spark_master(master, settings)
+    master, settings = spark_options(master, conf)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
@@ -76,23 +68,3 @@ def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str
     if context.args and not clusters:
         raise typer.BadParameter(f"unexpected argument {context.args[0]!r}")
     return None if clusters is None else [*clusters, *context.args]
-
-
-def spark_master(named: str | None, settings: dict[str, str]) -> str | None:
-    """Spark's master, however it was given; taken out of `settings`, for much depends on whether it is local."""
-    given = settings.pop("spark.master", None)
-    if None not in (named, given) and named != given:
-        raise typer.BadParameter(f"spark.master={given} beside --master {named}: give one of them", param_hint="--conf")
-    return named if given is None else given
-
-
-def spark_settings(given: list[str]) -> dict[str, str]:
-    settings = {}
-    for one in given:
-        key, equals, value = one.partition("=")
-        if not equals or not key.strip():
-            raise typer.BadParameter(
-                f"{one!r}: expected KEY=VALUE, as in spark.driver.memory=512m", param_hint="--conf"
-            )
-        settings[key.strip()] = value.strip()
-    return settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.groups_flow import GroupsFlow
@@ -13,8 +13,7 @@ from twinlog.driver.idle_flow import IdleFlow
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
-HEARTBEATS_STOP_S = 0.5
-
+F = TypeVar("F", GroupsFlow, IdleFlow)
 
 Work = Collection[TopicPartition] | Sequence[GroupId]
 """What the tasks of a connector share: partitions of topics, or consumer groups."""
@@ -102,27 +101,11 @@ class Copying:
 
 
 @dataclass(slots=True)
-class Following:
-    """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
+class WithoutSpark(Generic[F]):
+    """A connector that needs no Spark; what it does is ended on a thread of its own."""
 
-    flow: GroupsFlow
-    pair: Pair
-    ending: threading.Thread | None = None
-
-    @property
-    def tasks(self) -> int | None:
-        groups = self.work
-        if self.failure is not None and not groups:
-            return 1
-        return None if groups is None else min(self.flow.settings.tasks_max, len(groups))
-
-    @property
-    def work(self) -> Work | None:
-        return self.flow.groups
-
-    @property
-    def failure(self) -> str | None:
-        return self.flow.failure
+    flow: F
+    ending: threading.Thread | None = field(default=None, kw_only=True)
 
     @property
     def trouble(self) -> str | None:
@@ -148,39 +131,37 @@ class Following:
 
 
 @dataclass(slots=True)
-class Beating:
+class Following(WithoutSpark[GroupsFlow]):
+    """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
+
+    pair: Pair
+
+    @property
+    def tasks(self) -> int | None:
+        groups = self.work
+        if self.failure is not None and not groups:
+            return 1
+        return None if groups is None else min(self.flow.settings.tasks_max, len(groups))
+
+    @property
+    def work(self) -> Work | None:
+        return self.flow.groups
+
+    @property
+    def failure(self) -> str | None:
+        return self.flow.failure
+
+
+@dataclass(slots=True)
+class Beating(WithoutSpark[IdleFlow]):
     """A heartbeat connector."""
 
-    flow: IdleFlow
-    ending: threading.Thread | None = None
     failure: str | None = None
     work: Work = ()
 
     @property
     def tasks(self) -> int | None:
         return 1
-
-    @property
-    def trouble(self) -> str | None:
-        return self.flow.trouble
-
-    @property
-    def ended(self) -> bool:
-        return self.ending is not None and not self.ending.is_alive()
-
-    def attend(self) -> None:
-        self.flow.attend()
-
-    def take_written(self) -> set[str]:
-        return self.flow.take_written()
-
-    def begin_end(self) -> None:
-        if self.ending is None:
-            self.ending = in_thread(self._end, f"ending {self.flow.settings.name}")
-
-    def _end(self) -> None:
-        self.flow.stop(HEARTBEATS_STOP_S)
-        self.flow.close()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.parts import Beating, Copying, Following, Nothing, Pair, Part, in_thread
+from twinlog.connect.parts import Beating, Copying, Following, Nothing, Pair, Part, WithoutSpark, in_thread
 from twinlog.connect.running_connector import Running
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.flow import FlowRunner
@@ -193,7 +193,7 @@ class RunningConnectors:
         elif self._spark_runs:
             self._spark.shut_down()
         for part in parts:
-            if isinstance(part, Following | Beating) and part.ending is not None and part.ending.is_alive():
+            if isinstance(part, WithoutSpark) and part.ending is not None and part.ending.is_alive():
                 part.ending.join(STOP_S)
         self._running.clear()
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TypeVar
 
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
-from twinlog.connect.group.member import Assignment, Worker
+from twinlog.connect.group.member import Worker
 from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
@@ -35,6 +34,7 @@ from twinlog.connect.model import (
     TaskId,
     Validation,
 )
+from twinlog.connect.permission import Permission
 from twinlog.connect.plugins import listing
 from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import refused, validate
@@ -47,7 +47,7 @@ from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, NotOwnerError, RequestError, UnavailableError
+from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 
 T = TypeVar("T")
@@ -57,9 +57,6 @@ log = logging.getLogger(__name__)
 COMMIT = "twinlog"
 END_S = 30.0
 """How long a request waits until what runs of a stopped connector has ended."""
-GROUP_S = 60.0
-"""How long a change waits until the worker is a member of its group; less than the API waits for the change."""
-POLL_S = 0.05
 
 
 class WorkerHerder:
@@ -85,7 +82,6 @@ class WorkerHerder:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
         this one ended by itself."""
         self._config = config
-        self._clock = admin.clock
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
@@ -109,6 +105,7 @@ class WorkerHerder:
             exactly_once=config.settings.exactly_once != "disabled",
         )
         self._group = self._thread.group
+        self._may = Permission(self._state, self._thread, admin.clock)
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
@@ -167,11 +164,11 @@ class WorkerHerder:
         return self._state.revision if self.started else None
 
     def connectors(self) -> Sequence[ConnectorName]:
-        self._require_started()
+        self._may.require_started()
         return self._state.look(lambda cluster, _: list(cluster.connectors))
 
     def info(self, name: ConnectorName) -> ConnectorInfo:
-        self._require_started()
+        self._may.require_started()
         found = self._state.look(
             lambda cluster, statuses: (
                 (cluster.connectors[name].config, _tasks(name, cluster, statuses))
@@ -182,43 +179,41 @@ class WorkerHerder:
         if found is None:
             raise RequestError(404, f"Connector {name} not found")
         config, tasks = found
-        kind = "source" if connector_kind(config.get("connector.class", "")) else "unknown"
-        return ConnectorInfo(name, config, tuple(tasks), kind)
+        return ConnectorInfo(name, config, tuple(tasks), _kind(config))
 
     def status(self, name: ConnectorName) -> ConnectorStatus:
-        self._require_started()
+        self._may.require_started()
         found = self._state.look(
             lambda cluster, statuses: (statuses.connector(name), statuses.tasks(name), cluster.connectors.get(name))
         )
         connector, tasks, known = found
         if connector is None or known is None:
             raise RequestError(404, f"No status found for connector {name}")
-        kind = "source" if connector_kind(known.config.get("connector.class", "")) else "unknown"
-        return ConnectorStatus(name, connector, tasks, kind)
+        return ConnectorStatus(name, connector, tasks, _kind(known.config))
 
     def task_status(self, task: TaskId) -> Status:
-        self._require_started()
+        self._may.require_started()
         found = self._state.look(lambda _, statuses: statuses.task(task))
         if found is None:
             raise RequestError(404, f"No status found for task {task}")
         return found
 
     def task_configs(self, name: ConnectorName) -> Mapping[TaskId, Config]:
-        self._require_started()
+        self._may.require_started()
         self._require_known(name)
         return self._state.look(
             lambda cluster, _: dict(zip(cluster.tasks(name), cluster.connectors[name].tasks, strict=False))
         )
 
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
-        self._require_started()
+        self._may.require_started()
         self._require_known(name)
-        stored = self._asked(lambda: self._offsets.of(name))
+        stored = self._may.asked(lambda: self._offsets.of(name))
         # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
         return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
 
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
-        self._require_started()
+        self._may.require_started()
         return self._state.look(lambda _, statuses: sorted(statuses.active_topics(name)))
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
@@ -240,164 +235,99 @@ class WorkerHerder:
         initial: TargetState | None = None,
         replace: bool = True,
     ) -> Created:
-        with self._leading():
+        with self._may.leading():
             wanted = self._checked(name, config)
             created = not self._known(name)
             if not created and not replace:
                 raise RequestError(409, f"Connector {name} already exists")
-            self._asked(lambda: self._state.put(name, wanted, initial if created else None))
+            self._may.asked(lambda: self._state.put(name, wanted, initial if created else None))
         return Created(created, self.info(name))
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
-        with self._leading():
+        with self._may.leading():
             self._require_known(name)
             before = self._state.look(lambda cluster, _: cluster.connectors[name].config)
             merged = {**before, **changes}
             wanted = self._checked(name, {key: value for key, value in merged.items() if value is not None})
-            self._asked(lambda: self._state.put(name, wanted))
+            self._may.asked(lambda: self._state.put(name, wanted))
         return Created(False, self.info(name))
 
     def delete(self, name: ConnectorName) -> None:
-        with self._leading():
+        with self._may.leading():
             self._require_known(name)
-            self._asked(lambda: self._state.remove(name))
+            self._may.asked(lambda: self._state.remove(name))
 
     def restart(self, restart: Restart) -> ConnectorStatus:
         name = restart.connector
-        with self._leading():
+        with self._may.leading():
             self._require_known(name, f"Unknown connector: {name}")
             before = self.status(name)
-            self._asked(lambda: self._state.restart(restart))
+            self._may.asked(lambda: self._state.restart(restart))
         return restarting(restart, before)
 
     def restart_task(self, task: TaskId) -> None:
-        self._require_started()
-        self._asked(self._state.read)
+        self._may.require_started()
+        self._may.asked(self._state.read)
         self._require_known(task.connector, f"Unknown connector: {task.connector}")
         if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
             raise RequestError(404, f"Unknown task: {task}")
-        self._require_own(task.connector)
+        self._may.require_own(task.connector)
         self._thread.restart_task(task)
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
-        with self._leading():
+        with self._may.leading():
             self._require_known(name, f"Unknown connector {name}")
-            self._asked(lambda: self._state.set_target_state(name, state))
+            self._may.asked(lambda: self._state.set_target_state(name, state))
             if state is TargetState.STOPPED:
-                self._asked(lambda: self._state.put_tasks(name, ()))
+                self._may.asked(lambda: self._state.put_tasks(name, ()))
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         with self._stopped(name):
             self._check_offsets(name, offsets)
-            self._asked(lambda: self._offsets.put(name, offsets))
+            self._may.asked(lambda: self._offsets.put(name, offsets))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
         with self._stopped(name):
-            stored = self._asked(lambda: self._offsets.of(name))
-            self._asked(lambda: self._offsets.put(name, [StoredOffset(one.partition, None) for one in stored]))
+            stored = self._may.asked(lambda: self._offsets.of(name))
+            self._may.asked(lambda: self._offsets.put(name, [StoredOffset(one.partition, None) for one in stored]))
         return "The offsets for this connector have been reset successfully"
 
     def reset_active_topics(self, name: ConnectorName) -> None:
-        self._require_started()
+        self._may.require_started()
         topics = self._state.look(lambda _, statuses: list(statuses.active_topics(name)))
-        self._asked(lambda: self._state.report([ActiveTopicRecord(name, topic, None) for topic in topics]))
+        self._may.asked(lambda: self._state.report([ActiveTopicRecord(name, topic, None) for topic in topics]))
 
     def set_cluster_logger_level(self, logger: str, level: str) -> None:
-        with self._leading():
-            self._asked(lambda: self._state.set_logger_level(logger, level))
+        with self._may.leading():
+            self._may.asked(lambda: self._state.set_logger_level(logger, level))
 
     def put_task_configs(self, name: ConnectorName, configs: Sequence[Config]) -> None:
         self._require_group("externally setting task configurations")
-        with self._leading():
+        with self._may.leading():
             self._require_known(name)
             if self._state.look(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
-                self._asked(lambda: self._state.put_tasks(name, configs))
+                self._may.asked(lambda: self._state.put_tasks(name, configs))
 
     def fence_tasks(self, name: ConnectorName) -> None:
         self._require_group("exactly-once source connectors")
-        with self._leading():
+        with self._may.leading():
             self._require_known(name)
 
     # What these have in common.
-
-    def _require_started(self) -> None:
-        if not self._thread.started.is_set():
-            raise RequestError(503, f"Worker is still starting up. {self._thread.stage}")
 
     def _require_group(self, what: str) -> None:
         """Other workers ask for this, and a standalone one has none (Kafka class StandaloneHerder)."""
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
-    def _member(self) -> Assignment:
-        """What the group has agreed on.
-
-        A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
-        send theirs as soon as the port is open, and curl does not try again what was answered with 409. Raises
-        UnavailableError once this worker has left the group, RequestError while nobody is known to ask.
-        """
-        until = self._clock.monotonic() + GROUP_S
-        while True:
-            assignment = self._group.assignment
-            # Another leader may write once this worker is perhaps no member any more.
-            if self._thread.started.is_set() and assignment is not None and self._group.leads_for_s() > 0:
-                return assignment
-            if self._thread.left:
-                raise UnavailableError("This worker is stopping.")
-            if self._clock.monotonic() >= until:
-                self._require_started()
-                reason = self._group.reason
-                raise RequestError(
-                    409,
-                    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
-                    f"underway.{'' if reason is None else f' This worker cannot take part in its group: {reason}'}",
-                )
-            self._clock.sleep(POLL_S)
-
-    @contextmanager
-    def _leading(self) -> Iterator[None]:
-        """The leader changes something, knowing all that was changed before, also by the last leader.
-
-        Raises NotOwnerError where another worker leads, RequestError while nobody does.
-        """
-        while True:
-            term = self._group.term
-            assignment = self._member()
-            if not assignment.leads:
-                raise NotOwnerError(
-                    "Cannot complete request because this worker is not the leader.", assignment.leader_url
-                )
-            with self._thread.changing:
-                if self._group.term != term:
-                    # It has left the group while this waited.
-                    continue
-                self._asked(self._state.read_configs)
-                yield
-                if self._asked(partial(self._group.confirm, term)):
-                    return
-            raise RequestError(
-                500,
-                "The change was written, but this worker may not have led its group any more, and another one may have "
-                "changed the same. It can be asked for again.",
-            )
-
-    def _require_own(self, name: ConnectorName) -> None:
-        """Raises NotOwnerError where another worker has a connector, or nobody yet."""
-        assignment = self._member()
-        if name not in assignment.connectors:
-            raise NotOwnerError(
-                "Cannot complete request because this worker does not have the connector.",
-                assignment.url_of(name) or "",
-            )
-
     @contextmanager
     def _stopped(self, name: ConnectorName) -> Iterator[None]:
         """The worker that has a stopped connector writes its offsets: it alone knows that nothing of it runs."""
-        self._require_started()
-        self._asked(self._state.read_configs)
+        self._may.require_started()
+        self._may.asked(self._state.read_configs)
         self._require_stopped(name)
-        self._require_own(name)
+        self._may.require_own(name)
         with self._thread.standing_still(name, END_S):
             yield
 
@@ -426,13 +356,6 @@ class WorkerHerder:
                 f"'/connectors/{name}/stop' endpoint",
             )
 
-    def _asked(self, step: Callable[[], T]) -> T:
-        """Do something with the group's topics for a request."""
-        try:
-            return step()
-        except ClusterError as error:
-            raise RequestError(500, str(error)) from error
-
     def _checked(self, name: ConnectorName, config: Mapping[str, str | None]) -> Config:
         """The configuration as it is kept. Raises RequestError with every problem found."""
         wanted = {**config, "name": name}
@@ -440,6 +363,11 @@ class WorkerHerder:
         if found.error_count:
             raise RequestError(400, refused(found))
         return {key: value for key, value in wanted.items() if value is not None}
+
+
+def _kind(config: Config) -> str:
+    """As `ConnectorInfo` and `ConnectorStatus` name it."""
+    return "source" if connector_kind(config.get("connector.class", "")) else "unknown"
 
 
 def _tasks(name: ConnectorName, cluster: ClusterState, statuses: Statuses) -> list[TaskId]:

@@ -26,7 +26,7 @@ from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, RefusedError, RequestError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ RETRY_S = 1.0
 KEY_BITS = 256
 LOOK_S = 0.05
 LOG_AFTER_S = 3.0
-LOG_AGAIN_S = (60.0, 600.0)
 UNKNOWN_AFTER_S = 10.0
 _OUTAGE, _UNKNOWN = object(), object()
 COPIERS_A_TASK = 2
@@ -248,7 +247,7 @@ class WorkerThread:
             finally:
                 self._note_ended()
         except ClusterError as error:
-            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *LOG_AGAIN_S):
+            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
                 log.warning("the worker's topics do not answer, trying again: %s", _told(error))
         else:
             # A turn that reads nothing says nothing about them.
@@ -305,7 +304,7 @@ class WorkerThread:
     def _tell_unknown(self, names: frozenset[ConnectorName]) -> None:
         if not names:
             self._logged.over(_UNKNOWN)
-        elif self._logged.lasts(_UNKNOWN, UNKNOWN_AFTER_S, *LOG_AGAIN_S):
+        elif self._logged.lasts(_UNKNOWN, UNKNOWN_AFTER_S, *DOUBLING_S):
             log.error(
                 "nobody runs %s: the leader of the group gives this worker connectors that its config topic does not "
                 "have, as when config.storage.topic was deleted. Save the connectors of the leader with GET "

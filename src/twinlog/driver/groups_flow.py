@@ -11,7 +11,7 @@ from twinlog.driver.flow_jobs import begin_following_groups
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.log_once import LogOnce
+from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.mirror.checks import check_two_clusters
 from twinlog.model.types import GroupId
 from twinlog.offsets.map_store import MapStore
@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 LOG_AFTER_S = 3.0
-LOG_AGAIN_S = (60.0, 600.0)
 STOP_S = 1.0
 END_S = 3.0
 
@@ -126,7 +125,7 @@ class GroupsFlow:
             except RefusedError:
                 raise
             except ClusterError as error:
-                if logged.lasts("connect", LOG_AFTER_S, *LOG_AGAIN_S):
+                if logged.lasts("connect", LOG_AFTER_S, *DOUBLING_S):
                     log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
                 self._note("connect", str(error))
                 self._clock.wait(self._stopping, RETRY_S)

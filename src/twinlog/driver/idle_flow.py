@@ -47,8 +47,8 @@ class IdleFlow:
         """To be called every moment."""
         self._jobs.attend()
 
-    def stop(self, timeout_s: float) -> None:
-        self._jobs.stop(timeout_s)
+    def stop(self) -> None:
+        self._jobs.stop(STOP_S)
 
     def close(self) -> None:
         self._target.close()
@@ -117,5 +117,5 @@ class ElectedIdleFlow:
     def _end(self) -> None:
         flow, self._flow = self._flow, None
         if flow is not None:
-            flow.stop(STOP_S)
+            flow.stop()
             flow.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.log_once import LogOnce
+from twinlog.log_once import DOUBLING_S, LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +24,6 @@ REFUSED_S = 10.0
 
 LOG_AFTER_S = 3.0
 """A shorter fault is not logged."""
-
-LOG_AGAIN_S = (60.0, 600.0)
-"""First and longest wait before a lasting fault is logged again; it doubles in between."""
 
 
 _FAULT = object()
@@ -149,7 +146,7 @@ class PeriodicJob:
 
     def _faulty(self, text: str) -> None:
         """Log a lasting fault, at growing intervals."""
-        if not self._excused() and self._logged.lasts(_FAULT, LOG_AFTER_S, *LOG_AGAIN_S):
+        if not self._excused() and self._logged.lasts(_FAULT, LOG_AFTER_S, *DOUBLING_S):
             log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
 
     def _show(self, trouble: str | None) -> None:
@@ -215,7 +212,7 @@ class PeriodicJobs:
             try:
                 self._waiting[0].start()
             except RuntimeError as error:
-                if self._logged.is_new("threads", LOG_AGAIN_S[0]):
+                if self._logged.is_new("threads", DOUBLING_S[0]):
                     log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
                 return
             del self._waiting[0]

@@ -126,7 +126,7 @@ def test_a_failed_turn_is_logged_once_and_retried_soon(
 def test_a_refusal_is_logged_once_however_long_it_lasts(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "DOUBLING_S", (0.0, 0.0))
     step.error = RefusedError("cluster b: User:mm lacks WRITE on topic heartbeats")
     begin(step, 0.001)
     step.wait_for_turns(5)
@@ -140,7 +140,7 @@ def test_a_refusal_is_logged_once_however_long_it_lasts(
 def test_a_retriable_error_is_logged_again_from_time_to_time(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(periodic_module, "DOUBLING_S", (0.0, 0.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)
@@ -151,7 +151,7 @@ def test_a_lasting_error_is_logged_at_growing_intervals_whatever_its_text(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_module, "RETRY_S", (0.001, 0.001))
-    monkeypatch.setattr(periodic_module, "LOG_AGAIN_S", (3600.0, 3600.0))
+    monkeypatch.setattr(periodic_module, "DOUBLING_S", (3600.0, 3600.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
     step.wait_for_turns(3)

@@ -18,7 +18,7 @@ from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
-from twinlog.log_once import LogOnce
+from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.settings.worker import GroupSettings
 
@@ -33,7 +33,6 @@ LEAVE_S = 2.0
 LOOK_S = 1.0
 SILENT = "its coordinator has not answered for a session; this worker writes nothing, and others may run what it ran"
 LOG_AFTER_S = 2.0
-LOG_AGAIN_S = (60.0, 600.0)
 _OUTAGE = object()
 
 
@@ -139,7 +138,7 @@ class WorkerGroup:
         still waits, and so does all that writes."""
         if self.assignment is None or self.leads_for_s() > 0:
             self._note_recovered()
-        elif self._logged.lasts(_OUTAGE, 0.0, *LOG_AGAIN_S):
+        elif self._logged.lasts(_OUTAGE, 0.0, *DOUBLING_S):
             log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
     def stop(self, *, leave: bool = True) -> None:
@@ -196,7 +195,7 @@ class WorkerGroup:
             self._lost()
         if not self._stopping.is_set():
             # Their reasons change while it lasts. What is tried again late only does not pass by itself.
-            if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *LOG_AGAIN_S):
+            if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             self._clock.wait(self._stopping, wait_s)
 
