@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -14,8 +13,6 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.internal_topics import InternalTopic
-
-log = logging.getLogger(__name__)
 
 BATCH_RECORDS = 2_000
 """Records encoded at a time, on the thread that others wait for, too."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
@@ -40,19 +38,13 @@ from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import refused, validate
 from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
-from twinlog.connect.storage.status_records import (
-    ActiveTopicRecord,
-)
+from twinlog.connect.storage.status_records import ActiveTopicRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 COMMIT = "twinlog"
 END_S = 30.0
