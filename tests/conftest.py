@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib.util
 import itertools
 import logging
 import random
@@ -15,10 +17,15 @@ import harness.child  # noqa: F401 - what tests start is to be interrupted, whoe
 from tests.seeds import chance_of, own_number, seed_of
 from twinlog.kafka.net.loop import Loop
 
+if importlib.util.find_spec("helm_python") is None:
+    # There is no wheel of it for this kind of machine, see requirements/dev.in.
+    collect_ignore = ["unit/test_chart.py", "integration/test_kubernetes.py"]
 logging.getLogger("kafka").setLevel(logging.WARNING)
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("patient")
+# `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("patient"), max_examples=40)
+hypothesis.settings.load_profile("few")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -28,10 +35,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.drawn)
 
 
+def pytest_collection_finish() -> None:
+    # Thousands of tests stay to the end: the garbage collector need not go through them each time.
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     test = getattr(item, "obj", None)
     if test is not None and hypothesis.is_hypothesis_test(test):
         hypothesis.seed(seed_of(item))(test)
+
+
+@pytest.fixture(autouse=True)
+def own_levels() -> Iterator[None]:
+    """A command that is called in this process sets levels of loggers, for good."""
+    loggers = [logging.getLogger(name) for name in ("twinlog", "twinlog.mirror.checks", "kafka", "py4j")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True)

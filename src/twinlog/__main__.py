@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import suppress
-from typing import NoReturn
 
 from twinlog.cli.signals import end_at_once
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -33,6 +35,8 @@ def main() -> None:
 
 def _refuse(error: OSError) -> NoReturn:
     """Where the output goes there is no room: one line, if that has a place."""
+    from contextlib import suppress  # noqa: PLC0415 - nothing may come before `end_at_once`
+
     with suppress(OSError):
         os.write(2, f"twinlog: the output cannot be written: {error.strerror}\n".encode())
     os._exit(1)

@@ -6,6 +6,7 @@
     ├── ConfigError      the text the user wrote is wrong            fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
+    │   │   └── TooFewBrokersError   for the replicas of a topic
     │   ├── GroupTakenError  members of another kind use a group     retriable
     │   └── NotAppendedError     a broker did not append, and gave why   retriable
     ├── CopyError        a record or batch cannot be copied          fatal
@@ -93,6 +94,10 @@ class RefusedError(ClusterError):
     """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help."""
 
     retriable = False
+
+
+class TooFewBrokersError(RefusedError):
+    """A topic cannot be created, because it is to have more replicas than there are brokers."""
 
 
 class TopicGoneError(ClusterError):

@@ -5,21 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from harness.virtual.workers import VirtualWorker, World, virtual_workers
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
+from twinlog.connect import worker_herder
 from twinlog.connect.model import ConnectorName, Health, Restart, State, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.errors import RequestError
+from twinlog.errors import ClusterError, RequestError
 
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER_TEXT = (
-    "bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = k\nvalue.converter = v\n"
+    f"bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = {BYTES}\nvalue.converter = {BYTES}\n"
     "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n"
 )
 WORKER = worker_of(parse_properties(WORKER_TEXT, "w"), "w")
@@ -312,24 +315,59 @@ def test_states_come_back_when_their_topic_was_deleted(caplog: pytest.LogCapture
         assert 1 <= len(told) <= 2
 
 
-def test_a_deleted_config_topic_is_told_with_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("first_to_notice", ["the leader", "a worker that starts"])
+def test_a_deleted_config_topic_is_made_anew_with_what_the_leader_knows(
+    first_to_notice: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with virtual_workers(WORKER, 1) as world:
         first, second = world.start_worker(), world.start_worker()
         world.advance(5.0)
         for name in NAMES:
             world.ask(first, putting(name))
+        world.ask(first, lambda herder: herder.set_target_state(NAMES[0], TargetState.PAUSED))
+        world.ask(first, lambda herder: herder.delete(NAMES[1]))
         world.advance(10.0)
+        before = first.herder._state.look(lambda cluster, _: dict(cluster.connectors))
+        ran = sorted(running(world))
         caplog.clear()
         del world.topics["configs"]
+        if first_to_notice != "the leader":
+            # It makes the topic anew, empty.
+            world.start_worker()
         world.advance(30.0)
-        assert sorted(name for name, _ in running(world)) == sorted(NAMES)
-        told = [text for text in caplog.messages if "topic configs does not exist any more" in text]
-        assert len(told) == 2
+        (told,) = (text for text in caplog.messages if "it has them again" in text)
+        assert all(name in told for name in before)
+        assert NAMES[1] not in told
+        if first_to_notice == "the leader":
+            assert sorted(running(world)) == ran, "nothing of what ran was disturbed"
+        # Whoever comes now knows all of it, and so does who leads next.
+        third = world.start_worker()
+        first.stop()
         second.stop()
-        world.start_worker()
         world.advance(30.0)
-        (lost,) = (text for text in caplog.messages if text.startswith("nobody runs "))
-        assert any(name in lost for name in NAMES)
+        after = third.herder._state.look(lambda cluster, _: dict(cluster.connectors))
+        assert {name: one.config for name, one in after.items()} == {name: one.config for name, one in before.items()}
+        assert third.herder._state.look(lambda cluster, _: cluster.target_state(NAMES[0])) is TargetState.PAUSED
+        assert sorted(name for name, _ in running(world)) == sorted(before.keys() - {NAMES[0]})
+
+
+def test_failures_are_seen_and_shown_while_the_config_topic_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = NAMES[0]
+
+    def away() -> None:
+        raise ClusterError("it does not answer")
+
+    with virtual_workers(WORKER, 1) as world:
+        worker = world.start_worker()
+        world.advance(5.0)
+        world.ask(worker, putting(name))
+        world.advance(10.0)
+        monkeypatch.setattr(worker.herder._state, "read", away)
+        (runs,) = world.running
+        runs.failure = "the group was refused"
+        world.advance(10.0)
+        (task,) = worker.herder.status(name).tasks.values()
+        assert (task.state, task.trace) == (State.FAILED, "the group was refused")
 
 
 def test_offsets_are_written_only_once_everything_has_ended() -> None:
@@ -348,3 +386,32 @@ def test_offsets_are_written_only_once_everything_has_ended() -> None:
         world.ask(worker, lambda herder: herder.alter_offsets(name, offset))
         assert not running(world)
         assert worker.herder.offsets(name) == offset
+
+
+def test_a_request_to_fence_stops_what_earlier_tasks_left_and_nothing_that_runs() -> None:
+    name, fenced = NAMES[0], []
+    with (
+        virtual_workers(WORKER, 1) as world,
+        mock.patch.object(worker_herder, "fence_zombies", lambda settings, producers, _: fenced.append(producers)),
+    ):
+        worker = world.start_worker()
+        world.advance(5.0)
+        with pytest.raises(RequestError) as refused:
+            world.ask(worker, lambda herder: herder.fence_tasks(name))
+        assert refused.value.status == 404
+        world.ask(worker, putting(name))
+        world.advance(10.0)
+        state = worker.herder._state
+
+        def fence() -> int | None:
+            world.ask(worker, lambda herder: herder.fence_tasks(name))
+            return state.look(lambda cluster, _: cluster.fenced_tasks(name))
+
+        assert (fence(), fenced) == (None, [])
+        world.ask(worker, lambda herder: herder.set_target_state(name, TargetState.PAUSED))
+        world.advance(10.0)
+        assert (fence(), fenced) == (1, [])
+        # Three tasks of Kafka's before, one now.
+        state.await_fencing(name, 3)
+        assert (fence(), fenced) == (1, [3])
+        assert (fence(), fenced) == (1, [3])

@@ -25,7 +25,7 @@ OUTERMOST = {
     "task/copier_thread.py": "makes the loop of a task",
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
-    "cli/live.py": "draws for a person",
+    "cli/": "is a program's beginning",
     "driver/class_archive.py": "is a program of its own",
 }
 """Where the system's clock is named, beside defaults."""
@@ -113,8 +113,7 @@ def test_only_what_is_outermost_takes_the_clock_of_the_system() -> None:
 def test_every_constructor_passes_its_clock_on() -> None:
     takers = clocked()
     assert takers.keys() >= {"Leases", "LogOnce", "Contact", "Loop"}
-    commands = {"cli/foreground.py": "runs the driver", "cli/connectors/options.py": "asks a worker for a person"}
-    outermost = {**OUTERMOST, **commands, "spark/": "starts the copiers"}
+    outermost = {**OUTERMOST, "spark/": "starts the copiers"}
     assert [(name, *found) for name, tree in files(outermost) for found in forgotten(tree, takers)] == []
 
 

@@ -15,13 +15,13 @@ FILE = """
 services:
   near:
     image: here
-    command: ["/bin/sh", "-c", "sleep 60 & touch /opt/kafka/ready; cat /opt/kafka/conf/a.conf; tool $$NAME; wait"]
+    command: ["/bin/sh", "-c", "/bin/sleep 60 & sleep 9; touch /opt/kafka/ready; cat /opt/kafka/a; tool $$NAME; wait"]
     environment: {NAME: "far:9092"}
-    volumes: ["./conf:/opt/kafka/conf:ro"]
+    volumes: ["./conf:/opt/kafka:ro"]
     healthcheck: {test: "test -e /opt/kafka/ready"}
   far:
     image: here
-    command: ["/bin/sh", "-c", "echo near:9092 localhost/far near-by:1; sleep 60"]
+    command: ["/bin/sh", "-c", "echo near:9092 localhost/far near-by:1; /bin/sleep 60"]
     healthcheck: {test: "true"}
     depends_on: {near: {condition: service_healthy}}
   elsewhere:
@@ -34,20 +34,20 @@ def test_services_find_each_other_and_end(tmp_path: Path, monkeypatch: pytest.Mo
     tools = {"here": {"/bin/tool": ["echo", "tool"]}}
     monkeypatch.setattr(compose, "programs", lambda service: tools.get(service.image))
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf/a.conf").write_text("at 0.0.0.0:9092, far:1, nearest:1, x.far:1 and /opt/kafka/data\n")
+    (tmp_path / "conf/a").write_text("at 0.0.0.0:9092, far:1, nearest:1, x.far:1 and /opt/kafka/d a minute\n")
     (tmp_path / ".env").touch()
     file = tmp_path / "docker-compose.yaml"
     file.write_text(FILE)
-    with ComposeStack(file, tmp_path / "disks") as stack:
+    with ComposeStack(file, tmp_path / "disks", lambda text: text.replace("minute", "second")) as stack:
         near, far = stack.addresses["near"], stack.addresses["far"]
-        data = tmp_path / "disks/near/opt/kafka/data"
-        printed = [f"at {near}:9092, {far}:1, nearest:1, x.far:1 and {data}", f"tool {far}:9092"]
+        data = tmp_path / "disks/near/opt/kafka/d"
+        printed = [f"at {near}:9092, {far}:1, nearest:1, x.far:1 and {data} a second", f"tool {far}:9092"]
         wait_for(lambda: stack.log("near").splitlines() == printed, 30, "the first has printed")
         wait_for(lambda: stack.log("far") == f"{near}:9092 localhost/far near-by:1\n", 30, "the second has printed")
         assert "elsewhere" not in stack.running
         assert stack.run("near", ["cat"], "given").stdout == "given"
         (sleeping,) = psutil.Process(stack.running["near"].pid).children()
-        again = stack.child("near", ["sleep", "60"], "again")
+        again = stack.child("near", ["/bin/sleep", "60"], "again")
         again.start()
     assert not sleeping.is_running() or sleeping.status() == psutil.STATUS_ZOMBIE
     assert not any(child.alive for child in (*stack.running.values(), again))

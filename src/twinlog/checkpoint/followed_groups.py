@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from twinlog.flows.filters import GroupFilter
 from twinlog.flows.plugins import group_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -18,11 +19,28 @@ from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
-_TOPICS, _TOPICS_EXCLUDE, _GROUPS, _GROUPS_EXCLUDE = (
-    key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "groups", "groups_exclude")
-)
-_WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
-_FILTERED = f"{_GROUPS} and {_GROUPS_EXCLUDE} do not let it through"
+_TOPICS, _TOPICS_EXCLUDE = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude"))
+WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
+"""Why a group that the filter lets through is not followed."""
+
+
+def choose_groups(filter_: GroupFilter, groups: Mapping[GroupId, Group]) -> tuple[list[GroupId], dict[GroupId, str]]:
+    """The groups that a flow follows, and why it does not follow the others; those of copiers are in neither."""
+    refusals = {name: group_refusal(filter_, group) for name, group in groups.items()}
+    followed = sorted(name for name, reason in refusals.items() if reason is None)
+    return followed, {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
+
+
+def accepted_offsets(offsets: GroupOffsets, accepts: Callable[[TopicName], bool]) -> GroupOffsets:
+    """What a group has committed in topics that `accepts` lets through."""
+    return {where: what for where, what in offsets.items() if accepts(where.topic)}
+
+
+def group_refusal(filter_: GroupFilter, group: Group) -> str | None:
+    """Why a flow does not follow a group, None if it does once the group commits something."""
+    if not group.commits:
+        return f"it is no consumer group but one of {group.protocol or group.kind}"
+    return filter_.refusal(group.name)
 
 
 class FollowedGroups:
@@ -58,13 +76,13 @@ class FollowedGroups:
         for group, offsets in found.items():
             if offsets is not self._raw.get(group):
                 self._raw[group] = offsets
-                accepted = {where: what for where, what in offsets.items() if self._accepts(where.topic)}
+                accepted = accepted_offsets(offsets, self._accepts)
             else:
                 accepted = before.get(group, {})
             if accepted:
                 self._offsets[group] = before[group] if before.get(group) == accepted else accepted
             else:
-                reasons[group] = _WITHOUT_TOPIC
+                reasons[group] = WITHOUT_TOPIC
         self._log_reasons(reasons)
         return self._offsets, wrong
 
@@ -76,17 +94,9 @@ class FollowedGroups:
                 self._settings.name,
                 self._settings.source,
             )
-        refusals = {name: self._refusal(group) for name, group in groups.items()}
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
-        followed = sorted(name for name, reason in refusals.items() if reason is None)
-        reported = {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
-        return followed, reported
-
-    def _refusal(self, group: Group) -> str | None:
-        if not group.commits:
-            return f"it is no consumer group but one of {group.protocol or group.kind}"
-        return None if self._filter.accepts(group.name) else _FILTERED
+        return choose_groups(self._filter, groups)
 
     def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
         """Log once for each group why it has no checkpoints, and again when the reason changes."""

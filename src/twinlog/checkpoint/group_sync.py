@@ -102,9 +102,9 @@ class GroupSync:
             self._seen[group] = offsets
             if not self._is_idle(group, groups.get(group), moved):
                 continue
-            ahead = _ahead(due[group], offsets)
-            if ahead:
-                commits[group] = ahead
+            new = ahead(due[group], offsets)
+            if new:
+                commits[group] = new
             else:
                 self._reached(group, due[group], set())
         if not commits:
@@ -142,7 +142,7 @@ class GroupSync:
             return True
         if moved and not there.protocol:
             self._hands_off[group] = now + HANDS_OFF_S
-        active = not there.commits or not there.empty or self._hands_off.get(group, 0.0) > now
+        active = in_use(there) or self._hands_off.get(group, 0.0) > now
         if active and group not in self._active:
             self._active.add(group)
             log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
@@ -183,7 +183,12 @@ class GroupSync:
         return listed(texts) if texts else None
 
 
-def _ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
+def in_use(there: Group) -> bool:
+    """Whether a group of the target has members, or is another program's: then its offsets are left alone."""
+    return not there.commits or not there.empty
+
+
+def ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
     """What to commit: where the target's group has no offset or an earlier one."""
     return {
         where: what for where, what in positions.items() if where not in present or present[where].offset < what.offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
@@ -44,12 +44,20 @@ class CheckpointWriter:
     """The checkpoints of one flow; `turn` looks once at all groups (Kafka class MirrorCheckpointTask)."""
 
     def __init__(
-        self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, translator: GroupOffsetTranslator
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        translator: GroupOffsetTranslator,
+        wrote: Callable[[Collection[tuple[GroupId, TopicPartition]], float], None] = lambda written, latency_ms: None,
     ) -> None:
+        """`wrote(written, latency_ms)` is called when checkpoints of groups in remote partitions were written, with the
+        milliseconds since they were made."""
         self._settings = settings
         self._source = source
         self._target = target
         self._translator = translator
+        self._wrote = wrote
         topic = checkpoints(settings)
         self._topic = topic.name
         self._journal = Journal(settings.name, target, topic, "checkpoints")
@@ -78,6 +86,11 @@ class CheckpointWriter:
         """The groups that have committed what is translated, another object only when there are others; None before
         the first look."""
         return self._followed
+
+    @property
+    def inexact(self) -> int:
+        """How many groups have an offset without an exact translation yet."""
+        return len(self._unresolved)
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
         """Where each group that is followed would go on, by remote partition; may be called from another thread.
@@ -191,9 +204,12 @@ class CheckpointWriter:
     def _write(self, due: list[Checkpoint]) -> None:
         if not due:
             return
+        begun = self._target.clock.monotonic()
         self._journal.append((checkpoint.key, checkpoint.value) for checkpoint in due)
         for checkpoint in due:
             self._last[checkpoint.group][checkpoint.remote] = checkpoint
+        latency_ms = (self._target.clock.monotonic() - begun) * 1000
+        self._wrote([(one.group, one.remote) for one in due], latency_ms)
 
     def _warn_of_untranslated(self) -> None:
         """Warn once of a group without a checkpoint in a topic: it would begin there as a new group."""

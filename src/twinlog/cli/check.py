@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.check_worker import FileKind, check_worker, kind_of
+from twinlog.cli.check_worker import FileKind, check_resource, check_worker, kind_of
 from twinlog.cli.foreground import print_problems, print_warnings
+from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.summary import summary
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
@@ -21,7 +22,8 @@ def check(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A MirrorMaker 2 properties file, or that of a Connect worker, or of a connector.",
+            help="A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker or "
+            "of a connector.",
             show_default=False,
         ),
     ],
@@ -39,6 +41,7 @@ def check(
         list[str] | None,
         typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is one of these aliases."),
     ] = None,
+    secrets: Secrets = None,
 ) -> None:
     """Read a configuration, print every problem and warning, and what each flow would do. Contacts no cluster.
 
@@ -47,6 +50,8 @@ def check(
     Example: twinlog check mm2.properties --explain topics.exclude
 
     Example: twinlog check connect-distributed.properties source.json
+
+    Example: twinlog check mirror.yaml --secrets /mnt/secrets
     """
     # connect-mirror-maker's `--clusters a b c` leaves b and c over.
     wanted = None if clusters is None else [*clusters, *map(str, more or [])]
@@ -54,6 +59,9 @@ def check(
     if kind is not FileKind.MIRROR:
         if explain is not None or clusters is not None:
             raise typer.BadParameter(f"{path} is no file of MirrorMaker 2", param_hint="--explain and --clusters")
+        if kind is FileKind.RESOURCE:
+            _check_resource(path, secrets, more or [])
+            return
         _check_worker(path if kind is FileKind.WORKER else None, more or [], path)
         return
     if more and clusters is None:
@@ -74,6 +82,18 @@ def check(
     beating = [flow.name for flow in config.flows if not flow.enabled]
     if beating:
         typer.echo("not enabled, heartbeats only\n  " + ", ".join(beating))
+
+
+def _check_resource(path: Path, secrets: Path | None, more: Sequence[Path]) -> None:
+    if more:
+        raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
+    try:
+        lines, warnings = check_resource(path, secrets)
+    except ConfigError as error:
+        print_problems(error)
+        raise typer.Exit(1) from None
+    print_warnings(warnings)
+    typer.echo("\n".join(lines))
 
 
 def _check_worker(worker: Path | None, more: Sequence[Path], path: Path) -> None:

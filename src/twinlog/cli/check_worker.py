@@ -1,4 +1,4 @@
-"""`twinlog check` for the files of Connect: a worker's, and those of connectors."""
+"""`twinlog check` for the files of Connect: a worker's, those of connectors, and Strimzi's resource."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from twinlog.cli.summary import connector_summary
 from twinlog.config.connector import build_connector
 from twinlog.config.properties import parse_properties, read_properties
+from twinlog.config.strimzi.document import is_resource
+from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import OFFSET_FILE, load_worker, worker_of
 from twinlog.errors import ConfigError
 from twinlog.settings.worker import WorkerSettings
@@ -30,12 +32,15 @@ class FileKind(Enum):
     """Whose file it is."""
 
     MIRROR = auto()
+    RESOURCE = auto()
     WORKER = auto()
     CONNECTOR = auto()
 
 
 def kind_of(path: Path) -> FileKind:
     """Whose file it looks like; one that cannot be read counts as MirrorMaker 2's."""
+    if is_resource(path):
+        return FileKind.RESOURCE
     with suppress(OSError, ValueError):
         data = path.read_bytes().removeprefix(BOM_UTF8)
         if data.lstrip()[:1] == b"{":
@@ -69,6 +74,17 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
         flow = build_connector(one.name, one.config, config)
         lines += connector_summary(flow.settings, idle=flow.idle)
     return lines, [warning for warning in (*config.warnings, *warnings) if _ANY_CLUSTER not in warning]
+
+
+def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:
+    """What Strimzi's resource asks for, in lines for people, and warnings. Raises ConfigError with its problems."""
+    config = load_resource(path, secrets)
+    lines = _worker(config.worker.settings)
+    for flow, planned in zip(config.flows, config.resource.connectors, strict=True):
+        lines += connector_summary(flow.settings, idle=flow.idle)
+        if planned.state != "RUNNING":
+            lines.append(f"  state      {planned.state.lower()}")
+    return lines, list(config.warnings)
 
 
 def _worker(worker: WorkerSettings) -> list[str]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from twinlog.cli import signals
-from twinlog.cli.foreground import end_process, log_to_stderr, print_refusal, print_warnings
-from twinlog.cli.run import EXIT_CONFIG
+from twinlog.cli.foreground import EXIT_CONFIG, end_process, log_to_stderr, print_refusal, print_warnings
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
@@ -23,6 +23,7 @@ from twinlog.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
+    from twinlog.connect.worker import Worker
 
 log = logging.getLogger("twinlog")
 
@@ -37,6 +38,14 @@ class WorkerExits:
 
     listening: int
     connector: int
+
+
+class Beside(Protocol):
+    """Something that goes on while a worker runs."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 def connect(
@@ -85,6 +94,17 @@ def connect(
     end_process(run_worker(config, users, exits, found, master=master, conf=given))
 
 
+def allow_many_files() -> None:
+    """Let this process have as many open files and connections as it may, as Java does (-XX:+MaxFDLimit): some
+    connectors have five each, and many systems begin with 1024."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        except (ValueError, OSError) as error:
+            log.debug("no more than %d open files: %s", soft, error)
+
+
 def rest_users(config: WorkerConfig) -> Users | None:
     """Who may use the REST API; None where it asks for no login. Raises ConfigError."""
     if not config.settings.rest.extension_classes:
@@ -103,11 +123,16 @@ def run_worker(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
+    beside: Callable[[Worker], Beside] | None = None,
 ) -> int:
-    """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's."""
+    """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's.
+
+    What `beside` makes begins once the worker listens, and ends before it.
+    """
     log_to_stderr(table=False)
     for warning in (*config.warnings, *warnings, *(() if users is None else users.doubts)):
         log.warning("%s", warning)
+    allow_many_files()
     asked = threading.Event()
 
     def stop(number: signal.Signals) -> None:
@@ -120,7 +145,8 @@ def run_worker(
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
     try:
-        spark = SparkOptions(master, conf or {}, config.settings.warm_up, LEAST_SLOTS)
+        warm_up = config.settings.warm_up
+        spark = SparkOptions(master, conf or {}, warm_up, LEAST_SLOTS, ahead=warm_up)
         worker = Worker(config, spark, users, asked.set)
         worker.start()
     except ConfigError as error:
@@ -131,6 +157,9 @@ def run_worker(
         log.error("the worker does not start: %s", error.strerror or error)
         return exits.listening
     code = 0
+    other = None if beside is None else beside(worker)
+    if other is not None:
+        other.start()
     try:
         worker.create(connectors, asked)
     except RequestError as error:
@@ -138,8 +167,11 @@ def run_worker(
         code = exits.connector
     else:
         asked.wait()
+    if other is not None:
+        other.stop()
     worker.stop()
     if worker.failure is not None:
         log.error("twinlog ends: %s", worker.failure)
         return EXIT_FAILED
+    log.info("stopped")
     return code

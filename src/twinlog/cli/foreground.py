@@ -15,6 +15,7 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.live import LiveTable, LogLines
+from twinlog.cli.metrics import served
 from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
 from twinlog.errors import ConfigError, EngineError, TwinlogError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from twinlog.driver.runner import Runner
 
 log = logging.getLogger("twinlog")
+
+EXIT_CONFIG = 2
+"""A file that is wrong, with programs that would have copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ def _run(
     stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)
     try:
-        outcome = runner.run(started=lambda _: display.start())
+        with served(config.metrics, runner):
+            outcome = runner.run(started=lambda _: display.start())
     finally:
         display.stop()
     if outcome is Outcome.STOPPED:

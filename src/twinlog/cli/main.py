@@ -10,7 +10,13 @@ from twinlog import __version__
 from twinlog.cli.check import check
 from twinlog.cli.connect import connect
 from twinlog.cli.connectors.commands import app as connectors
+from twinlog.cli.convert import convert
+from twinlog.cli.diff import diff
+from twinlog.cli.groups import groups
+from twinlog.cli.plan import plan
 from twinlog.cli.run import run
+from twinlog.cli.status import status
+from twinlog.cli.switchover import switchback, switchover
 from twinlog.cli.translate import translate
 from twinlog.cli.warm_up import warm_up
 
@@ -27,7 +33,14 @@ app = typer.Typer(
 _CLUSTERS = {"allow_extra_args": True}
 app.command(context_settings=_CLUSTERS)(run)
 app.command()(check)
+app.command()(plan)
+app.command()(diff)
+app.command()(convert)
 app.command()(translate)
+app.command()(status)
+app.command()(groups)
+app.command()(switchover)
+app.command()(switchback)
 app.command()(connect)
 app.add_typer(connectors, name="connectors")
 app.command("warm-up")(warm_up)

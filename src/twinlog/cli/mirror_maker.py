@@ -17,6 +17,7 @@ from typing import NoReturn
 from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
 from twinlog.config import load
+from twinlog.config.strimzi.document import is_resource
 from twinlog.errors import ConfigError
 
 PROGRAM = "connect-mirror-maker"
@@ -67,6 +68,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
         parser.error("unrecognized arguments: '-daemon' must be the first")
     if not os.access(found.file, os.R_OK) or found.file.is_dir():
         parser.error(f"argument mm2.properties: cannot read file: '{found.file}'")
+    if is_resource(found.file):
+        parser.error(f"argument mm2.properties: '{found.file}' is Strimzi's resource; write: twinlog run {found.file}")
     extra = read_extra_args(environment, "mirrorMaker")
     clusters = None if found.clusters is None else tuple(found.clusters)
     return Arguments(found.file, clusters, found.daemon or extra.daemon, extra.log_name)

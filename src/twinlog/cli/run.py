@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.foreground import EXIT_CONFIG, ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.metrics import MetricsListeners, with_listeners
+from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config import load
+from twinlog.config.strimzi.document import is_resource
+from twinlog.config.strimzi.load import DEFAULT_LISTENER
 from twinlog.errors import ConfigError
 
-EXIT_CONFIG = 2
 EXITS = ExitCodes(failed=1, broken=3, nothing=4)
 
 
@@ -25,7 +29,12 @@ class Until(StrEnum):
 
 def run(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A MirrorMaker 2 properties file, or Strimzi's resource.", show_default=False
+        ),
+    ],
     clusters: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,8 +53,21 @@ def run(
     ] = None,
     master: Master = None,
     conf: Conf = None,
+    secrets: Secrets = None,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Where the REST API of Strimzi's resource is; http://:8083 for all addresses of this machine, which "
+            "several processes on several machines need.",
+        ),
+    ] = DEFAULT_LISTENER,
+    metrics_listener: MetricsListeners = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.
+
+    FILE may be Strimzi's KafkaMirrorMaker2: then its connectors run in a worker of Kafka Connect, in the states that
+    FILE asks for, and what changes in FILE acts while they run.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
     before any cluster is contacted; 3 when Spark cannot start, or dies again and again; 4 when a flow that was to catch
@@ -53,14 +75,30 @@ def run(
     was given and something was left to copy.
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
+
+    Example: twinlog run mirror.yaml --secrets /mnt/secrets
     """
     master, settings = spark_options(master, conf)
+    if is_resource(file):
+        _check_options(until, clusters)
+        from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
+
+        run_resource(file, secrets, listen, master, settings, metrics_listener)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
+    config = replace(config, metrics=with_listeners(config.metrics, metrics_listener))
     end_process(run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP))
+
+
+def _check_options(until: Until | None, clusters: list[str] | None) -> None:
+    """A worker's connectors come and go while it runs, and it has no end of its own."""
+    if until is not None:
+        raise typer.BadParameter("a resource runs until it is stopped", param_hint="--until")
+    if clusters is not None:
+        raise typer.BadParameter("a resource has one target, and runs as a whole", param_hint="--clusters")
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:

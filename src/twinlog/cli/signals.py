@@ -4,17 +4,24 @@ Until something runs that has to end in order, a signal ends the process at once
 its own: a handler interrupts whatever the main thread does, and must neither wait for a lock nor write to a log.
 A signal that was ignored when the process began stays so, as in Java: a shell without job control starts `... &` with
 SIGINT ignored, and SIGTERM ends the process then.
+
+Nothing is imported here that Python has not loaded at its own start: `signal` alone would take milliseconds, in which
+Ctrl-C prints a stack trace.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
-from collections.abc import Callable
-from types import FrameType
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from types import FrameType
+
+_ENDING = {int(_signal.SIGINT): "SIGINT", int(_signal.SIGTERM): "SIGTERM"}
 _serves = False
 
 
@@ -29,7 +36,7 @@ def end_at_once(program: str, *, serves: bool) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         # Another signal may come before this line, and then prints its own.
         _set(_nothing)
-        os.write(2, f"{program}: ended by {signal.Signals(number).name}\n".encode())
+        os.write(2, f"{program}: ended by {_ENDING[number]}\n".encode())
         scratch = sys.modules.get("twinlog.scratch")
         if scratch is not None:
             scratch.remove_all()
@@ -45,7 +52,8 @@ def exit_code(number: int) -> int:
 
 def call(stop: Callable[[signal.Signals], None]) -> None:
     """From now on each signal is a call of `stop`, on a thread of its own."""
-    from threading import Thread  # noqa: PLC0415 - `end_at_once` comes first of all
+    from signal import Signals  # noqa: PLC0415 - `end_at_once` comes first of all
+    from threading import Thread  # noqa: PLC0415
 
     out, into = os.pipe()
     os.set_blocking(into, False)
@@ -54,22 +62,22 @@ def call(stop: Callable[[signal.Signals], None]) -> None:
         while numbers := os.read(out, 1):
             # Python writes the number of every signal that has a handler, those of a user's class, too.
             if numbers[0] in _ENDING:
-                stop(signal.Signals(numbers[0]))
+                stop(Signals(numbers[0]))
 
     try:
         Thread(target=listen, name="signals", daemon=True).start()
     except RuntimeError:
         # As when this user may have no more threads: better in the middle of anything than never.
-        _set(lambda number, frame: stop(signal.Signals(number)))
+        _set(lambda number, frame: stop(Signals(number)))
         return
-    signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+    _signal.set_wakeup_fd(into, warn_on_full_buffer=False)
     _set(_nothing)
 
 
 def _set(handler: Callable[[int, FrameType | None], None]) -> None:
     for number in _ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, handler)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from twinlog.cli.command_log import log_warnings
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.table import table
 from twinlog.config import load
@@ -57,8 +57,7 @@ def translate(
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    log_warnings()
 
     from twinlog.driver.offset_lookup import Lookup, choose_flow  # noqa: PLC0415 - Kafka's library is slow to import for --help
 

@@ -155,9 +155,10 @@ def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfi
     own, there = worker.settings.client.bootstrap_servers, flow.producer.client.bootstrap_servers
     if not set(own) & set(there):
         warnings.append(
-            f"{origin}: unless {', '.join(there)} and the worker's {', '.join(own)} are one cluster: records are "
-            f"written to {flow.target}, and positions to {flow.positions_topic} there; a worker of Kafka's looks for "
-            "positions on its own cluster"
+            f"{origin}: by its address {', '.join(there)} its target is another cluster than the worker's, "
+            f"{', '.join(own)}: its positions are in {flow.positions_topic} on {flow.target}, and a worker of Kafka's "
+            "would look for them on its own cluster; where both are one, nothing is to be done, or give both the same "
+            "bootstrap.servers"
         )
 
 

@@ -76,6 +76,8 @@ def build_flow(
         topic_filter_class=custom["topic.filter.class"],
         group_filter_class=custom["group.filter.class"],
         config_property_filter_class=custom["config.property.filter.class"],
+        metrics_have_source="add.source.alias.to.metrics" not in connector.layer
+        or connector.flag("add.source.alias.to.metrics"),
         class_settings=class_settings(layers) if any(custom.values()) else (),
     )
     if any(custom.values()):

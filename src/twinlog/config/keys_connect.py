@@ -11,7 +11,7 @@ from twinlog.config.key import Effect, Form, Key, KeyType, Level
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
-LATER, JVM = Effect.LATER, Effect.JVM
+JVM = Effect.JVM
 
 _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)
@@ -57,7 +57,13 @@ CONNECT_KEYS = (
         effect=JVM,
     ),
     _flow("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0.", effect=JVM),
-    _flow("metric.names.formats", LIST, "legacy", "Which names metrics have.", effect=LATER, choices=("legacy", "new")),
+    _flow(
+        "metric.names.formats",
+        LIST,
+        "legacy",
+        "Names of metrics: `legacy` those of MirrorMaker 2, `new` those that Kafka 4.3 has for plugins, or both.",
+        choices=("legacy", "new"),
+    ),
     _flow(
         "config.action.reload", ENUM, "restart", "What a changed secret does.", effect=JVM, choices=("none", "restart")
     ),

@@ -172,8 +172,7 @@ SOURCE_KEYS = (
         "add.source.alias.to.metrics",
         BOOL,
         "false",
-        "Adds the source alias to metric names; always so since 4.0.",
-        effect=JVM,
+        "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here where the key is missing.",
     ),
     _flow("consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in one poll.", effect=JVM),
 )

@@ -87,6 +87,12 @@ HEADER_CONVERTERS: Mapping[str, ConverterKeys] = MappingProxyType(
 """Kafka's converters of headers, each with its keys."""
 
 
+CONVERTERS_OF: Mapping[str, Mapping[str, ConverterKeys]] = MappingProxyType(
+    {"header.converter": HEADER_CONVERTERS, "key.converter": CONVERTERS, "value.converter": CONVERTERS}
+)
+"""Those that each of the keys may name."""
+
+
 def converter_keys(found: ConverterKeys, release: Release) -> ConverterKeys:
     """Those keys of a converter that a worker of `release` knows."""
     return tuple((shown, key) for shown, key in found if shown.exists_in(release))

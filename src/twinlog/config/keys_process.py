@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from twinlog.config.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys_metrics import METRICS_KEYS
 from twinlog.config.keys_rest import REST_KEYS
 
 BOOL, INT = KeyType.BOOL, KeyType.INT
@@ -42,5 +43,6 @@ PROCESS_KEYS = (
         "Processes that share a flow meet on its target and need no listener.",
         effect=JVM,
     ),
+    *METRICS_KEYS,
     *REST_KEYS,
 )

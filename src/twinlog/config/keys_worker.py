@@ -71,7 +71,12 @@ WORKER_KEYS = (
         "group.id", STRING, None, "Name of the processes that share a flow to this target, `source-mm2` if missing."
     ),
     _jvm("client.id", STRING, "", "Name of the worker's own clients."),
-    _jvm("task.shutdown.graceful.timeout.ms", LONG, "5000", "A stop never takes longer than five seconds."),
+    _jvm(
+        "task.shutdown.graceful.timeout.ms",
+        LONG,
+        "5000",
+        "A stop takes five seconds at most, on a Spark cluster thirty.",
+    ),
     *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
     _jvm(
         "ssl.client.auth",

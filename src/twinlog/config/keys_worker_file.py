@@ -57,6 +57,10 @@ _WORKS: dict[str, str | None] = {
     "topic.tracking.enable": None,
     "topic.tracking.allow.reset": None,
     "twinlog.unknown.keys": None,
+    "twinlog.warm.up.enabled": (
+        "Start Spark before the first connector comes, and prepare later starts of it in the background, as `twinlog "
+        "warm-up` does, where that was never done."
+    ),
 }
 """Keys that work, with words about them where those of `keys_worker.py` do not fit."""
 

@@ -11,27 +11,39 @@ from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
 from twinlog.config.key_scope import SourceAndTarget
 from twinlog.config.keys import CONNECTOR, PROCESS
+from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
 from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, resolve_flow
+from twinlog.config.strimzi.document import is_resource
+from twinlog.config.strimzi.load import parsed_resource
 from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import FlowSettings
 
 
 def load(
-    path: str | Path, clusters: Sequence[str] | None = None, *, unknown_keys: UnknownKeys = "fail"
+    path: str | Path,
+    clusters: Sequence[str] | None = None,
+    *,
+    unknown_keys: UnknownKeys = "fail",
+    secrets: Path | None = None,
 ) -> MirrorConfig:
     """The flows of the file at `path`; with `clusters`, only those whose target is among them.
 
+    The file is MirrorMaker 2's properties, or Strimzi's resource `KafkaMirrorMaker2`, of which each mirror is a flow.
+    The Secrets that a resource names are in the directory `secrets`, or in that of TWINLOG_SECRETS_DIR.
     The enabled flows come first, then those that only write heartbeats. `unknown_keys` counts where the file has no
     `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, what its `${...}`
     references name, and the key stores and Python classes that it names; no cluster is contacted.
     """
     file = str(path)
-    found = parse_file(read_properties(Path(path)), file, unknown_keys)
+    if is_resource(path):
+        found = parsed_resource(path, secrets)
+    else:
+        found = parse_file(read_properties(Path(path)), file, unknown_keys)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
     wanted = [ends for ends in permutations(found.aliases, 2) if clusters is None or ends[1] in clusters]
@@ -59,11 +71,12 @@ def load(
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
     warm_up = Reading(found.top, PROCESS, problems).flag("twinlog.warm.up.enabled")
+    metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
         # From top to bottom, as the file is mended; what stands nowhere comes last.
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, found.warnings)
-    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up)
+    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up, metrics)
 
 
 def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: Problems) -> None:

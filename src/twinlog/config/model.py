@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.metrics import MetricsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,4 @@ class MirrorConfig:
     warnings: tuple[str, ...]
     all_enabled: tuple[FlowSettings, ...] = ()
     warm_up: bool = True
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)

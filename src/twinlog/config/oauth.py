@@ -1,7 +1,7 @@
 """The keys of a login with tokens (OAUTHBEARER): `sasl.oauthbearer.*`, `sasl.login.*`, and options of the JAAS line.
 
 Follows Kafka's OAuthBearerLoginCallbackHandler with its DefaultJwtRetriever (KIP-768, KIP-1139) and, where no handler
-is named, its OAuthBearerUnsecuredLoginCallbackHandler.
+is named, its OAuthBearerUnsecuredLoginCallbackHandler. That of Strimzi is read by `oauth_strimzi.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from twinlog.config.jaas import Login
 from twinlog.config.keys import SECURITY
+from twinlog.config.oauth_strimzi import HANDLER as STRIMZI
+from twinlog.config.oauth_strimzi import in_kafkas_words
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.refused import ValueRefusedError
@@ -45,6 +47,13 @@ _RESERVED = frozenset({"iat", "exp"})
 
 def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]) -> TokenSettings | None:
     """How tokens are obtained; None where something is wrong, which is then a problem of `reading`."""
+    handler = reading.written("sasl.login.callback.handler.class")
+    if handler is not None and handler.value.strip() == STRIMZI:
+        try:
+            reading, login = in_kafkas_words(reading, jaas, login)
+        except ValueRefusedError as error:
+            reading.problems.refuse(jaas, error.found, error.expected)
+            return None
     return _Tokens(reading, jaas, login, warnings).read()
 
 

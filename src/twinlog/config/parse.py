@@ -29,6 +29,8 @@ class ParsedFile:
     flows: dict[SourceAndTarget, dict[str, Entry]] = field(default_factory=dict)
     problems: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    connector_names: dict[SourceAndTarget, str] = field(default_factory=dict)
+    """Under which name a flow keeps its positions, where that is not MirrorMaker 2's own."""
 
 
 def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:

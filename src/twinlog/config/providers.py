@@ -44,6 +44,10 @@ class Providers:
         self._lookups = lookups
         self.names = tuple(lookups)
 
+    def with_more(self, lookups: Mapping[str, Lookup]) -> Providers:
+        """These and others beside them."""
+        return Providers({**lookups, **self._lookups}) if lookups else self
+
     def resolve(self, text: str) -> str:
         """`text` with each reference to a known provider replaced; other `${...}` stay. Raises MissingError."""
 

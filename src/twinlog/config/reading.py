@@ -58,6 +58,10 @@ class Reading:
         self._table = table
         self.problems = problems
 
+    def of(self, layer: Mapping[str, Entry]) -> Reading:
+        """The same of another layer."""
+        return Reading(layer, self._table, self.problems)
+
     def written(self, name: str) -> Entry | None:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)

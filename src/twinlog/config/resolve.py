@@ -45,8 +45,8 @@ class FlowLayers:
 
 def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
     """All settings of `source->target`."""
-    connector = _connector(found, source, target)
-    worker = _worker(found, target)
+    connector = connector_layer(found, source, target)
+    worker = worker_layer(found, target)
     return FlowLayers(
         source,
         target,
@@ -57,6 +57,7 @@ def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
         source_admin=_role_client(connector, "source", "admin"),
         target_admin=_role_client(connector, "target", "admin"),
         names=KeyNames(source, target),
+        connector_name=found.connector_names.get((source, target), SOURCE_CONNECTOR),
     )
 
 
@@ -104,7 +105,7 @@ def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
     return layer
 
 
-def _connector(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Entry]:
+def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Entry]:
     """Later contributions win (MirrorMakerConfig.connectorBaseConfig)."""
     layer = {
         name: entry
@@ -118,7 +119,7 @@ def _connector(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Ent
     return layer
 
 
-def _worker(found: ParsedFile, target: Alias) -> dict[str, Entry]:
+def worker_layer(found: ParsedFile, target: Alias) -> dict[str, Entry]:
     """The top level wins over the cluster here (MirrorMakerConfig.workerConfig)."""
     layer = cluster_layer(found, target)
     shared = (*TOP_LEVEL_PREFIXES, "replication.policy", "config.providers")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.key import Effect, Key
 from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
+from twinlog.config.keys_converter import CONVERTERS_OF
+from twinlog.config.metrics import read_metrics
 from twinlog.config.properties import Entry, read_properties
-from twinlog.config.providers import Providers
+from twinlog.config.providers import Lookup, Providers
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import Layer
 from twinlog.config.suggest import spelled
@@ -53,13 +56,22 @@ def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerC
     return worker_of(entries, str(path), distributed=distributed)
 
 
-def worker_of(entries: Iterable[Entry], file: str, *, distributed: bool = True) -> WorkerConfig:
-    """The same of entries already read; `file` is the name for messages. Raises ConfigError."""
+def worker_of(
+    entries: Iterable[Entry],
+    file: str,
+    *,
+    distributed: bool = True,
+    lookups: Mapping[str, Lookup] = MappingProxyType({}),
+) -> WorkerConfig:
+    """The same of entries already read; `file` is the name for messages. Raises ConfigError.
+
+    `lookups` are providers beside those that the entries name.
+    """
     warnings: list[str] = []
     last = without_duplicates(entries, warnings)
     warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in last.values() for remark in entry.remarks)
     found: list[ConfigProblem] = []
-    providers = read_providers(last, file, found)
+    providers = read_providers(last, file, found).with_more(lookups)
     problems = Problems(found)
     layer: dict[str, Entry] = {}
     for name, entry in last.items():
@@ -110,6 +122,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
             problems.add(ConfigProblem(file, None, name, "missing", expected))
         elif name == OFFSET_FILE and not layer[name].value.strip():
             problems.refuse(layer[name], "nothing", expected)
+    _check_converters(layer, problems)
     client_id = reading.text("client.id") or (f"connect-{reading.text('group.id')}" if distributed else "connect")
     return WorkerSettings(
         **plain_fields(WorkerSettings, reading),
@@ -120,8 +133,21 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
         group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
+        metrics=read_metrics(layer, WORKER_FILE, file, problems, warnings),
         override_policy=_policy(reading),
     )
+
+
+def _check_converters(layer: Layer, problems: Problems) -> None:
+    """Connect starts with no class that it cannot find; nothing is converted here, so others than Kafka's are none."""
+    for name, known in CONVERTERS_OF.items():
+        entry = layer.get(name)
+        if entry is not None and entry.unresolved is None and (value := entry.value.strip()) not in known:
+            problems.refuse(
+                entry,
+                f"class {value} could not be found" if value else "nothing",
+                f"one of {', '.join(known)}; records are copied as bytes whichever it is",
+            )
 
 
 def _policy(reading: Reading) -> OverridePolicy:

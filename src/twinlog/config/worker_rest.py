@@ -12,8 +12,9 @@ from twinlog.config.resolve import Layer
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.tls import read_tls
 from twinlog.errors import ConfigProblem
+from twinlog.settings.listener import Listener, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
-from twinlog.settings.worker import HeaderRule, Listener, RestSettings, Scheme
+from twinlog.settings.worker import HeaderRule, RestSettings
 
 _KEY_STORE = "ssl.keystore.location"
 _EXTENSIONS = "rest.extension.classes"
@@ -24,15 +25,15 @@ BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecuri
 def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
     """The settings of the REST API; what is wrong becomes a problem. One with a missing key names `file`."""
     reading = Reading(layer, WORKER_FILE, problems)
-    listeners = _listeners(reading, "listeners")
+    listeners = read_listeners(reading, "listeners")
     if not listeners:
         entry = layer.get("listeners")
         if entry is not None and not entry.value.strip():
             problems.refuse(entry, "no address", "at least one, such as http://:8083")
-    admin = _listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
+    admin = read_listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
     _check_extensions(reading, problems)
-    https = _https(layer, "listeners.https.", listeners, file, problems, warnings)
-    admin_https = _https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
+    https = read_https(layer, "listeners.https.", listeners, file, problems, warnings)
+    admin_https = read_https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
     advertised = reading.text("rest.advertised.listener").lower()
     if advertised and advertised not in {listener.scheme for listener in listeners}:
         problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of one of the listeners")
@@ -51,7 +52,8 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
     )
 
 
-def _listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
+def read_listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
+    """The addresses of a key; what is wrong was a problem already."""
     try:
         return tuple(parse_listener(item) for item in reading.items(name))
     except ValueRefusedError:
@@ -71,7 +73,7 @@ def _headers(reading: Reading) -> tuple[HeaderRule, ...]:
     return parse_header_rules(reading.text("response.http.headers.config"))
 
 
-def _https(
+def read_https(
     layer: Layer, prefix: str, listeners: Sequence[Listener], file: str, problems: Problems, warnings: list[str]
 ) -> tuple[TlsSettings, ClientAuth] | None:
     """With any key below `prefix` only those count, else those of the worker's own connections (class SSLUtils)."""

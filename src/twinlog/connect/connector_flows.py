@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
-from twinlog.config.connector import ConnectorFlow, build_connector
+from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind
 from twinlog.config.worker import WorkerConfig
+from twinlog.connect.group.spreading import Weight
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import Config, ConnectorName, TargetState
 from twinlog.connect.plugins.disagreements import disagreements
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
 
-log = logging.getLogger(__name__)
+MOST_TASKS = 32
+"""One with more tasks counts as one with so many: `tasks.max` is often far above what there is to copy."""
 
 
 class ConnectorFlows:
@@ -24,12 +25,18 @@ class ConnectorFlows:
         self._state = state
         self._compared: list[ConnectorFlow] = []
         self._remarks: Mapping[ConnectorName, str] = {}
-        self._logged: set[str] = set()
         self._built: dict[ConnectorName, tuple[Config, ConnectorFlow | None, str | None]] = {}
 
     def names(self) -> list[ConnectorName]:
         """The connectors of the group, also those that cannot be used."""
         return self._state.look(lambda cluster, _: list(cluster.connectors))
+
+    def weights(self) -> dict[ConnectorName, Weight]:
+        """The connectors of the group, and what each asks of its worker."""
+        return {name: _weight(config) for name, config in self._configs()}
+
+    def _configs(self) -> list[tuple[ConnectorName, Config]]:
+        return self._state.look(lambda cluster, _: [(name, one.config) for name, one in cluster.connectors.items()])
 
     def build(self, name: ConnectorName) -> tuple[ConnectorFlow | None, str | None]:
         """The flow of a connector, or why there is none."""
@@ -68,20 +75,26 @@ class ConnectorFlows:
         return [flow.settings for flow in flows if flow.settings.copies]
 
     def remarks(self) -> Mapping[ConnectorName, str]:
-        """What will not work of connectors beside the others, and how to mend it; logged when it is new."""
+        """What will not work of connectors beside the others, and how to mend it."""
         connectors = self.usable()
         if connectors != self._compared:
             self._compared = connectors
-            found = disagreements(connectors)
             texts: dict[ConnectorName, list[str]] = {}
-            for one in found:
+            for one in disagreements(connectors):
                 texts.setdefault(ConnectorName(one.name), []).append(str(one))
-            for text in {str(one) for one in found} - self._logged:
-                log.warning("%s", text)
-            self._logged = {str(one) for one in found}
             self._remarks = {name: " ".join(several) for name, several in texts.items()}
         return self._remarks
 
     def settings(self) -> list[FlowSettings]:
         """The settings of all connectors that can be used."""
         return [flow.settings for flow in self.usable()]
+
+
+def _weight(config: Config) -> Weight:
+    """By its class and `tasks.max`, also where it is a reference that is not resolved here, or no number."""
+    try:
+        tasks = int(config.get("tasks.max", "1"))
+    except ValueError:
+        tasks = 1
+    kind = connector_kind(config.get("connector.class", "")) or ""
+    return Weight(kind, min(MOST_TASKS, tasks) if kind == "source" else 1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from twinlog.connect.model import OffsetPart
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
+from twinlog.driver.spark_flows import SparkFlows
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -46,6 +48,9 @@ class Part(Protocol):
     def take_written(self) -> set[str]:
         """The topics that it has written to since the last call."""
 
+    def wrote_of(self) -> Iterable[OffsetPart]:
+        """The source partitions of what it has written, where these have no position (`task_offsets.py`)."""
+
     def begin_end(self) -> None: ...
 
     @property
@@ -58,6 +63,7 @@ class Copying:
 
     place: AssignedFlow
     settings: FlowSettings
+    spark: SparkFlows
     rivals: tuple[FlowSettings, ...] = ()
     """The flows that it knows could write to its remote topics."""
     lost: str | None = None
@@ -82,7 +88,7 @@ class Copying:
 
     @property
     def trouble(self) -> str | None:
-        return self.place.trouble
+        return self.spark.trouble or self.place.trouble
 
     @property
     def ended(self) -> bool:
@@ -95,6 +101,9 @@ class Copying:
 
     def take_written(self) -> set[str]:
         return self.place.take_written()
+
+    def wrote_of(self) -> Iterable[OffsetPart]:
+        return ()
 
     def begin_end(self) -> None:
         self.place.end()
@@ -151,6 +160,13 @@ class Following(WithoutSpark[GroupsFlow]):
     def failure(self) -> str | None:
         return self.flow.failure
 
+    def wrote_of(self) -> Iterable[OffsetPart]:
+        return [
+            {"group": group, "topic": where.topic, "partition": where.partition}
+            for group, standing in self.flow.positions().items()
+            for where in standing
+        ]
+
 
 @dataclass(slots=True)
 class Beating(WithoutSpark[IdleFlow]):
@@ -162,6 +178,11 @@ class Beating(WithoutSpark[IdleFlow]):
     @property
     def tasks(self) -> int | None:
         return 1
+
+    def wrote_of(self) -> Iterable[OffsetPart]:
+        settings = self.flow.settings
+        beat = {"sourceClusterAlias": settings.source, "targetClusterAlias": settings.target}
+        return [beat] if self.flow.has_beaten else ()
 
 
 @dataclass(slots=True)
@@ -179,6 +200,9 @@ class Nothing:
 
     def take_written(self) -> set[str]:
         return set()
+
+    def wrote_of(self) -> Iterable[OffsetPart]:
+        return ()
 
     def begin_end(self) -> None:
         self.ended = True

@@ -65,6 +65,7 @@ class Permission:
 
         Raises NotOwnerError where another worker leads, RequestError while nobody does.
         """
+        until = self._clock.monotonic() + GROUP_S
         while True:
             term = self._thread.group.term
             assignment = self.member()
@@ -76,15 +77,31 @@ class Permission:
                 if self._thread.group.term != term:
                     # It has left the group while this waited.
                     continue
-                self.asked(self._state.read_configs)
-                yield
-                if self.asked(partial(self._thread.group.confirm, term)):
-                    return
+                claimed = self._try_to_fence(assignment, until)
+                if claimed:
+                    self.asked(self._state.read_configs)
+                    yield
+                    if self.asked(partial(self._thread.group.confirm, term)):
+                        return
+            if not claimed:
+                self._clock.sleep(POLL_S)
+                continue
             raise RequestError(
                 500,
                 "The change was written, but this worker may not have led its group any more, and another one may have "
                 "changed the same. It can be asked for again.",
             )
+
+    def _try_to_fence(self, assignment: Assignment, until: float) -> bool:
+        """Fence earlier leaders; False where that is to be tried again, as with a cluster that has never seen a
+        transaction: it answers after seconds. Raises RequestError after `until`."""
+        try:
+            self._thread.fence_earlier_leaders(assignment)
+        except ClusterError as error:
+            if not error.retriable or self._clock.monotonic() >= until:
+                raise RequestError(500, str(error)) from error
+            return False
+        return True
 
     def require_own(self, name: ConnectorName) -> None:
         """Raises NotOwnerError where another worker has a connector, or nobody yet."""

@@ -27,6 +27,8 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
+NOT_WANTED_S = 15.0
+"""How long the group may have connectors of which none copies, until a Spark that was started ahead is ended."""
 
 
 class RunningConnectors:
@@ -51,6 +53,10 @@ class RunningConnectors:
     ) -> None:
         self.term = 0
         """The present term, in which begins what begins now."""
+        self.ready = False
+        """Whether a connector that copies would begin at once."""
+        self.begun = self.not_begun = 0
+        """How often a connector began here, and how often one could not for a lasting reason."""
         self._options = options
         self._may_begin = may_begin
         self._allowed_s = allowed_s
@@ -61,6 +67,9 @@ class RunningConnectors:
         self.wake = threading.Event()
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
+        self._not_wanted_since: float | None = None
+        """Since when a Spark that was started ahead has nothing to wait for; None where it was not, or has."""
+        self._started_ahead = False
         self._spark_ending: threading.Thread | None = None
         """What takes down a Spark that could not start, or will not start again."""
         self._running: dict[ConnectorName, Running] = {}
@@ -70,6 +79,11 @@ class RunningConnectors:
         """All of them by name, an order that every worker has: it decides who writes a topic that two would."""
         self._rivals: Mapping[str, tuple[FlowSettings, ...]] = {}
         """Those that could write to the remote topics of each."""
+
+    @property
+    def spark(self) -> SparkFlows:
+        """The Spark of what copies here; another one after it could not be started."""
+        return self._spark
 
     @property
     def connectors(self) -> Mapping[ConnectorName, Running]:
@@ -95,13 +109,17 @@ class RunningConnectors:
         `tasks` is how many it had last, wherever that was.
         """
         found = self._running.get(name)
+        same = found is not None and found.flow == flow and found.refused == refused
+        if found is not None and not same:
+            log.info("connector %s: its configuration was updated", name)
         if flow is not None and (found is None or found.flow != flow):
             for warning in flow.warnings:
                 log.warning("%s", warning)
         if found is None:
             self._running[name] = Running(name, flow, target, refused, tasks=tasks)
             return
-        same = found.flow == flow and found.refused == refused
+        if target is not found.target:
+            log.info("connector %s: its target state is %s", name, target.value)
         found.flow, found.target, found.refused = flow, target, refused
         if not same:
             found.failure = None
@@ -113,9 +131,11 @@ class RunningConnectors:
             self._end(found)
 
     def remark(self, name: ConnectorName, text: str | None) -> None:
-        """Note what will not work of a connector beside the others."""
+        """Note what will not work of a connector beside the others; the worker that has it logs that once."""
         found = self._running.get(name)
         if found is not None:
+            if text is not None and text != found.remark:
+                log.warning("connector %s: %s", name, text)
             found.remark = text
 
     def restart(self, restart: Restart) -> None:
@@ -160,12 +180,8 @@ class RunningConnectors:
                 one.name: tuple(other for other in self._all_copying if may_meet(one, other))
                 for one in self._all_copying
             }
-        if self._options.local and not self._spark_runs and (coming := self._to_copy()):
-            # It takes seconds, which a worker that has just started waits for its group, and a take-over has not got.
-            try:
-                self._start_spark(coming)
-            except RuntimeError as error:
-                log.debug("Spark starts later: %s", error)
+        if self._options.local:
+            self._prepare_spark()
         for name, running in list(self._running.items()):
             try:
                 self._attend(running)
@@ -178,7 +194,7 @@ class RunningConnectors:
                 del self._running[name]
         if self._spark_runs and self._spark_ending is None:
             try:
-                self._spark.attend()
+                self.ready = self._spark.attend()
             except EngineError as error:
                 self._lose_spark(str(error))
 
@@ -200,10 +216,41 @@ class RunningConnectors:
     def _lose_spark(self, reason: str) -> None:
         """All that copies here fails; whoever restarts some of it has Spark started again."""
         log.error("Spark ends, and with it all that copies here: %s", reason)
-        self._spark_ending = in_thread(self._spark.shut_down, "ending Spark")
+        self._end_spark()
         for running in self._running.values():
-            if isinstance(running.part, Copying) and running.part.failure is None:
-                running.part.lost, running.part.clearing = reason, self._spark_ending
+            if isinstance(running.part, Copying):
+                # Nobody attends to its place any more: what of it is just being ended ends with Spark.
+                running.part.clearing = self._spark_ending
+                if running.part.failure is None:
+                    running.part.lost = reason
+
+    def _end_spark(self) -> None:
+        self.ready = False
+        self._spark_ending = in_thread(self._spark.shut_down, "ending Spark")
+
+    def _prepare_spark(self) -> None:
+        """Start Spark before a connector that copies is here: that takes seconds, which whoever creates one would wait
+        for, and a take-over has not got. Where the first connectors that come are others it is ended again."""
+        coming, any_there = self._to_copy(), bool(self._siblings())
+        if not self._spark_runs:
+            if coming or (self._options.ahead and not any_there and not self._running):
+                try:
+                    self._start_spark(coming)
+                    self._started_ahead, self._spark.expects_flows = not coming, True
+                except RuntimeError as error:
+                    log.debug("Spark starts later: %s", error)
+        elif self._started_ahead and self._spark_ending is None:
+            now = self._clock.monotonic()
+            wanted = bool(coming) or bool(self._spark.places)
+            self._started_ahead = not wanted
+            if wanted or not any_there:
+                self._not_wanted_since = None
+            elif self._not_wanted_since is None:
+                self._not_wanted_since = now
+            elif now - self._not_wanted_since >= NOT_WANTED_S:
+                log.info("Spark ends, as none of the connectors copies; it is started again for one that does")
+                self._started_ahead = False
+                self._end_spark()
 
     def _spark_for_copying(self) -> SparkFlows:
         """Raises RuntimeError while the last one is being taken down."""
@@ -266,10 +313,13 @@ class RunningConnectors:
         try:
             if self._may_begin_now(running, flow):
                 running.part, running.term = self._part(flow, lambda: self._allowed_s(term)), term
+                self.begun += 1
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
+            running.waits = f"it begins later: {error}"
         except TwinlogError as error:
             running.failure = str(error)
+            self.not_begun += 1
 
     def _may_begin_now(self, running: Running, flow: ConnectorFlow) -> bool:
         try:
@@ -303,7 +353,7 @@ class RunningConnectors:
         self._start_spark([settings])
         place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.places.append(place)
-        return Copying(place, settings, self._rivals.get(settings.name, ()))
+        return Copying(place, settings, spark, self._rivals.get(settings.name, ()))
 
     def _pair(self, settings: FlowSettings) -> Pair:
         """The flows that copy from the source of a flow to its target, and the first one that copies back."""

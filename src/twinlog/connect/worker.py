@@ -14,6 +14,7 @@ from twinlog.connect.file_offsets import FileOffsets
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.place import Alone, JoinGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
+from twinlog.connect.metrics import metrics_server
 from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
@@ -27,10 +28,12 @@ from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.metrics.exposition import Pages
 from twinlog.settings import worker as settings
 from twinlog.settings.flow import ClientSettings
+from twinlog.settings.listener import Listener
 from twinlog.settings.tls import server_context, tls_context
-from twinlog.settings.worker import GroupSettings, Listener, WorkerSettings
+from twinlog.settings.worker import GroupSettings, WorkerSettings
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +57,11 @@ class Worker:
         crashed: Callable[[], None] = lambda: None,
     ) -> None:
         """`crashed()` is called when the worker cannot go on; `failure` says why."""
-        levels = Levels()
+        levels = self.levels = Levels()
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         self._offsets = self._file_offsets(config.settings)
         group = config.settings.group
+        self._exactly_once = config.settings.exactly_once != "disabled"
         self._algorithm = "" if group is None else group.signature_algorithm
         own = config.settings.rest
         # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
@@ -73,7 +77,10 @@ class Worker:
             ask_leader=self._ask_leader,
             crashed=crashed,
         )
-        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels)
+        pages = Pages(self.herder.metrics(SYSTEM).measure)
+        own_metrics = config.settings.metrics
+        self._metrics = metrics_server(own_metrics, pages) if own_metrics.listeners else None
+        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels, metrics=pages)
         self.server = RestServer(api, rest_tls(own))
 
     def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
@@ -88,7 +95,7 @@ class Worker:
 
     def _make_state(self, group: GroupSettings | None, changed: Changed) -> GroupState:
         if group is not None:
-            return state_in_topics(self._admin, group, changed)
+            return state_in_topics(self._admin, group, changed, exactly_once=self._exactly_once)
         assert self._offsets is not None
         return state_alone(self._offsets, changed)
 
@@ -105,6 +112,12 @@ class Worker:
     def start(self) -> None:
         """Listen first: whoever asks is answered from the first second on. Raises OSError for an address in use."""
         self.server.start()
+        if self._metrics is not None:
+            try:
+                self._metrics.start()
+            except OSError:
+                self.server.stop()
+                raise
         if self._offsets is not None:
             self._offsets.start()
         known = self.server.advertised
@@ -135,6 +148,8 @@ class Worker:
         if self._offsets is not None:
             self._offsets.stop()
         self.server.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
         self._admin.close()
 
 

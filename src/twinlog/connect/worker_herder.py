@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
@@ -26,6 +27,7 @@ from twinlog.connect.model import (
     Plugin,
     Restart,
     ServerInfo,
+    State,
     Status,
     StoredOffset,
     TargetState,
@@ -41,7 +43,9 @@ from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
+from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
+from twinlog.connect.zombies import fence_zombies
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -74,6 +78,7 @@ class WorkerHerder:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
         this one ended by itself."""
         self._config = config
+        self._connect = connect
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
@@ -94,7 +99,6 @@ class WorkerHerder:
             crashed,
             ask_leader,
             topics=config.settings.topic_tracking,
-            exactly_once=config.settings.exactly_once != "disabled",
         )
         self._group = self._thread.group
         self._may = Permission(self._state, self._thread, admin.clock)
@@ -108,13 +112,25 @@ class WorkerHerder:
         self._group.myself = Worker(url, worker_id)
         self._thread.start()
 
-    def stop(self, timeout_s: float = 15.0) -> None:
+    def stop(self, timeout_s: float = 45.0) -> None:
         """End what runs here, and leave the group."""
         self._thread.stop(timeout_s)
 
     def flows(self) -> Sequence[ConnectorFlow]:
         """The connectors that can be used."""
         return self._flows.usable()
+
+    def metrics(self, clock: Clock) -> WorkerMetrics:
+        """What measures what runs here."""
+        settings = self._config.settings
+        return WorkerMetrics(
+            settings.client.client_id,
+            "standalone" if settings.group is None else settings.group.protocol,
+            self._group,
+            self._thread.running,
+            clock,
+            partitions=settings.metrics.partitions,
+        )
 
     @property
     def started(self) -> bool:
@@ -125,6 +141,18 @@ class WorkerHerder:
     def failure(self) -> str | None:
         """Why the worker ended by itself."""
         return self._thread.failure
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker is the one of its group that changes something; never waits."""
+        assignment = self._group.assignment
+        return self.started and assignment is not None and assignment.leads and self._group.leads_for_s() > 0
+
+    def target_state(self, name: ConnectorName) -> TargetState:
+        """What a connector is to be."""
+        self._may.require_started()
+        self._require_known(name)
+        return self._state.look(lambda cluster, _: cluster.target_state(name))
 
     # The REST API: reading.
 
@@ -304,7 +332,9 @@ class WorkerHerder:
     def fence_tasks(self, name: ConnectorName) -> None:
         self._require_group("exactly-once source connectors")
         with self._may.leading():
+            self._may.asked(self._state.read_configs)
             self._require_known(name)
+            self._fence(name)
 
     # What these have in common.
 
@@ -322,6 +352,31 @@ class WorkerHerder:
         self._may.require_own(name)
         with self._thread.standing_still(name, END_S):
             yield
+
+    def _fence(self, name: ConnectorName) -> None:
+        """Fence producers of earlier tasks, and note that none is left (Kafka class DistributedHerder).
+
+        What runs has fenced those before it when it began, and is no zombie.
+        """
+        config, pending, noted, tasks, runs = self._state.look(
+            lambda cluster, statuses: (
+                cluster.connectors[name].config,
+                cluster.awaits_fencing(name),
+                cluster.fenced_tasks(name),
+                len(cluster.tasks(name)),
+                any(one.state is State.RUNNING for one in statuses.tasks(name).values()),
+            )
+        )
+        if connector_kind(config.get("connector.class", "")) is None:
+            raise RequestError(400, f"Connector {name} is not a source connector")
+        if not pending or runs:
+            return
+        flow, why = self._flows.build(name)
+        if flow is None:
+            raise RequestError(500, f"Failed to perform zombie fencing: {why}")
+        if noted is not None and (noted, tasks) != (1, 1):
+            self._may.asked(lambda: fence_zombies(flow.settings, noted, self._connect))
+        self._may.asked(lambda: self._state.note_fenced(name, tasks))
 
     def _known(self, name: ConnectorName) -> bool:
         return self._state.look(lambda cluster, _: name in cluster.connectors)

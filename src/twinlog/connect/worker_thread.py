@@ -8,6 +8,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import ConnectorFlow
@@ -17,14 +18,23 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
+from twinlog.connect.rebalances import Rebalances
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes, ClusterState
 from twinlog.connect.storage.config_records import SessionKey
 from twinlog.connect.storage.statuses import Statuses
+from twinlog.connect.task_offsets import TaskOffsets
 from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
-from twinlog.errors import ClusterError, RefusedError, RequestError, TopicGoneError, TwinlogError
+from twinlog.errors import (
+    ClusterError,
+    RefusedError,
+    RequestError,
+    TooFewBrokersError,
+    TopicGoneError,
+    TwinlogError,
+)
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
@@ -64,11 +74,9 @@ class WorkerThread:
         ask_leader: AskLeader,
         *,
         topics: bool,
-        exactly_once: bool,
     ) -> None:
         """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
-        why this worker cannot go on. With `topics` it keeps which topics connectors write to; with `exactly_once`
-        leaders of Kafka's may write in transactions."""
+        why this worker cannot go on. With `topics` it keeps which topics connectors write to."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -82,7 +90,7 @@ class WorkerThread:
         """Whether this worker has left its group, or is just about to."""
         self.failure: str | None = None
         """Why the worker ended by itself."""
-        self.group = join(flows.names, self._owned, self._wake_up, self._crash)
+        self.group = join(flows.weights, self._owned, self._wake_up, self._crash)
         # Nothing is written on once another worker may write, not even what waits for a broker.
         admin.client.append_only_while(lambda: self.group.leads_for_s() > 0, reads=True)
         self._crashed = crashed
@@ -95,9 +103,12 @@ class WorkerThread:
         self._running = RunningConnectors(
             options, self.group.leads_for_s, flows.settings, self._clock, connect, may_begin, flows.to_copy
         )
+        self.group.ready = lambda: self._running.ready
         self._reports = StatusReports(state, self._running, self._clock, topics=topics)
-        self._leaders = EarlierLeaders(admin, group.group_id) if group is not None and exactly_once else None
+        self._leaders = EarlierLeaders(state, self.changing, self._clock)
+        self._rebalances = None if group is None else Rebalances(group.group_id)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
+        self._task_offsets = TaskOffsets(state, self._running.connectors, self._clock)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
         self._stopping = threading.Event()
@@ -113,6 +124,11 @@ class WorkerThread:
         """When connectors came here that another worker has not given up."""
         self._read_at = 0.0
         self._logged = LogOnce(self._clock)
+
+    @property
+    def running(self) -> RunningConnectors:
+        """What runs here."""
+        return self._running
 
     def start(self) -> None:
         """Begin to read the topics, and to join the group."""
@@ -140,6 +156,10 @@ class WorkerThread:
         if changes.connectors and assignment is not None and assignment.leads:
             self.group.rejoin()
         self._wake.set()
+
+    def fence_earlier_leaders(self, assignment: Assignment) -> None:
+        """Before the leader changes something, with `changing` held. Raises ClusterError."""
+        self._leaders.fence(assignment)
 
     def restart_task(self, task: TaskId) -> None:
         """Have a task restarted that this worker runs."""
@@ -171,12 +191,15 @@ class WorkerThread:
     def _stands_still(self, name: ConnectorName) -> bool:
         with self._following:
             running = self._running.connectors.get(name)
-            return running is not None and running.part is None
+            return running is not None and running.part is None and self._task_offsets.at_rest
 
     def _crash(self, error: Exception) -> None:
         log.error("the worker's herder ended", exc_info=error)
-        self.failure = f"internal error: {type(error).__name__}"
-        self.stage = f"The worker has ended: {self.failure}; its log has more."
+        self._fail(f"internal error: {type(error).__name__}")
+
+    def _fail(self, why: str) -> None:
+        self.failure = why
+        self.stage = f"The worker has ended: {why}"
         self._crashed()
 
     def _run(self) -> None:
@@ -186,6 +209,8 @@ class WorkerThread:
                     self.turn()
                     self._clock.wait(self._wake, TICK_S)
                     self._wake.clear()
+        except TooFewBrokersError as error:
+            self._fail(str(error))
         except Exception as error:
             self._crash(error)
         finally:
@@ -195,6 +220,7 @@ class WorkerThread:
         """End what runs here, say so, and leave the group: another worker goes on at once."""
         self._running.stop()
         try:
+            self._report_tasks(self.group.assignment)
             self._report(self.group.assignment)
         except TwinlogError as error:
             log.debug("at the end: %s", error)
@@ -205,16 +231,26 @@ class WorkerThread:
 
     def begin(self) -> bool:
         """Create and read the topics of the group, however long that takes, and begin to join it; False when the
-        worker was stopped meanwhile."""
+        worker was stopped meanwhile.
+
+        Raises TooFewBrokersError where brokers that have just been started do not come within
+        `default.api.timeout.ms`, as in Connect.
+        """
+        self.stage = "The worker is connecting to its cluster."
+        few_since: float | None = None
         while not self._stopping.is_set():
             try:
-                self.stage = "The worker is connecting to its cluster."
                 self._admin.connect()
                 self.cluster_id = self._admin.identity().cluster_id or ""
-                self.stage = "The worker is reading its topics."
                 self._state.ensure()
+                self.stage = "The worker is reading its topics."
                 self._state.read_all()
             except ClusterError as error:
+                if isinstance(error, TooFewBrokersError):
+                    now = self._clock.monotonic()
+                    few_since = now if few_since is None else few_since
+                    if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
+                        raise
                 self.stage = f"The worker cannot read its topics yet, and tries again: {error}"
                 if self._logged.is_new(str(error), AGAIN_S):
                     level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
@@ -231,28 +267,63 @@ class WorkerThread:
         """Look once what the group agreed on, what runs here, and what is to be written about it."""
         now = self._clock.monotonic()
         reads = now >= self._read_at
-        try:
-            if reads:
-                self._read_at = now + READ_S
-                self._state.read()
-                if self._leaders is not None and self.group.leads_for_s() > 0:
-                    self._leaders.fence(self.group.assignment)
-                self._keep_session_key()
-            with self._following:
-                self._enter(self.group.term)
-                self._follow(self.group.assignment)
-                self._running.attend()
-            try:
-                self._report(self.group.assignment)
-            finally:
-                self._note_ended()
-        except ClusterError as error:
+        troubles: list[ClusterError] = []
+        if reads:
+            self._read_at = now + READ_S
+            self._try(self._read, troubles)
+        # What runs goes on by what was read before: it is attended, and ends, whether or not its topics answer.
+        with self._following:
+            self._enter(self.group.term)
+            self._follow(self.group.assignment)
+            self._running.attend()
+        if self.group.leads_for_s() > 0:
+            self._task_offsets.write()
+        for report in (self._report_tasks, self._report):
+            self._try(partial(report, self.group.assignment), troubles)
+        self._note_ended()
+        if troubles:
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
-                log.warning("the worker's topics do not answer, trying again: %s", _told(error))
-        else:
-            # A turn that reads nothing says nothing about them.
-            if reads and self._logged.over(_OUTAGE):
-                log.info("the worker's topics answer again")
+                log.warning("the worker's topics do not answer, trying again: %s", _told(troubles[0]))
+        # A turn that reads nothing says nothing about them.
+        elif reads and self._logged.over(_OUTAGE):
+            log.info("the worker's topics answer again")
+
+    def _try(self, step: Callable[[], None], troubles: list[ClusterError]) -> None:
+        try:
+            step()
+        except ClusterError as error:
+            troubles.append(error)
+
+    def _read(self) -> None:
+        self._read_state()
+        if self.group.leads_for_s() > 0:
+            self._leaders.look(self.group.assignment)
+        self._keep_session_key()
+
+    def _read_state(self) -> None:
+        """Read what others wrote. A config topic that was deleted is made anew by the leader, who knows all of it."""
+        gone: TopicGoneError | None = None
+        try:
+            self._state.read()
+        except TopicGoneError as error:
+            gone = error
+        assignment = self.group.assignment
+        if (gone is not None or self._state.lacking) and assignment is not None and assignment.leads:
+            self._restore(assignment)
+        elif gone is not None:
+            raise gone
+
+    def _restore(self, assignment: Assignment) -> None:
+        with self.changing:
+            term = self.group.term
+            self._leaders.fence(assignment)
+            restored = self._state.restore() if self.group.leads_for_s(term) > 0 else ()
+        if restored:
+            log.error(
+                "the topic config.storage.topic names was deleted, or made anew without its connectors: it has them "
+                "again, as this worker knows them: %s",
+                ", ".join(sorted(restored)),
+            )
 
     def _keep_session_key(self) -> None:
         settings, assignment = self._settings, self.group.assignment
@@ -274,6 +345,8 @@ class WorkerThread:
 
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""
+        if self._rebalances is not None:
+            self._rebalances.tell(assignment)
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
         known = set(self._flows.names())
         self._tell_unknown(names - known)
@@ -365,11 +438,14 @@ class WorkerThread:
                 if not self._state.look(is_noted):
                     self._state.await_fencing(name, producers)
 
+    def _report_tasks(self, assignment: Assignment | None) -> None:
+        # Before the states, as in Connect: who reads that one runs finds its configuration.
+        if assignment is not None and self.group.leads_for_s() > 0:
+            self._task_reports.write(assignment)
+
     def _report(self, assignment: Assignment | None) -> None:
         if assignment is None or self.group.leads_for_s() <= 0:
             return
-        # First the tasks, as in Connect: who reads that one runs finds its configuration.
-        self._task_reports.write(assignment)
         self._reports.write(self.worker_id, assignment)
         if assignment.leads:
             for name in self._flows.names():
@@ -386,11 +462,10 @@ class WorkerThread:
 
 
 def _told(error: ClusterError) -> str:
-    """An error with the way out where waiting is none: of the topics only the config topic is not made anew."""
+    """An error with what becomes of it."""
     if not isinstance(error, TopicGoneError):
         return str(error)
     return (
-        f"{error} any more (config.storage.topic). What runs goes on, and nothing can be changed. A worker that starts "
-        "makes it anew, empty: before, save the connectors of one that still runs with GET /connectors?expand=info; "
-        "then start all workers again, and create the connectors"
+        f"{error} any more (config.storage.topic). What runs goes on; the leader of the group makes it anew, with all "
+        "connectors that it knows"
     )

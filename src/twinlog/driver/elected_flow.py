@@ -61,7 +61,7 @@ class ElectedFlow:
         self._clock = clock
         self.settings = settings
         self._place = FlowPlace(settings, build, take_out, self._crashed, clock)
-        self._election = Election(
+        self.election = Election(
             settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
         )
         self._until = until_caught_up
@@ -69,7 +69,8 @@ class ElectedFlow:
         self._term = 0
         self._away_since: float | None = None
         self._awaited: Term | None = None
-        self._failure: str | None = None
+        self.failure: str | None = None
+        """Why the flow never runs here again."""
         self.over = False
         """Whether the flow never runs here again: it failed, or has caught up."""
         self._stored: StoredOffsets | None = None
@@ -80,7 +81,7 @@ class ElectedFlow:
 
     def start(self) -> None:
         """Start the election."""
-        self._election.start()
+        self.election.start()
 
     @property
     def flow(self) -> FlowRunner | None:
@@ -106,7 +107,7 @@ class ElectedFlow:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
             self._place.clear(self._leave)
-        elif self._election.term != self._term and not self.flow.ended:
+        elif self.election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
             self._place.clear(None)
         elif (heir := self._better_placed(self.flow)) is not None:
@@ -124,7 +125,7 @@ class ElectedFlow:
             return None
         now = self._clock.monotonic()
         self._away_since = now if self._away_since is None else self._away_since
-        roster, election = self._roster, self._election
+        roster, election = self._roster, self.election
         # A process that ends when all is copied must see that itself.
         if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
             return None
@@ -137,7 +138,7 @@ class ElectedFlow:
 
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
         # The term first: a standing that is older than it would be taken for its own.
-        election, term = self._election, self._election.term
+        election, term = self.election, self.election.term
         if election.standing is not Standing.LEADING:
             self._place.put_off.over()
         if election.standing is Standing.LEADING:
@@ -171,7 +172,7 @@ class ElectedFlow:
 
     def _take(self, lease_server: LeaseServer, term: int) -> None:
         stored, self._stored = self._stored, None
-        if self._place.take(lease_server, self._election.leads_for_s, stored):
+        if self._place.take(lease_server, self.election.leads_for_s, stored):
             self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
@@ -192,7 +193,7 @@ class ElectedFlow:
         self._place.do(self._leave)
 
     def _fail(self, reason: str) -> None:
-        self._failure, self.over = reason, True
+        self.failure, self.over = reason, True
 
     def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
         """End in order what runs here, and leave the flow to another process; this one stands by then.
@@ -201,25 +202,25 @@ class ElectedFlow:
         """
 
         def give_up() -> None:
-            self._election.give_up(heir, unfit_s=unfit_s)
+            self.election.give_up(heir, unfit_s=unfit_s)
             self._place.flow = None
 
         self._place.clear(give_up, emptying=True)
 
     def _leave(self) -> None:
-        self._election.stop(LEAVE_S)
+        self.election.stop(LEAVE_S)
         self._read_no_further()
 
     def _crashed(self, reason: str) -> None:
         self._fail(reason)
         # Its state is unknown: another process runs the flow once this one's session has ended.
-        self._election.stop(LEAVE_S, leave=False)
+        self.election.stop(LEAVE_S, leave=False)
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
         released = self._place.stop()
         # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
-        self._election.stop(LEAVE_S, leave=released)
+        self.election.stop(LEAVE_S, leave=released)
 
     def close(self) -> None:
         """Close the connections to both clusters."""
@@ -247,7 +248,7 @@ class ElectedFlow:
         flow = self.running
         if flow is None or self._place.clearing or flow.state is not FlowState.RUNNING:
             return False
-        return self._election.leads_for_s() > VALID_S / 2
+        return self.election.leads_for_s() > VALID_S / 2
 
     # What a table or a log line shows.
 
@@ -257,22 +258,36 @@ class ElectedFlow:
         return self._place.flow_status
 
     @property
+    def ready_others(self) -> int:
+        """How many other processes could take the flow over at once."""
+        roster = self._roster
+        crew = None if roster is None else roster.crews().get(self.settings.name)
+        return (
+            0
+            if roster is None or crew is None
+            else sum(ready for process, ready in crew.ready.items() if process != roster.name)
+        )
+
+    @property
+    def begun(self) -> int:
+        """How often the flow began here."""
+        return self._place.begun
+
+    @property
     def state(self) -> FlowState:
-        if self._failure is not None:
+        if self.failure is not None:
             return FlowState.FAILED
         return FlowState.STARTING if self.flow is None or self._place.emptying else self.flow.state
 
     @property
     def status(self) -> tuple[str, str | None]:
         """The status of the flow in a word, and the reason of a trouble or of its end."""
-        if self.flow is None and self._failure is None:
+        if self.flow is None and self.failure is None:
             return (
-                (self._election.text, None)
-                if self._place.put_off.why is None
-                else ("starting", self._place.put_off.why)
+                (self.election.text, None) if self._place.put_off.why is None else ("starting", self._place.put_off.why)
             )
-        if self._failure is not None:
-            return FlowState.FAILED.value, self._failure
+        if self.failure is not None:
+            return FlowState.FAILED.value, self.failure
         if self.flow is None or self._place.emptying:
             return FlowState.STARTING.value, None
         return self.flow.status
@@ -284,7 +299,7 @@ class ElectedFlow:
     @property
     def stands_by(self) -> bool:
         """Whether another process, of twinlog or of MirrorMaker 2, runs the flow."""
-        return self._election.standing in (Standing.STANDBY, Standing.WAITING)
+        return self.election.standing in (Standing.STANDBY, Standing.WAITING)
 
     @property
     def has_read(self) -> bool:
@@ -294,4 +309,4 @@ class ElectedFlow:
     @property
     def absent(self) -> bool:
         """Whether nothing runs here yet; `status` has the reason."""
-        return self.flow is None and self._failure is None
+        return self.flow is None and self.failure is None

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.checkpoint.writer import CheckpointWriter
+from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.driver.flow_jobs import (
     begin_bounding,
@@ -16,13 +17,16 @@ from twinlog.driver.flow_jobs import (
     begin_heartbeats,
     begin_joining_segments,
     begin_keeping_in_step,
+    begin_publishing,
 )
+from twinlog.driver.flow_reporter import FlowReporter
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.flow_tasks import Tasks
 from twinlog.driver.leases import Leases
 from twinlog.driver.outage import Waiting
 from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
 from twinlog.driver.read_ahead import StoredOffsets
+from twinlog.driver.report import DriverReport
 from twinlog.driver.retrying import Retrying
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import TwinlogError
@@ -138,7 +142,10 @@ class FlowRunner:
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
         self._remote: dict[TopicPartition, TopicPartition] = {}
+        self.groups_writer: CheckpointWriter | None = None
+        """Who writes checkpoints, once the flow runs."""
         self._keeps_settings: PeriodicJob | None = None
+        self._reporter = FlowReporter(settings, clock)
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
 
     @property
@@ -250,6 +257,7 @@ class FlowRunner:
                 cluster.keep_in_contact()
             if not self._retry(self._target.connect, "connect"):
                 return
+            begin_publishing(self._jobs, self.settings, self._target, self.report)
             begin_heartbeats(self._jobs, self.settings, self._target)
             if not self._retry(self._source.connect, "connect"):
                 return
@@ -271,8 +279,15 @@ class FlowRunner:
             self._keeps_settings = begin_keeping_in_step(
                 self._jobs, self.settings, self._source, self._target, self._topics
             )
-            begin_following_groups(
-                self._jobs, self.settings, self._source, self._target, self.translator, self._reverse
+            self.groups_writer = begin_following_groups(
+                self._jobs,
+                self.settings,
+                self._source,
+                self._target,
+                self.translator,
+                self._reverse,
+                self._reporter.groups,
+                self.flow_status.meters,
             )
             begin_joining_segments(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
@@ -376,9 +391,15 @@ class FlowRunner:
         self.fail(f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:
+        self._reporter.last_error.note(f"{kind}: {text}")
         log.warning("%s: %s: %s", self.settings.name, kind, text)
+        self.flow_status.meters.event(kind, wall_ms(self._clock))
         if kind == LIMIT_EVENT and self._keeps_settings is not None:
             self._keeps_settings.hurry()
+
+    def report(self) -> DriverReport:
+        """What the flow says of itself now."""
+        return self._reporter.report(*self.status, self.flow_status)
 
     def _reported(self, report: Report) -> None:
         self.flow_status.take(report)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.group_sync import GroupSync
 from twinlog.checkpoint.heartbeat_writer import HeartbeatWriter
 from twinlog.checkpoint.writer import CheckpointWriter
+from twinlog.driver.flow_reporter import FollowedSoFar
 from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
+from twinlog.driver.publisher import Publisher
+from twinlog.driver.report import EVERY_S, DriverReport
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.acls import AclSync
 from twinlog.mirror.bounds import TopicBounds
 from twinlog.mirror.configs import ConfigSync
@@ -22,14 +28,22 @@ BOUND_S = 600.0
 """How often internal topics are looked for that were not there before."""
 
 
-def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> None:
-    """The one job that a flow also has when it is not enabled."""
-    jobs.begin(
+def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> PeriodicJob | None:
+    """The one job that a flow also has when it is not enabled; None where it is switched off."""
+    return jobs.begin(
         "write heartbeats",
         HeartbeatWriter(settings, target).beat,
         settings.emit_heartbeats_interval_s,
         way_out=f"{settings.switch('emit_heartbeats_interval_s')} = false ends them",
     )
+
+
+def begin_publishing(
+    jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]
+) -> None:
+    """The job that tells other programs how the flow does, also that it has ended."""
+    publisher = Publisher(settings, target, look)
+    jobs.begin("report what the flow does", publisher.turn, EVERY_S, once_more=True)
 
 
 def begin_keeping_in_step(
@@ -63,32 +77,41 @@ def begin_following_groups(
     target: ClusterAdmin,
     translator: Translator,
     reverse: FlowSettings | None,
+    so_far: FollowedSoFar,
+    meters: FlowMeters,
 ) -> CheckpointWriter | None:
     """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
 
-    Both take a last turn when the flow stops: what was copied last is translated too. Returns who writes checkpoints,
-    None when nobody does.
+    Both take a last turn when the flow stops: what was copied last is translated too. `so_far` is told of them,
+    `meters` how long checkpoints take. Returns who writes checkpoints, None when nobody does.
     """
     if settings.emit_checkpoints_interval_s is None:
         # Without checkpoints MirrorMaker 2 commits no offsets either.
         return None
     writer = CheckpointWriter(
-        settings, source, target, GroupOffsetTranslator(settings, source, target, translator, reverse)
+        settings,
+        source,
+        target,
+        GroupOffsetTranslator(settings, source, target, translator, reverse),
+        lambda written, latency_ms: meters.checkpointed(
+            written, writer.followed or (), latency_ms, target.clock.monotonic()
+        ),
     )
-    jobs.begin(
+    checkpoints = jobs.begin(
         "write checkpoints",
         writer.turn,
         settings.emit_checkpoints_interval_s,
         way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
         once_more=True,
     )
-    jobs.begin(
+    sync = jobs.begin(
         "commit offsets of groups on the target",
         GroupSync(settings, target, writer.positions).turn,
         settings.sync_group_offsets_interval_s,
         way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
         once_more=True,
     )
+    so_far.begin(writer, (checkpoints, sync))
     return writer
 
 

@@ -55,6 +55,8 @@ class FlowPlace:
         self.put_off = PutOff(settings.name, clock)
         self.emptying = False
         """Whether the flow is being ended here while it goes on elsewhere."""
+        self.begun = 0
+        """How often the flow began here."""
         self._build = build
         self._take_out = take_out
         self._crashed = crashed
@@ -116,6 +118,7 @@ class FlowPlace:
         self.flow, self.flow_status = flow, flow.flow_status
         lease_server.flows[self.settings.name] = flow.leases
         self._runs = True
+        self.begun += 1
         return True
 
     def clear(self, then: Callable[[], None] | None, *, emptying: bool = False) -> None:

@@ -11,7 +11,11 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
+from twinlog.driver.oldest import OldestRecords
+from twinlog.driver.report import TopicProgress
+from twinlog.driver.topic_sums import TopicSums
 from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import Reach
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
@@ -51,6 +55,7 @@ class Holder:
     """One copier by its last report, and sums over the partitions that it was the last to report."""
 
     heard_at: float
+    name: str
     age_s: float = 0.0
     busy: float = 0.0
     source: Reach = field(default_factory=Reach)
@@ -80,8 +85,16 @@ class FlowStatus:
         self._lags: deque[tuple[float, int]] = deque(maxlen=64)
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
+        self.meters = FlowMeters()
+        """What metrics show; its partitions change under this object's lock."""
         self._written: set[str] = set()
         """Source topics of which records arrived since somebody asked."""
+        self._oldest = OldestRecords()
+        self._copied: dict[str, tuple[int, int]] = {}
+        """Records and bytes of each topic."""
+        self._topics = TopicSums()
+        self._silent: frozenset[str] = frozenset()
+        """Copiers whose reports were too old when topics were asked for the last time."""
 
     # Updates.
 
@@ -91,7 +104,7 @@ class FlowStatus:
         with self._lock:
             holder = self._holders.get(report.copier)
             if holder is None:
-                holder = self._holders[report.copier] = Holder(now)
+                holder = self._holders[report.copier] = Holder(now, report.copier)
             holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
             holder.source, holder.target = report.source, report.target
             records = size = 0
@@ -101,12 +114,18 @@ class FlowStatus:
                 if self._planned is not None and key not in self._planned:
                     continue
                 self._enter(key, part, holder)
+                self._oldest.take(key, part, report.at_ms - int(report.age_s * 1000))
+                self.meters.take(key, part, now)
                 if part.records:
                     self._written.add(part.topic)
+                if part.records and key not in self._own:
+                    before = self._copied.get(part.topic, (0, 0))
+                    self._copied[part.topic] = before[0] + part.records, before[1] + part.bytes
                 if key not in self._own:
                     records += part.records
                     size += part.bytes
                     latency = max(latency, part.latency_ms)
+            self.meters.take_figures(report, now)
             self._records += records
             self._bytes += size
             self._window.append((now, records, size, latency))
@@ -118,6 +137,9 @@ class FlowStatus:
         before = self._parts.get(key)
         if before is not None:
             self._count(key, before[0], before[1], -1)
+        elif self._planned is None:
+            self._topics.add(key)
+        self._topics.changed(part.topic)
         self._parts[key] = part, holder
         self._count(key, part, holder, 1)
         if part.trouble is not None and key not in self._own:
@@ -143,6 +165,7 @@ class FlowStatus:
             holder = self._holders.get(copier)
             if holder is not None:
                 holder.gone_at = self._clock()
+            self.meters.gone(copier)
             for name in [name for name, one in self._holders.items() if one.gone_at is not None and not one.held]:
                 del self._holders[name]
 
@@ -158,6 +181,12 @@ class FlowStatus:
         with self._lock:
             self._planned, self._own = frozenset(partitions), frozenset(own)
             parts = {key: entry for key, entry in self._parts.items() if key in partitions}
+            for key in self._parts.keys() - parts.keys():
+                self._oldest.forget(key)
+            self.meters.keep(self._planned)
+            self._topics.plan(self._planned - self._own)
+            topics = {key.topic for key in self._planned}
+            self._copied = {topic: copied for topic, copied in self._copied.items() if topic in topics}
             self._parts, self._stuck = {}, {}
             for holder in self._holders.values():
                 holder.partitions = holder.held = holder.lag = holder.unknown = 0
@@ -167,7 +196,9 @@ class FlowStatus:
     def count_on(self, before: FlowStatus) -> None:
         """Go on with the counters of an earlier status of the same flow, so that they never go back."""
         seen = before.summary()
+        before.meters.all_gone()
         with self._lock:
+            self.meters = before.meters
             self._records += seen.records
             self._bytes += seen.bytes
 
@@ -201,6 +232,18 @@ class FlowStatus:
         with self._lock:
             return {key: part for key, (part, _) in self._parts.items()}
 
+    def heard_s(self) -> float | None:
+        """How long ago the copier was heard that has been silent the longest; None without one."""
+        now = self._clock()
+        with self._lock:
+            return max((now - one.heard_at for one in self._holders.values() if one.gone_at is None), default=None)
+
+    def tasks(self) -> dict[TopicPartition, int]:
+        """Which task copies each partition, counted as the metrics do."""
+        with self._lock:
+            numbers = {name: self.meters.task_of(name) for name, one in self._holders.items() if one.gone_at is None}
+            return {key: numbers.get(holder.name, 0) for key, (_, holder) in self._parts.items()}
+
     def holders(self) -> list[Holder]:
         """Every copier that has reported and holds a partition, or has not ended."""
         with self._lock:
@@ -210,6 +253,21 @@ class FlowStatus:
         """How many partitions of the user's are to be copied."""
         with self._lock:
             return 0 if self._planned is None else len(self._planned) - len(self._own)
+
+    def topics(self) -> list[TopicProgress]:
+        """Each topic of the user's that is copied; rates are left to whoever asks twice."""
+        now = self._clock()
+        with self._lock:
+            silent = frozenset(one.name for one in self._holders.values() if now - one.heard_at + one.age_s > OLD_S)
+            if silent != self._silent:
+                self._silent = silent
+                self._topics.all_changed()
+
+            def known(key: TopicPartition) -> PartitionProgress | None:
+                entry = self._parts.get(key)
+                return None if entry is None or entry[1].name in silent else entry[0]
+
+            return self._topics.read(known, self._stuck, self._oldest, self._copied)
 
     def stuck(self) -> tuple[int, str | None]:
         """How many partitions cannot go on, and why one of them cannot."""

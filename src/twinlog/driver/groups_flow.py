@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.checkpoint.writer import CheckpointWriter
-from twinlog.driver.flow_jobs import begin_following_groups
+from twinlog.driver.flow_jobs import begin_following_groups, begin_publishing
+from twinlog.driver.flow_reporter import FlowReporter
 from twinlog.driver.periodic import PeriodicJobs
+from twinlog.driver.report import DriverReport
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.checks import check_two_clusters
+from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionsOfAll
@@ -46,6 +50,7 @@ class GroupsFlow:
         self.settings = settings
         self.failure: str | None = None
         """Why it failed; it does not begin again."""
+        self.meters = FlowMeters()
         self._troubles: dict[str, str] = {}
         self._copied_by = copied_by or (settings,)
         self._reverse = reverse
@@ -60,6 +65,7 @@ class GroupsFlow:
         self._clock = self._target.clock
         self._jobs = PeriodicJobs(settings.name, self._note, clock=self._clock)
         self._writer: CheckpointWriter | None = None
+        self._reporter = FlowReporter(settings, self._clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"groups {settings.name}", daemon=True)
 
@@ -72,6 +78,10 @@ class GroupsFlow:
     def groups(self) -> Sequence[GroupId] | None:
         """The groups that are followed, another object only when there are others; None before that is known."""
         return None if self._writer is None else self._writer.followed
+
+    def positions(self) -> Mapping[GroupId, GroupOffsets]:
+        """Where each group that is followed would go on at the target."""
+        return {} if self._writer is None else self._writer.positions()
 
     def start(self) -> None:
         """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
@@ -102,10 +112,20 @@ class GroupsFlow:
             if self._connected():
                 copied_by = self._copied_by
                 maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
+                if self.settings.emit_checkpoints_interval_s is not None:
+                    log.info("%s: checkpoints are written to %s", self.settings.name, self.settings.target)
                 translator = Translator(self.settings, self._source, self._target, maps)
                 self._writer = begin_following_groups(
-                    self._jobs, self.settings, self._source, self._target, translator, self._reverse
+                    self._jobs,
+                    self.settings,
+                    self._source,
+                    self._target,
+                    translator,
+                    self._reverse,
+                    self._reporter.groups,
+                    self.meters,
                 )
+                begin_publishing(self._jobs, self.settings, self._target, self.report)
         except TwinlogError as error:
             self.failure = str(error)
             log.error("%s: FAILED: %s", self.settings.name, error)
@@ -133,6 +153,10 @@ class GroupsFlow:
                 self._note("connect", None)
                 return True
         return False
+
+    def report(self) -> DriverReport:
+        """What it says of itself now."""
+        return self._reporter.report("stopped" if self._stopping.is_set() else "running", self.trouble)
 
     def _note(self, what: str, trouble: str | None) -> None:
         if trouble is None:

@@ -13,7 +13,7 @@ from twinlog.driver.election.election import Election
 from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow_jobs import begin_heartbeats
-from twinlog.driver.periodic import PeriodicJobs
+from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
 from twinlog.driver.put_off import PutOff
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
@@ -37,11 +37,17 @@ class IdleFlow:
         self._target = connect(settings.target, settings.target_admin.client)
         self._target.client.append_only_while(allowed)
         self._jobs = PeriodicJobs(settings.name, self._note, clock=self._target.clock)
+        self._beats: PeriodicJob | None = None
 
     def start(self) -> None:
         why = "not enabled, only heartbeats are" if self.settings.kind is None else "heartbeats are"
         log.info("%s: %s written to %s", self.settings.name, why, self.settings.target)
-        begin_heartbeats(self._jobs, self.settings, self._target)
+        self._beats = begin_heartbeats(self._jobs, self.settings, self._target)
+
+    @property
+    def has_beaten(self) -> bool:
+        """Whether a heartbeat has been written."""
+        return self._beats is not None and self._beats.succeeded
 
     def attend(self) -> None:
         """To be called every moment."""
@@ -69,18 +75,18 @@ class ElectedIdleFlow:
     ) -> None:
         self._connect = connect
         self.settings = settings
-        self._election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
+        self.election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
         self._term = 0
         self._flow: IdleFlow | None = None
         self._put_off = PutOff(settings.name, clock)
 
     def start(self) -> None:
         """Start the election of the process that writes the heartbeats."""
-        self._election.start()
+        self.election.start()
 
     def attend(self) -> None:
         """Begin to write when elected, and end when not any more; called every moment."""
-        election, term = self._election, self._election.term
+        election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
         if election.standing is not Standing.LEADING:
@@ -92,7 +98,7 @@ class ElectedIdleFlow:
             self._flow.attend()
 
     def _take(self, term: int) -> None:
-        election = self._election
+        election = self.election
         try:
             flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0, self._connect)
         except RuntimeError as error:
@@ -105,13 +111,18 @@ class ElectedIdleFlow:
     def stop(self) -> None:
         """End what runs here and leave it to others."""
         self._end()
-        self._election.stop(LEAVE_S)
+        self.election.stop(LEAVE_S)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes the heartbeats."""
+        return self._flow is not None
 
     @property
     def text(self) -> str:
         """In a few words: that it writes heartbeats, why it does not, or which process does."""
         if self._flow is None:
-            return f"heartbeats only: {self._put_off.why or self._election.text}"
+            return f"heartbeats only: {self._put_off.why or self.election.text}"
         return self._flow.trouble or "heartbeats only"
 
     def _end(self) -> None:

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.log_once import DOUBLING_S, LogOnce
 
@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 RETRY_S = (0.5, 30.0)
 """First and longest wait after a failure; it doubles in between."""
+
+OFTEN_S = 5.0
+"""The longest wait of a job that has its turns more often."""
 
 REFUSED_S = 10.0
 """The wait after a refusal: a permission may be granted while the flow runs."""
@@ -58,6 +61,8 @@ class PeriodicJob:
         self.what = what
         self.trouble: str | None = None
         """Why the last turn failed; None when it did not."""
+        self.succeeded_ms: int | None = None
+        """When the last turn ended that did all it had to (Unix time); None before."""
         self._flow = flow
         self._step = step
         self._interval_s = interval_s
@@ -69,7 +74,13 @@ class PeriodicJob:
         self._wait_s = RETRY_S[0]
         self._stopping = False
         self._wake = threading.Event()
+        self._succeeded = False
         self._thread = threading.Thread(target=self._run, name=f"{flow}: {what}", daemon=True)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether a turn ever came to its end."""
+        return self._succeeded
 
     def start(self) -> None:
         self._thread.start()
@@ -102,9 +113,13 @@ class PeriodicJob:
                 self._clock.wait(self._wake, max(rest_s - took_s, min(took_s, rest_s)))
         if self.once_more:
             try:
-                self._step()
+                if self._step() is None:
+                    self.succeeded_ms = wall_ms(self._clock)
             except TwinlogError as error:
-                log.warning("%s: could not %s a last time: %s", self._flow, self.what, error)
+                # What never worked, or did not before, was told, or has nothing to bring to an end.
+                known = self.trouble is not None or not self._succeeded
+                level = logging.DEBUG if known else logging.WARNING
+                log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)
 
     def _turn(self) -> float:
         """Take one turn; seconds from its begin to the next."""
@@ -117,7 +132,10 @@ class PeriodicJob:
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]
+        self._succeeded = True
         self._logged.anew(_FAULT)
+        if trouble is None:
+            self.succeeded_ms = wall_ms(self._clock)
         if trouble is not None:
             self._refused(trouble, logging.WARNING)
             self._show(trouble)
@@ -135,7 +153,7 @@ class PeriodicJob:
             self._refused(text, logging.ERROR)
             return max(REFUSED_S, self._interval_s)
         self._faulty(text)
-        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1])
+        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1], max(OFTEN_S, self._interval_s))
         return wait_s
 
     def _refused(self, text: str, level: int) -> None:

@@ -16,7 +16,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.offsets.store import PositionStore
+from twinlog.offsets.store import StoredPositions
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class RenamedTopics:
     """Finds them for one flow, and decides by `twinlog.renamed.topic.policy` where their partitions go on."""
 
-    def __init__(self, settings: FlowSettings, positions: PositionStore, target: ClusterAdmin) -> None:
+    def __init__(self, settings: FlowSettings, positions: StoredPositions, target: ClusterAdmin) -> None:
         self._settings = settings
         self._positions = positions
         self._target = target

@@ -26,6 +26,8 @@ from twinlog.spark.session import SparkEngine, local_master
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
+CLUSTER_STOP_S = 30.0
+"""A cluster's manager lets go of executors when Spark asks it to: a JVM that is killed before leaves pods behind."""
 SLOTS_EVERY_S = 1.0
 HOLD_S = 10.0
 """How long executors are held for flows whose runner is unknown."""
@@ -35,13 +37,15 @@ HOLD_S = 10.0
 class SparkOptions:
     """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
 
-    `least_slots` is how many tasks a local Spark runs at once at least.
+    `least_slots` is how many tasks a local Spark runs at once at least. With `ahead` a worker that has no connectors
+    starts a local one all the same, as one that copies will come.
     """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     warm_up: bool = True
     least_slots: int = 1
+    ahead: bool = False
 
     @property
     def local(self) -> bool:
@@ -89,6 +93,8 @@ class SparkFlows:
         self.places: list[Place] = []
         self.wake = wake or threading.Event()
         self.web_url: str | None = None
+        self.expects_flows = False
+        """Whether flows may come from other processes beside those in `places` that stand by."""
         self._clock = clock
         self._options = options
         self._local = options.local
@@ -105,6 +111,7 @@ class SparkFlows:
         self._sharing = Sharing()
         self._slots = 0
         self._slots_at = 0.0
+        self._no_executor: str | None = None
         self._expected = 0
         self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
         self._logged = LogOnce(clock)
@@ -154,14 +161,29 @@ class SparkFlows:
             has_read=lambda: all(place.has_read for place in self.places),
         )
 
+    @property
+    def engine(self) -> SparkEngine | None:
+        """Spark while it runs. Raises EngineError when it will not, or not any more."""
+        return self._spark.engine
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps Spark from copying now, though that may pass."""
+        return self._spark.trouble or self._no_executor
+
+    @property
+    def restarted(self) -> int:
+        """How often Spark ran again after it was lost."""
+        return self._spark.restarted
+
     def interrupt(self) -> None:
         """End Spark at once, as when it does not answer."""
         self._spark.interrupt()
 
     def shut_down(self) -> None:
-        """End in order, within about five seconds."""
+        """End in order, within about five seconds; on a cluster that is slow to end its executors within thirty."""
         self._warming.begin_stop()
-        deadline = self._clock.monotonic() + STOP_S
+        deadline = self._clock.monotonic() + (STOP_S if self._options.local else CLUSTER_STOP_S)
         self._spark.close()
         all_at_once([place.stop for place in self.places])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
@@ -189,7 +211,7 @@ class SparkFlows:
 
     def _warm_up(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
         """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
-        if engine is self._warmed_up or not any(place.stands_by for place in self.places):
+        if engine is self._warmed_up or not (self.expects_flows or any(place.stands_by for place in self.places)):
             return
         if self._warms_up:
             return
@@ -246,19 +268,24 @@ class SparkFlows:
 
     def _follow_slots(self, engine: SparkEngine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
-        if engine.local or self._holds is False or self._clock.monotonic() < self._slots_at:
+        if engine.local or self._holds is False:
+            self._no_executor = None
+            return
+        if self._clock.monotonic() < self._slots_at:
             return
         now = self._clock.monotonic()
         self._slots_at = now + SLOTS_EVERY_S
         self._slots = engine.slots
-        if not self._slots and self._logged.is_new("no executor", AGAIN_S):
-            log.warning(
-                "Spark at %s has no executor for twinlog, nothing is copied: has a worker a core and %s of memory "
-                "free, and can it reach this machine as %s?",
-                self._options.master,
-                engine.executor_memory,
-                engine.host,
+        if self._slots:
+            self._no_executor = None
+            return
+        if self._no_executor is None:
+            self._no_executor = (
+                f"Spark at {self._options.master} has no executor for twinlog, nothing is copied: has a worker a core "
+                f"and {engine.executor_memory} of memory free, and can it reach this machine as {engine.host}?"
             )
+        if self._logged.is_new("no executor", AGAIN_S):
+            log.warning(self._no_executor)
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
         """Set how many tasks each flow that runs here may have."""
@@ -269,7 +296,7 @@ class SparkFlows:
 
     def _build_engine(self) -> SparkEngine:
         # A standalone cluster would give all its cores to the first application.
-        wanted = max(self._wanted, self._expected)
+        wanted = max(1, self._wanted, self._expected)
         settings = {"spark.cores.max": str(wanted), **self._options.conf}
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:

@@ -21,6 +21,8 @@ CLEAR_S = 1.0
 """How long what is left of a lost engine may take to end before it is killed."""
 
 JOIN_S = 1.5
+SLOW_S = 30.0
+"""How long a start may take before it counts as a trouble."""
 
 
 class SupervisedEngine:
@@ -46,7 +48,12 @@ class SupervisedEngine:
         self._engine: SparkEngine | None = None
         self._reported: EngineLostError | None = None
         self._error: Exception | None = None
+        self.restarted = 0
+        """How often Spark ran again after it was lost."""
         self._been_up = False
+        self._loss: EngineError | None = None
+        """How the last engine ended, until another one runs."""
+        self._began = clock.monotonic()
         self._closing = threading.Event()
         """No start any more."""
         self._ending = threading.Event()
@@ -56,6 +63,7 @@ class SupervisedEngine:
 
     def start(self) -> None:
         """Begin to start it; that takes seconds."""
+        self._began = self._clock.monotonic()
         self._thread.start()
 
     @property
@@ -64,6 +72,17 @@ class SupervisedEngine:
         if self._error is not None:
             raise self._error
         return self._engine
+
+    @property
+    def trouble(self) -> str | None:
+        """Why there is no engine for now, in words that stay the same meanwhile; None while it starts as it should."""
+        if self._engine is not None or self._error is not None:
+            return None
+        if self._loss is not None:
+            return f"{self._loss}: nothing is copied until Spark has been started again"
+        if self._clock.monotonic() - self._began >= SLOW_S:
+            return f"Spark has not started within {SLOW_S:.0f} s, nothing is copied until it has: it is waited for"
+        return None
 
     def lost(self, engine: SparkEngine, error: EngineLostError) -> None:
         """A call to an engine raised this error; the engine may have been replaced by now."""
@@ -105,6 +124,7 @@ class SupervisedEngine:
                 loss = self._one_life()
                 if loss is None or self._closing.is_set():
                     return
+                self._loss = loss
                 wait_s = self._restarts.lost(self._clock.monotonic())
                 if wait_s is None:
                     raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
@@ -137,9 +157,10 @@ class SupervisedEngine:
             if not engine.local:
                 engine.wait_for_slot(EXECUTORS_S)
             with self._lock:
-                self._starting, self._engine = None, engine
+                self._starting, self._engine, self._loss = None, engine, None
             if self._been_up or self._restarts.count:
                 log.info("Spark runs again after %.1f s", self._clock.monotonic() - began)
+                self.restarted += 1
             self._been_up = True
             self._wake()
             while not self._clock.wait(self._ending, LOOK_S):

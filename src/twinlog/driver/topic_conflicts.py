@@ -18,7 +18,7 @@ from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.store import PositionStore
+from twinlog.offsets.store import PositionStore, StoredPositions
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
@@ -58,7 +58,7 @@ class TopicConflicts:
         flow: FlowSettings,
         flows: Sequence[FlowSettings],
         target: ClusterAdmin,
-        positions: PositionStore,
+        positions: StoredPositions,
         connect: Connect = ClusterAdmin,
     ) -> None:
         self._flow = flow

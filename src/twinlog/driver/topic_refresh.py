@@ -21,7 +21,7 @@ from twinlog.mirror.topics import TopicMirror
 from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.offsets.store import PositionStore
+from twinlog.offsets.store import StoredPositions
 from twinlog.plan.changes import Changes, TopicPair, compare, copyable
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
@@ -46,7 +46,7 @@ class TopicRefresh:
         flows: Sequence[FlowSettings],
         source: ClusterAdmin,
         target: ClusterAdmin,
-        positions: PositionStore,
+        positions: StoredPositions,
         connect: Connect = ClusterAdmin,
     ) -> None:
         self.partitions: dict[TopicPartition, TopicPartition] = {}
@@ -85,8 +85,7 @@ class TopicRefresh:
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
-        changes = self._without_left_out(compare(self._topology, source, target), target)
-        self._renamed.look(changes.pairs, target)
+        changes = self.decide(source, target)
         create = self._due(changes.create)
         grow = self._due(changes.grow)
         wanted = {pair.remote for pair in changes.pairs}
@@ -109,6 +108,22 @@ class TopicRefresh:
         self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
         self._target_topics = target
         self.partitions = remote
+
+    def decide(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
+        """What to mirror, to create and to grow, by the topics of both clusters; changes nothing.
+
+        Afterwards `left_out` has the topics that are not mirrored for another reason than the filters. Raises
+        RefusedError when naming was changed and the flow must not go on, and ClusterError.
+        """
+        changes = self._without_left_out(compare(self._topology, source, target), target)
+        self._renamed.look(changes.pairs, target)
+        self._target_topics = target
+        return changes
+
+    @property
+    def left_out(self) -> dict[TopicName, str]:
+        """Source topics that the filters let through and the flow leaves to others, each with the reason."""
+        return {**self._left_out, **self._from_target}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether a source topic holds heartbeats, which are mirrored without being configured."""

@@ -154,6 +154,11 @@ class CustomGroupFilter(GroupFilter):
         assert self.custom is not None
         return self.custom.flag("accepts", group)
 
+    def refusal(self, group: str) -> str | None:
+        """Why the class does not let `group` through, None if it does."""
+        assert self.custom is not None
+        return None if self.accepts(group) else f"{self.custom.named.path} does not accept it"
+
 
 @dataclass(frozen=True, slots=True)
 class CustomConfigPropertyFilter(ConfigPropertyFilter):

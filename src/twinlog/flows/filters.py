@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.flows.patterns import compile_list
+from twinlog.flows.patterns import PatternError, compile_list
 from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -17,6 +17,18 @@ def matches(patterns: tuple[str, ...], name: str) -> bool:
     """Whether one of `patterns` matches the whole of `name`; an empty list matches nothing. Raises PatternError."""
     compiled = compile_list(patterns)
     return compiled is not None and compiled.fullmatch(name) is not None
+
+
+def matching(patterns: tuple[str, ...], name: str) -> str | None:
+    """Which of `patterns` matches the whole of `name`; None where only several of them together are an expression."""
+    for pattern in patterns:
+        try:
+            if matches((pattern,), name):
+                return pattern
+        except PatternError:
+            # As of `(a|b`, whose rest stood behind a comma.
+            continue
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,8 @@ class TopicFilter:
         if not matches(self.include, topic):
             return f"{key_of(FlowSettings, 'topics')} does not match it"
         if matches(self.exclude, topic):
-            return f"{key_of(FlowSettings, 'topics_exclude')} matches it"
+            found = matching(self.exclude, topic)
+            return f"{key_of(FlowSettings, 'topics_exclude')} matches it" + (f" ({found})" if found else "")
         return None
 
 
@@ -49,6 +62,15 @@ class GroupFilter:
     def accepts(self, group: str) -> bool:
         """Whether the lists let `group` through."""
         return matches(self.include, group) and not matches(self.exclude, group)
+
+    def refusal(self, group: str) -> str | None:
+        """Why the lists do not let `group` through, None if they do."""
+        if self.accepts(group):
+            return None
+        if not matches(self.include, group):
+            return f"{key_of(FlowSettings, 'groups')} does not match it"
+        found = matching(self.exclude, group)
+        return f"{key_of(FlowSettings, 'groups_exclude')} matches it" + (f" ({found})" if found else "")
 
 
 @dataclass(frozen=True, slots=True)

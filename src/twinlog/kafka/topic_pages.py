@@ -61,7 +61,8 @@ class TopicPages:
 
     With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
     hold the newest record of a key. One reading at a time; `stalled_s` is how long it waits for a partition that does
-    not get on, None for `STALLED_S`.
+    not get on, None for `STALLED_S`. With `last` it begins so many offsets before the end of each partition, if there
+    are more.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class TopicPages:
         optional: bool = False,
         committed: bool = False,
         stalled_s: float | None = None,
+        last: int | None = None,
     ) -> None:
         self._client = client
         self._topic = topic
         self._optional = optional
         self._committed = committed
         self._stalled_s = stalled_s
+        self._most = last
         self._places: dict[TopicPartition, _Place] = {}
         self._out_of_range: set[TopicPartition] = set()
         """Partitions whose logs do not have the place where we are."""
@@ -186,7 +189,8 @@ class TopicPages:
             for part in unknown:
                 place = self._places.get(part)
                 if place is None or not starts[part] <= place.offset <= ends[part]:
-                    place = _Place(starts[part])
+                    most = ends[part] if self._most is None else self._most
+                    place = _Place(max(starts[part], ends[part] - most))
                 self._places[part] = _Place(place.offset)
                 self._out_of_range.discard(part)
         return _Aim(topic.topic_id, leaders, ends)

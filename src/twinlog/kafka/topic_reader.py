@@ -18,10 +18,16 @@ class TopicReader:
     caller's. One thread at a time may use it."""
 
     def __init__(
-        self, admin: ClusterAdmin, topic: TopicName, *, optional: bool = False, committed: bool = False
+        self,
+        admin: ClusterAdmin,
+        topic: TopicName,
+        *,
+        optional: bool = False,
+        committed: bool = False,
+        last: int | None = None,
     ) -> None:
         self._admin = admin
-        self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed)
+        self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed, last=last)
 
     def use(self, admin: ClusterAdmin) -> None:
         """Read on over other connections to the same cluster; nothing may be reading."""

@@ -122,6 +122,10 @@ class TopicWriter:
             for partition, bodies in self._bodies(records, topic).items()
         }
 
+    def look_again(self) -> None:
+        """Ask for the topic's leaders before the next append or `encode`."""
+        self._moved = True
+
     def _bodies(self, records: Iterable[OwnRecord], topic: TopicMetadata) -> dict[int, list[bytes]]:
         found: dict[int, list[bytes]] = {}
         for record in records:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from twinlog.lease.figures import Figures
 from twinlog.model.reach import Reach
 from twinlog.model.types import SourceOffset, TargetOffset
 
@@ -21,7 +22,12 @@ class PartitionProgress:
 
     `source_offset` is the next source offset to copy, `target_offset` the next one on the target, `end` the source's
     end (-1 unknown), `records` and `bytes` what was acknowledged in the interval, `latency_ms` the worst age of a
-    record when it was acknowledged (-1 none), `trouble` what keeps it from going on.
+    record when it was acknowledged (-1 none), `trouble` what keeps it from going on. `waiting_ms` is the timestamp of
+    the first record that was read and is not copied for good (Unix time, -1 none).
+
+    Each batch counts with its youngest record, as often as it has records: the age of the last one when it was
+    acknowledged (`last_latency_ms`), the least, and the sum over records; and the same of `read_records` that the
+    source sent in the interval (`_age_ms`).
     """
 
     topic: str
@@ -33,6 +39,15 @@ class PartitionProgress:
     bytes: int = 0
     latency_ms: int = -1
     trouble: str | None = None
+    waiting_ms: int = -1
+    last_latency_ms: int = -1
+    least_latency_ms: int = -1
+    latency_sum_ms: int = 0
+    read_records: int = 0
+    last_age_ms: int = -1
+    least_age_ms: int = -1
+    most_age_ms: int = -1
+    age_sum_ms: int = 0
 
     @property
     def lag(self) -> int:
@@ -50,6 +65,7 @@ class PartitionProgress:
             "bytes": self.bytes,
             "latency_ms": self.latency_ms,
             "trouble": self.trouble,
+            "waiting_ms": self.waiting_ms,
         }
 
     def followed_by(self, later: PartitionProgress) -> PartitionProgress:
@@ -59,6 +75,14 @@ class PartitionProgress:
             records=self.records + later.records,
             bytes=self.bytes + later.bytes,
             latency_ms=max(self.latency_ms, later.latency_ms),
+            last_latency_ms=later.last_latency_ms if later.last_latency_ms >= 0 else self.last_latency_ms,
+            least_latency_ms=least_known(self.least_latency_ms, later.least_latency_ms),
+            latency_sum_ms=self.latency_sum_ms + later.latency_sum_ms,
+            read_records=self.read_records + later.read_records,
+            last_age_ms=later.last_age_ms if later.last_age_ms >= 0 else self.last_age_ms,
+            least_age_ms=least_known(self.least_age_ms, later.least_age_ms),
+            most_age_ms=max(self.most_age_ms, later.most_age_ms),
+            age_sum_ms=self.age_sum_ms + later.age_sum_ms,
         )
 
 
@@ -67,6 +91,7 @@ class Report:
     """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1).
 
     `age_s` is how old the oldest `end` of its partitions is; `source` and `target`: whether the clusters answer.
+    `figures` are for the driver: a record in the topic has none.
     """
 
     flow: str
@@ -80,6 +105,7 @@ class Report:
     age_s: float = 0.0
     source: Reach = field(default_factory=Reach)
     target: Reach = field(default_factory=Reach)
+    figures: Figures = field(default_factory=Figures)
 
     def encode(self) -> bytes:
         """The report as the value of a record: one JSON object."""
@@ -136,6 +162,11 @@ def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
             parts.append(part)
         size += bytes_
     yield replace(head, partitions=tuple(parts), events=tuple(events))
+
+
+def least_known(one: int, other: int) -> int:
+    """The smaller of two ages, of which -1 is none."""
+    return min(one, other) if one >= 0 and other >= 0 else max(one, other)
 
 
 def _compact(value: Any) -> str:

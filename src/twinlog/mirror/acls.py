@@ -37,6 +37,22 @@ def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
     return replace(acl, topic=topology.remote_name(acl.topic), operation=operation)
 
 
+def missing_acls(
+    topology: Topology,
+    source: Iterable[TopicAcl],
+    target: Iterable[TopicAcl],
+    left_out: Callable[[TopicName], bool] = lambda _: False,
+) -> list[TopicAcl]:
+    """The rights that the target lacks, by those of both clusters, without those on topics that are `left_out`."""
+    wanted = dict.fromkeys(
+        remote
+        for acl in source
+        if (remote := remote_acl(topology, acl)) is not None and not left_out(TopicName(acl.topic))
+    )
+    present = set(target)
+    return [acl for acl in wanted if acl not in present]
+
+
 class AclSync:
     """The rights on one flow's remote topics; `run` looks once.
 
@@ -67,18 +83,12 @@ class AclSync:
         if there is None:
             return
         self._warn_of_others(there)
-        wanted = dict.fromkeys(
-            remote
-            for acl in there
-            if (remote := remote_acl(self._topology, acl)) is not None and not self._left_out(TopicName(acl.topic))
-        )
-        if not wanted:
+        if not missing_acls(self._topology, there, (), self._left_out):
             return
         on_target = self._describe(self._target)
         if on_target is None:
             return
-        present = set(on_target)
-        missing = [acl for acl in wanted if acl not in present]
+        missing = missing_acls(self._topology, there, on_target, self._left_out)
         if not missing:
             return
         refused = self._target.call(create_topic_acls, self._target.client, missing)

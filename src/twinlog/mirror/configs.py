@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.filters import ConfigPropertyFilter
@@ -32,6 +33,7 @@ Settings = Mapping[str, str | None]
 """The settings wanted on a remote topic; None for the target's own default."""
 
 _Changes = dict[TopicName, list[ConfigChange]]
+_Described = Mapping[TopicName, Sequence[ConfigEntry]]
 _Own = dict[TopicName, dict[str, str | None]]
 
 
@@ -84,6 +86,7 @@ class ConfigSync:
         """Changes that the target does not take; each is tried and reported once."""
         self._troubles: list[ClusterError] = []
         self._replaces = False
+        self._validate_only = False
 
     def run(self, pairs: Sequence[TopicPair]) -> dict[TopicName, list[ConfigChange]]:
         """Bring the settings of remote topics up to date; returns what was changed. What vanished is left out.
@@ -94,23 +97,36 @@ class ConfigSync:
         self._troubles = []
         source = self._describe(self._source, [pair.source.name for pair in pairs])
         target = self._describe(self._target, [pair.remote for pair in pairs if pair.source.name in source])
-        changes: dict[TopicName, list[ConfigChange]] = {}
-        for pair in pairs:
-            if pair.source.name not in source or pair.remote not in target:
-                continue
-            found = self._changes(pair.remote, source[pair.source.name], target[pair.remote])
-            if found:
-                changes[pair.remote] = found
+        changes = self.decide(pairs, source, target)
         before = {topic: own_settings(target[topic]) for topic in changes}
         made = self._apply(changes, {topic: dict(own) for topic, own in before.items()}) if changes else {}
         for topic, changed in made.items():
-            changes_text = ", ".join(_shown(change, before[topic]) for change in changed)
+            changes_text = ", ".join(shown(change, before[topic]) for change in changed)
             log.info("%s: settings of %s: %s", self._settings.name, topic, changes_text)
         if self._troubles:
             text = "; ".join(str(trouble) for trouble in self._troubles)
             refused = all(isinstance(trouble, RefusedError) for trouble in self._troubles)
             raise RefusedError(text) if refused else ClusterError(text)
         return made
+
+    def decide(
+        self, pairs: Iterable[TopicPair], source: _Described, target: _Described
+    ) -> dict[TopicName, list[ConfigChange]]:
+        """The changes of each remote topic, by the settings of both clusters' topics; changes nothing."""
+        found = {
+            pair.remote: self._changes(pair.remote, source[pair.source.name], target[pair.remote])
+            for pair in pairs
+            if pair.source.name in source and pair.remote in target
+        }
+        return {remote: changes for remote, changes in found.items() if changes}
+
+    def rehearse(self, changes: _Changes, target: _Described) -> tuple[_Changes, list[ClusterError]]:
+        """What `run` would change of `changes`, and what would keep it from the others; the target changes nothing."""
+        self._troubles, self._validate_only = [], True
+        try:
+            return self._apply(changes, {topic: own_settings(target[topic]) for topic in changes}), self._troubles
+        finally:
+            self._validate_only = False
 
     def _describe(self, admin: ClusterAdmin, topics: Sequence[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
         found, unread = admin.call(describe_configs, admin.client, topics)
@@ -194,10 +210,10 @@ class ConfigSync:
             log.warning("%s: the target cannot change single settings; all of a topic are sent", self._settings.name)
             self._replaces = True
         if not self._replaces:
-            return admin.call(alter_configs, admin.client, changes)
+            return admin.call(partial(alter_configs, admin.client, changes, validate_only=self._validate_only))
         # Settings that only the target has stay: the request resets what it does not name.
         whole = {topic: _changed(own[topic], wanted) for topic, wanted in changes.items()}
-        refused = admin.call(replace_configs, admin.client, whole)
+        refused = admin.call(partial(replace_configs, admin.client, whole, validate_only=self._validate_only))
         own.update((topic, settings) for topic, settings in whole.items() if topic not in refused)
         return refused
 
@@ -207,7 +223,8 @@ def _changed(own: Mapping[str, str | None], changes: Sequence[ConfigChange]) -> 
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _shown(change: ConfigChange, before: Mapping[str, str | None]) -> str:
+def shown(change: ConfigChange, before: Mapping[str, str | None]) -> str:
+    """One change of a topic whose own settings were `before`, for a line: the setting, old and new value."""
     old = before.get(change.name)
     new = "the target's default" if change.value is None else change.value
     return f"{change.name} {'default' if old is None else old} -> {new}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,30 +21,44 @@ def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -
 
     A topic that exists counts as created. Raises ClusterError when the target does not answer.
     """
-    wanted = {topic.name: topic for topic in topics}
-    refused = target.create_topics(topics)
-    while again := [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]:
-        _warn(flow, target, again, refused)
-        wanted.update((one.topic.name, one.topic) for one in again)
-        for one in again:
-            refused.pop(one.topic.name)
-        refused.update(target.create_topics([one.topic for one in again]))
+    refused, reduced = negotiate(topics, target.create_topics)
+    _warn(flow, target, reduced)
     return refused
 
 
-class _Reduced(NamedTuple):
-    """A topic without what the target refused, and words for that."""
+class Reduced(NamedTuple):
+    """A topic without what the target refused: words for that, and the target's own about why."""
 
     topic: NewTopic
     what: str
     instead: str
+    why: str
 
 
-def _reduced(topic: NewTopic, refusal: Refusal) -> _Reduced | None:
+def negotiate(
+    topics: Sequence[NewTopic], send: Callable[[Sequence[NewTopic]], Mapping[TopicName, Refusal]]
+) -> tuple[dict[TopicName, Refusal], list[Reduced]]:
+    """Send topics, and again without what was refused; the topics that were refused altogether, and what was left out.
+
+    `send` returns what the target refuses, whether it creates the others or only looks whether it would.
+    """
+    wanted = {topic.name: topic for topic in topics}
+    refused = dict(send(topics))
+    reduced: list[Reduced] = []
+    while again := [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]:
+        reduced += again
+        wanted.update((one.topic.name, one.topic) for one in again)
+        for one in again:
+            refused.pop(one.topic.name)
+        refused.update(send([one.topic for one in again]))
+    return refused, reduced
+
+
+def _reduced(topic: NewTopic, refusal: Refusal) -> Reduced | None:
     """The same topic without what the target refused; None when nothing can be left out."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
-        return _Reduced(replace(topic, replication_factor=-1), what, "the broker's default is taken")
+        return Reduced(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
     optional = topic.optional & topic.configs.keys()
     named = frozenset(key for key in topic.configs if key in refusal.text)
     if refusal.code == Code.POLICY_VIOLATION:
@@ -52,15 +66,15 @@ def _reduced(topic: NewTopic, refusal: Refusal) -> _Reduced | None:
         named = named & optional or optional
     if refusal.code in (Code.INVALID_CONFIG, Code.POLICY_VIOLATION) and named:
         configs = {key: value for key, value in topic.configs.items() if key not in named}
-        return _Reduced(replace(topic, configs=configs), ", ".join(sorted(named)), "created without")
+        return Reduced(replace(topic, configs=configs), ", ".join(sorted(named)), "created without", refusal.text)
     return None
 
 
-def _warn(flow: str, cluster: ClusterAdmin, again: Sequence[_Reduced], refused: Mapping[TopicName, Refusal]) -> None:
+def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[Reduced]) -> None:
     """One warning for all topics with the same refusal."""
     topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
-    for one in again:
-        topics[one.what, one.instead, refused[one.topic.name].text].append(one.topic.name)
+    for one in reduced:
+        topics[one.what, one.instead, one.why].append(one.topic.name)
     for (what, instead, why), names in topics.items():
         text = f"cluster {cluster.alias} refuses {what} of {listed(names)} ({why}); {instead}"
         log.warning("%s: %s", flow, text, extra={"of": names})

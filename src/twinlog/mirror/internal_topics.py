@@ -7,7 +7,7 @@ MirrorMaker 2 read all of that at each start (KAFKA-15086).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.flows.naming import HEARTBEATS
@@ -123,15 +123,20 @@ def heartbeats(flow: FlowSettings) -> InternalTopic:
     return InternalTopic(HEARTBEATS, flow.target, flow.heartbeats_replication_factor, JOURNALS, loss)
 
 
+def absent(topics: Iterable[InternalTopic], there: Mapping[Alias, Container[TopicName]]) -> list[InternalTopic]:
+    """Those of `topics` that have to be created; `there` are the topics of each cluster, by its alias."""
+    return [topic for topic in topics if topic.name not in there[topic.cluster]]
+
+
 def internal_topics(flow: FlowSettings) -> list[InternalTopic]:
     """The internal topics that a flow writes to, also those that it did not create."""
     found = []
-    if flow.enabled:
+    if flow.copies:
         found += [positions(flow), exact_maps(flow), progress(flow)]
         if flow.emit_offset_syncs:
             found.append(offset_syncs(flow))
-        if flow.emit_checkpoints_interval_s is not None:
-            found.append(checkpoints(flow))
+    if flow.enabled and flow.emit_checkpoints_interval_s is not None:
+        found.append(checkpoints(flow))
     if flow.emit_heartbeats_interval_s is not None:
         found.append(heartbeats(flow))
     return found

@@ -6,7 +6,7 @@ import logging
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.create import create_topics
-from twinlog.mirror.internal_topics import offset_syncs
+from twinlog.mirror.internal_topics import absent, offset_syncs
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
         return
     topic = offset_syncs(settings)
     holder = source if topic.cluster == source.alias else target
-    if topic.name in holder.topics():
+    if not absent([topic], {topic.cluster: holder.topics()}):
         return
     for refusal in create_topics(settings.name, holder, [topic.new()]).values():
         log.warning(

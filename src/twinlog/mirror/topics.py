@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.errors import RefusedError
+from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
@@ -13,7 +14,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.configs import wanted_settings
 from twinlog.mirror.create import create_topics
-from twinlog.mirror.internal_topics import exact_maps, positions, progress
+from twinlog.mirror.internal_topics import absent, exact_maps, positions, progress
 from twinlog.mirror.syncs_topic import create_syncs_topic
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
@@ -21,6 +22,32 @@ from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
+
+
+def new_remote_topics(
+    settings: FlowSettings,
+    filter_: ConfigPropertyFilter,
+    pairs: Iterable[TopicPair],
+    configs: Mapping[TopicName, Sequence[ConfigEntry]],
+) -> list[NewTopic]:
+    """The remote topics of `pairs` as they are created (Kafka class MirrorSourceConnector, targetConfig).
+
+    `configs` are the settings of source topics; a topic without them gets no remote topic.
+    """
+    return [
+        NewTopic(
+            pair.remote,
+            pair.source.partitions,
+            settings.replication_factor,
+            {
+                name: value
+                for name, value in wanted_settings(configs[pair.source.name], filter_).items()
+                if value is not None
+            },
+        )
+        for pair in pairs
+        if pair.source.name in configs
+    ]
 
 
 class TopicMirror:
@@ -39,8 +66,7 @@ class TopicMirror:
         """
         settings = self._settings
         wanted = [positions(settings), exact_maps(settings), progress(settings)]
-        there = self._target.topics()
-        missing = [topic.new() for topic in wanted if topic.name not in there]
+        missing = [topic.new() for topic in absent(wanted, {settings.target: self._target.topics()})]
         if missing:
             for name, refusal in self._create(missing).items():
                 raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
@@ -63,16 +89,7 @@ class TopicMirror:
             for pair in pairs
             if error_codes.refused(unreadable.get(pair.source.name, Code.NONE))
         }
-        topics = [
-            NewTopic(
-                pair.remote,
-                pair.source.partitions,
-                self._settings.replication_factor,
-                self._settings_for(configs[pair.source.name]),
-            )
-            for pair in pairs
-            if pair.source.name in configs
-        ]
+        topics = new_remote_topics(self._settings, self._filter, pairs, configs)
         refused = self._create(topics)
         for topic in topics:
             if topic.name not in refused:
@@ -88,11 +105,6 @@ class TopicMirror:
             if pair.remote not in refused:
                 log.info("%s: %s now has %d partitions", self._settings.name, pair.remote, pair.source.partitions)
         return refused
-
-    def _settings_for(self, entries: Sequence[ConfigEntry]) -> dict[str, str]:
-        """The settings that a remote topic gets at its creation (Kafka class MirrorSourceConnector, targetConfig)."""
-        wanted = wanted_settings(entries, self._filter)
-        return {name: value for name, value in wanted.items() if value is not None}
 
     def _create(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
         return create_topics(self._settings.name, self._target, topics)

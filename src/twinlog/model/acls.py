@@ -11,6 +11,17 @@ EVERY_TOPIC = TopicName("*")
 """The literal name that an authorizer takes for all topics."""
 
 
+class Resource(IntEnum):
+    """What a right is on (Kafka class ResourceType)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
 class Operation(IntEnum):
     """What a right is about (Kafka class AclOperation)."""
 
@@ -59,3 +70,29 @@ class TopicAcl:
         operation = Operation(self.operation).name if self.operation in set(Operation) else str(self.operation)
         permission = "DENY" if self.permission == Permission.DENY else "ALLOW"
         return f"{permission} {operation} on {self.topic} for {self.principal} from {self.host}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Acl:
+    """One right on whatever resource; `resource` is a number of `Resource`, or a newer one."""
+
+    resource: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+    pattern: int = Pattern.LITERAL
+
+    def __str__(self) -> str:
+        kind = Resource(self.resource).name.lower() if self.resource in set(Resource) else f"resource {self.resource}"
+        operation = Operation(self.operation).name if self.operation in set(Operation) else str(self.operation)
+        permission = "DENY" if self.permission == Permission.DENY else "ALLOW"
+        prefix = "prefix " if self.pattern == Pattern.PREFIXED else ""
+        kind = kind.replace("_", " ")
+        return f"{permission} {operation} on {kind} {prefix}{self.name} for {self.principal} from {self.host}"
+
+    @property
+    def of_topic(self) -> TopicAcl:
+        """The same as a right on a topic."""
+        return TopicAcl(TopicName(self.name), self.principal, self.host, self.operation, self.permission, self.pattern)

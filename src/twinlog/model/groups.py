@@ -42,6 +42,24 @@ class Group(NamedTuple):
         return self.state == "Empty"
 
 
+class GroupMember(NamedTuple):
+    """A member as its coordinator describes it; metadata and assignment are bytes of the group's protocol."""
+
+    member_id: str
+    client_id: str
+    host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupMembers(NamedTuple):
+    """A group of the classic protocol with its members; `state` is "Dead" where there is no such group."""
+
+    protocol: str
+    state: str
+    members: tuple[GroupMember, ...]
+
+
 class CommittedOffset(NamedTuple):
     """What a group commits for a partition: the next offset to read, and metadata of its own."""
 

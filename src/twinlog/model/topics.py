@@ -22,6 +22,19 @@ class Topic:
     internal: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedTopic:
+    """A topic with how it is spread: its replicas, the most of any partition, and how many partitions have no leader.
+
+    `operations` are the numbers of what the principal may do with it (`model.acls.Operation`), None when unknown.
+    """
+
+    topic: Topic
+    replicas: int
+    leaderless: int = 0
+    operations: frozenset[int] | None = None
+
+
 class ConfigSource(IntEnum):
     """Where a topic's setting comes from (Kafka class DescribeConfigsResponse.ConfigSource)."""
 

@@ -80,6 +80,10 @@ class MapStore:
         position = self._stood.get(partition)
         return position is not None and position.next_source > known.next_source
 
+    def position(self, partition: TopicPartition) -> Position | None:
+        """The stored position of a source partition as of the last `read`, None where there is none."""
+        return self._stood.get(partition)
+
     def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
         """The newest stored point of each partition that has one, as of the last `read`."""
         with self.lock:

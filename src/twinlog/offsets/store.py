@@ -27,6 +27,13 @@ class ChangedPositions(Protocol):
         """Positions that were stored or deleted since the last call. Raises ClusterError."""
 
 
+class StoredPositions(Protocol):
+    """Whoever has the stored positions of a flow."""
+
+    def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
+        """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
+
+
 @dataclass(slots=True)
 class _Topic:
     """One topic of positions and its content, None for a position that was deleted."""
@@ -40,12 +47,14 @@ class _Topic:
 class PositionStore:
     """Positions of one flow; reads the topic once and then only what was added.
 
-    Of what was overwritten nothing is decoded and nothing kept, however much of it there is.
+    Of what was overwritten nothing is decoded and nothing kept, however much of it there is. With `optional` its topic
+    need not be there: nothing is stored then.
     """
 
-    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, *, optional: bool = False) -> None:
         self._settings = settings
-        self._own = _Topic(TopicReader(target, TopicName(settings.positions_topic), committed=True))
+        own = TopicReader(target, TopicName(settings.positions_topic), committed=True, optional=optional)
+        self._own = _Topic(own)
         earlier = settings.earlier_positions_topic
         self._earlier: _Topic | None = None
         if earlier not in (None, settings.positions_topic):

@@ -25,6 +25,7 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 ExactlyOnce = Literal["disabled", "preparing", "enabled"]
 TransactionBoundary = Literal["poll", "interval"]
 SyncsLocation = Literal["source", "target"]
+MetricNames = Literal["legacy", "new"]
 AlterConfigs = Literal["requested", "required", "never"]
 
 ConnectorKind = Literal["source", "checkpoint", "heartbeat"]
@@ -166,7 +167,8 @@ class FlowSettings:
     `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
     Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one. A flow of a
     dedicated MirrorMaker 2 has no `kind` and does the work of all three connectors; one of a Connect worker does the
-    work of its own connector alone.
+    work of its own connector alone. `metric_names` are the forms of the names that its metrics have, with the tag
+    `source` if `metrics_have_source`.
     """
 
     source: Alias
@@ -225,6 +227,8 @@ class FlowSettings:
     group_filter_class: Annotated[CustomClass | None, out_of("group.filter.class")] = None
     config_property_filter_class: Annotated[CustomClass | None, out_of("config.property.filter.class")] = None
     class_settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    metric_names: Annotated[tuple[MetricNames, ...], WrittenAs("metric.names.formats")] = ("legacy",)
+    metrics_have_source: Annotated[bool, out_of("add.source.alias.to.metrics")] = True
 
     @property
     def group_id(self) -> str:

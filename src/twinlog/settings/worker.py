@@ -9,25 +9,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
+from twinlog.settings.listener import Listener, Scheme
+from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
 
-Scheme = Literal["http", "https"]
 HeaderAction = Literal["set", "add", "setDate", "addDate"]
 ConnectProtocol = Literal["eager", "compatible", "sessioned"]
 OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
 
 HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 """What converts headers where a worker's file names no other class."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """An address that the REST API listens on; an empty `host` means every address, port 0 any that is free."""
-
-    scheme: Scheme
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +108,7 @@ class WorkerSettings:
     group: GroupSettings | None = None
     offset_file: Annotated[str | None, out_of("offset.storage.file.filename")] = None
     rest: RestSettings = RestSettings()
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     override_policy: Annotated[OverridePolicy, out_of("connector.client.config.override.policy")] = "All"
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"

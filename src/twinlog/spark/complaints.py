@@ -15,6 +15,9 @@ _CANCELLED = (
 """A query was stopped while its tasks ran; the reason is logged where it was stopped. A task's error is another
 line."""
 
+_ENDED = 'Exception in thread "Idle Worker Monitor'
+"""`spark/query.py:end_useless_threads` interrupted it."""
+
 _MISMATCH = "twinlog.errors.VersionMismatchError"
 """The driver refused the process that prints this, and has logged both versions itself."""
 
@@ -33,7 +36,7 @@ class Complaints:
         if line.startswith(_DEEP):
             return logging.DEBUG
         self._frame = ""
-        if line.startswith((*_CANCELLED, _MISMATCH)):
+        if line.startswith((*_CANCELLED, _ENDED, _MISMATCH)):
             return logging.DEBUG
         # Spark ends workers that were idle for a minute; on its way out each of them finds its line closed.
         if line.startswith(("BrokenPipeError", "ConnectionResetError")) and "pyspark/daemon.py" in frame:

@@ -86,7 +86,10 @@ class ForkServer:
 
 def main() -> None:
     """Serve until standard input ends; then kill what was forked and still runs, with everything in its groups."""
-    listener = socket.socket(fileno=int(sys.argv[1]))
+    given = int(sys.argv[1])
+    # Who starts this may have thousands of files open, and select takes numbers below 1024 only.
+    listener = socket.socket(fileno=os.dup(given))
+    os.close(given)
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
 
+_MONITOR = "Idle Worker Monitor"
+_FACTORY_OF = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
+
 
 class LeaseQuery:
     """The query `name`, whose tasks copy some of `flows`.
@@ -42,6 +45,7 @@ class LeaseQuery:
         scratch: Path,
     ) -> None:
         self._jvm = jvm
+        self._session = session
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
         rows = session.readStream.format("twinlog").options(**source_options(name, flows, address)).load()
@@ -79,6 +83,7 @@ class LeaseQuery:
                 time.sleep(0.02)
             with self._jvm.asked():
                 self._query.stop()
+                end_useless_threads(self._session)
         except EngineLostError as error:
             log.debug("a query ended with its JVM: %s", error)
         except EngineError as error:
@@ -90,3 +95,15 @@ class LeaseQuery:
     def _busy(self) -> bool:
         with self._jvm.asked():
             return "Processing" in self._query.status["message"]
+
+
+def end_useless_threads(session: SparkSession) -> None:
+    """End the threads that Spark keeps of queries which have ended.
+
+    For the Python process of each streaming source it starts one that looks for idle workers every ten seconds for
+    ever, though only a daemon has such (Spark class PythonWorkerFactory). It ends when it is interrupted.
+    """
+    threads = session.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    for thread in list(threads):
+        if thread.getName().startswith(_MONITOR) and not getattr(thread, _FACTORY_OF)().useDaemonEnabled():
+            thread.interrupt()

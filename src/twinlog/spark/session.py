@@ -18,6 +18,7 @@ from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.archive import use_options
+from twinlog.spark.figures import JvmFigures, read_figures
 from twinlog.spark.fork_server import ForkServer
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
@@ -213,6 +214,11 @@ class SparkEngine:
         """The address under which tasks reach this process."""
         return self._setting("spark.driver.host", "127.0.0.1")
 
+    def figures(self) -> JvmFigures:
+        """What the JVM says of itself."""
+        with self._jvm.asked():
+            return read_figures(self._running.sparkContext._jvm)
+
     @property
     def web_url(self) -> str | None:
         """Spark's own pages, None when they are switched off."""
@@ -243,7 +249,14 @@ class SparkEngine:
         if session is not None and not self.local and self._jvm.alive:
             stopping = threading.Thread(target=_stop_quietly, args=(session,), daemon=True)
             stopping.start()
-            stopping.join(timeout_s / 2)
+            # What is left of the time is the JVM's own.
+            stopping.join(timeout_s * 0.8)
+            if stopping.is_alive():
+                log.warning(
+                    "Spark has not stopped within %.0f s and is ended: %s may keep executors that nobody uses",
+                    timeout_s * 0.8,
+                    self._master,
+                )
         self._jvm.end(max(0.1, deadline - time.monotonic()))
         if self._fork_server is not None:
             self._fork_server.close()

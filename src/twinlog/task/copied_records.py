@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
@@ -11,7 +11,8 @@ from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.task.counts import CopyCounts
-from twinlog.write.appends import Append
+from twinlog.task.tally import Tally
+from twinlog.write.appends import Append, Road
 from twinlog.write.queue import SEQUENCE_MASK
 
 
@@ -27,6 +28,7 @@ class CopiedRecords:
 
     __slots__ = (
         "_clock",
+        "_tally",
         "_transactional",
         "_uncommitted",
         "acknowledged",
@@ -37,7 +39,7 @@ class CopiedRecords:
         "runs",
     )
 
-    def __init__(self, position: Position, clock: Clock, *, transactional: bool) -> None:
+    def __init__(self, position: Position, clock: Clock, tally: Tally, *, transactional: bool) -> None:
         self.acknowledged = position
         self.committed = position
         self.runs = CopiedRuns()
@@ -45,6 +47,7 @@ class CopiedRecords:
         self.bytes = 0
         self.leeway = transactional
         self._clock = clock
+        self._tally = tally
         self._transactional = transactional
         self._uncommitted: list[tuple[int, int, int]] = []
         """Of each append in the open transaction: records, bytes, largest timestamp."""
@@ -63,6 +66,11 @@ class CopiedRecords:
         if not marked or position.next_target is None:
             return position
         return replace(position, next_target=TargetOffset(position.next_target + 1))
+
+    @property
+    def first_uncommitted_ms(self) -> int | None:
+        """The largest timestamp of the first append of the open transaction, None without one."""
+        return self._uncommitted[0][2] if self._uncommitted else None
 
     @property
     def in_transaction(self) -> bool:
@@ -130,6 +138,16 @@ class CopiedRecords:
         self.counts.aborted += aborted
         self.counts.control += control
 
+    def read(self, size: int, appends: Sequence[Append], roads: Mapping[Road, int]) -> None:
+        """The source sent so many bytes, which became these appends."""
+        now, records = wall_ms(self._clock), 0
+        counts = self.counts
+        for append in appends:
+            records += append.count
+            if append.max_timestamp >= 0:
+                counts.read(append.count, max(0, now - append.max_timestamp))
+        self._tally.read(size, records, roads)
+
     def take_counts(self) -> CopyCounts:
         """What is there for good since the last call, and was left out."""
         counts, self.counts = self.counts, CopyCounts()
@@ -137,5 +155,7 @@ class CopiedRecords:
 
     def _count(self, records: int, size: int, max_timestamp: int) -> None:
         self.bytes += size
-        age_ms = -1 if max_timestamp < 0 else wall_ms(self._clock) - max_timestamp
+        # A clock that goes before the one of the producer makes no record younger than just made.
+        age_ms = -1 if max_timestamp < 0 else max(0, wall_ms(self._clock) - max_timestamp)
         self.counts.copied(records, size, age_ms)
+        self._tally.acknowledged(records, size, age_ms)

@@ -35,6 +35,7 @@ from twinlog.task.partition import PartitionCopy
 from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
 from twinlog.task.start_position import StartPosition, StartPositions
+from twinlog.task.tally import Tally
 from twinlog.task.transactions import Transactions
 from twinlog.task.troubles import Troubles
 from twinlog.write.appender import TargetAppender
@@ -93,6 +94,7 @@ class Copier:
         self.stopped = False
         self.undrained: set[TopicPartition] = set()
         """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        self.tally = Tally()
         self._listener = listener
         self._producer_ids = ProducerIds(lambda: self.retry(self.target.init_producer))
         self._cursors: dict[TopicPartition, Cursor] = {}
@@ -120,7 +122,14 @@ class Copier:
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
         self._committer = OffsetCommitter(
-            loop, self.source, self.target, settings, self.partitions, lost=self._lost, event=listener.event
+            loop,
+            self.source,
+            self.target,
+            settings,
+            self.partitions,
+            lost=self._lost,
+            event=listener.event,
+            tally=self.tally,
         )
         self._recovery = Recovery(
             loop,
@@ -179,6 +188,7 @@ class Copier:
             event=listener.event,
             source_lacks=self.source.lacks,
             target_lacks=self.target.lacks,
+            tally=self.tally,
         )
 
     async def start(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.task.tally import Tally
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 
@@ -27,6 +28,7 @@ class Hooks(Generic[P]):
     `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the flow stops on it.
     `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
     `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.
+    `tally` counts for all of them.
     """
 
     keep: Callable[[Sequence[Append]], None]
@@ -45,3 +47,4 @@ class Hooks(Generic[P]):
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]
+    tally: Tally = field(default_factory=Tally)

@@ -19,6 +19,7 @@ from twinlog.task.map_writer import MapWriter
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.position_schedule import DuePositions
 from twinlog.task.sync_writer import SyncWriter
+from twinlog.task.tally import Tally
 
 LOG_AFTER_S = 20.0
 LOG_AGAIN_S = 600.0
@@ -41,8 +42,10 @@ class OffsetCommitter:
         partitions: Mapping[TopicPartition, PartitionCopy],
         lost: Callable[[TwinlogError], None],
         event: Callable[[str, str], None],
+        tally: Tally,
     ) -> None:
         self._loop = loop
+        self._tally = tally
         self._settings = settings
         self._partitions = partitions
         self._lost = lost
@@ -125,12 +128,14 @@ class OffsetCommitter:
             due = self._due.choose(self._partitions.values(), self._loop.clock.monotonic())
             if not due:
                 continue
+            begun = self._loop.clock.monotonic()
             try:
                 await self._store_acknowledged(due)
             except RefusedError as error:
                 self._lost(error)
                 return
             except ClusterError as error:
+                self._tally.stored(0, good=False)
                 if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
                     self._event(
                         "positions",
@@ -138,6 +143,7 @@ class OffsetCommitter:
                         "came since",
                     )
             else:
+                self._tally.stored(self._loop.clock.monotonic() - begun, good=True)
                 self._logged.over(_FAILING)
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:

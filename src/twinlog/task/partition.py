@@ -67,7 +67,7 @@ class PartitionCopy:
         )
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        self.copied = CopiedRecords(position, clock, transactional=identity.transactional)
+        self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
         self.paused = False
         self.left = False
         self.failed = False
@@ -240,6 +240,7 @@ class PartitionCopy:
             return
         read.passed(prepared.position, prepared.leader_epoch)
         self.copied.left_out(prepared.aborted, prepared.control)
+        self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         for record in prepared.oversized:
             self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
         if prepared.appends:

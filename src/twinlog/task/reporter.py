@@ -39,8 +39,9 @@ LAST_S = 1.0
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
 
-Shown = tuple[SourceOffset, SourceOffset, str | None]
-"""What a report shows of a partition beside counts: its position, the end of its source if known, its trouble."""
+Shown = tuple[SourceOffset, SourceOffset, str | None, int]
+"""What a report shows of a partition beside counts: its position, the end of its source if known, its trouble, and the
+timestamp of the first record that waits."""
 
 
 class Reporter:
@@ -125,8 +126,11 @@ class Reporter:
         """Report to the driver now."""
         self._gather()
         now = self._now()
-        report = self._report(self._line.values(), now - self._line_at)
-        if self._deliver(report):
+        parts = [part for part in self._copier.partitions.values() if part.queue.queued_bytes]
+        waiting = sum(append.count for part in parts for append in part.queue.waiting())
+        figures = self._copier.tally.figures(waiting, self._copier.memory.room_bytes)
+        if self._deliver(replace(self._report(self._line.values(), now - self._line_at), figures=figures)):
+            self._copier.tally.clear()
             self._line.clear()
             self._line_at = now
 
@@ -212,7 +216,8 @@ class Reporter:
         self._age_s = 0.0
         for part in (*left, *copied.values()):
             shown = self._shown(part, now)
-            if shown == self._last_shown.get(part.source) and not part.copied.counts.records:
+            counts = part.copied.counts
+            if shown == self._last_shown.get(part.source) and not counts.records and not counts.read_records:
                 continue
             self._last_shown[part.source] = shown
             counts = part.take_counts()
@@ -233,7 +238,7 @@ class Reporter:
         if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
-        return part.durable.next_source, end, self._copier.troubles.of(part)
+        return part.durable.next_source, end, self._copier.troubles.of(part), _waiting_ms(part)
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(
@@ -250,6 +255,14 @@ class Reporter:
         )
 
 
+def _waiting_ms(part: PartitionCopy) -> int:
+    """The timestamp of the first record that was read and is not copied for good, -1 if none was read."""
+    uncommitted = part.copied.first_uncommitted_ms
+    if uncommitted is not None:
+        return uncommitted
+    return -1 if part.queue.idle else part.queue.first.first_timestamp
+
+
 def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> PartitionProgress:
     return PartitionProgress(
         topic=part.source.topic,
@@ -261,6 +274,15 @@ def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> Partitio
         bytes=counts.bytes,
         latency_ms=counts.latency_ms,
         trouble=shown[2],
+        waiting_ms=shown[3],
+        last_latency_ms=counts.last_latency_ms,
+        least_latency_ms=counts.least_latency_ms,
+        latency_sum_ms=counts.latency_sum_ms,
+        read_records=counts.read_records,
+        last_age_ms=counts.last_age_ms,
+        least_age_ms=counts.least_age_ms,
+        most_age_ms=counts.most_age_ms,
+        age_sum_ms=counts.age_sum_ms,
     )
 
 

@@ -6,11 +6,20 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twinlog.model.types import SourceOffset
+from twinlog.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.record.compression import NONE
 from twinlog.settings.flow import FlowSettings
 
 LARGEST_MERGED_BYTES = 4 << 20
 _ANY_RECORDS = 1 << 30
+
+Road = Literal["as it is", "merged", "recompressed", "split", "holes", "position", "log append time", "old format"]
+"""How a batch for the target was made. All but the first cost time for each record or byte of it.
+
+Small batches are `merged`; others are made anew for another codec (`recompressed`), because they are too large for the
+remote topic (`split`), have holes in their offsets as compaction leaves them, have records before the `position`, have
+the source's `log append time`, or the format of before Kafka 0.11.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,12 @@ class Append:
     def bytes(self) -> int:
         return len(self.data)
 
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of its first record; where brokers stamped them all, that of all."""
+        header = HEADER.unpack_from(self.data, 0)
+        return self.max_timestamp if header[5] & LOG_APPEND_TIME else int(header[7])
+
 
 @dataclass(frozen=True, slots=True)
 class OversizedRecord:
@@ -107,7 +122,8 @@ class Prepared:
     """The appends of one fetch in order, and `position`: the source offset to fetch next.
 
     `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
-    the `oversized` ones. `leader_epoch` is that of the last batch read, -1 if none was or it has none.
+    the `oversized` ones. `roads` counts the appends by how they were made. `leader_epoch` is that of the last batch
+    read, -1 if none was or it has none.
     """
 
     position: SourceOffset
@@ -116,3 +132,8 @@ class Prepared:
     control: int = 0
     leader_epoch: int = -1
     oversized: list[OversizedRecord] = field(default_factory=list)
+    roads: dict[Road, int] = field(default_factory=dict)
+
+    def count(self, road: Road, appends: int = 1) -> None:
+        """So many appends came on this road."""
+        self.roads[road] = self.roads.get(road, 0) + appends

@@ -15,7 +15,7 @@ from twinlog.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.record.compression import CODECS, NONE, compress
 from twinlog.record.legacy import legacy_records
 from twinlog.record.records import is_abort_marker, records_block
-from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared
+from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared, Road
 from twinlog.write.merge import take_records, take_row
 from twinlog.write.split import build_appends
 
@@ -55,7 +55,7 @@ class _Preparation:
     """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
     second one to be merged with; never both."""
 
-    __slots__ = ("builder", "codec", "lone", "position", "prepared", "records", "rules", "target")
+    __slots__ = ("builder", "codec", "lone", "position", "prepared", "records", "road", "rules", "target")
 
     def __init__(self, records: memoryview, position: int, rules: CopyRules) -> None:
         self.records = records
@@ -66,6 +66,8 @@ class _Preparation:
         self.prepared = Prepared(SourceOffset(position))
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None
+        self.road: Road = "merged"
+        """Why there is a builder."""
 
     def run(self, hidden: AbortedFilter | None) -> None:
         """Take all complete batches, in order; `hidden` finds the aborted ones."""
@@ -105,7 +107,7 @@ class _Preparation:
         if not whole:
             if not self._joins(batch):
                 self._flush()
-                self.builder = BatchBuilder(self._codec_for(batch))
+                self.builder, self.road = BatchBuilder(self._codec_for(batch)), _road(batch, self.position)
             self._take(batch, self.position)
         elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
             self._flush()
@@ -136,7 +138,7 @@ class _Preparation:
             if self._codec_for(lone) != self._codec_for(batch) or lone.size + batch.size > self.target:
                 return False
             self.lone = None
-            self.builder = BatchBuilder(self._codec_for(lone))
+            self.builder, self.road = BatchBuilder(self._codec_for(lone)), "merged"
             self._take(lone, lone.base_offset)
         builder = self.builder
         return (
@@ -207,9 +209,10 @@ class _Preparation:
         as_it_is = codec == batch.codec
         data = self.records[batch.start : batch.end] if as_it_is else self._recompressed(batch, codec)
         if len(data) > self.rules.max_batch_bytes:
-            self.builder = BatchBuilder(codec)
+            self.builder, self.road = BatchBuilder(codec), "split"
             self._take(batch, batch.base_offset)
         else:
+            self.prepared.count("as it is" if as_it_is else "recompressed")
             first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
             spans = ((first, batch.record_count),)
             append = Append(data, batch.record_count, first, past, batch.max_timestamp, spans)
@@ -229,5 +232,15 @@ class _Preparation:
         for part in build_appends(builder, self.rules):
             if isinstance(part, Append):
                 self.prepared.appends.append(part)
+                self.prepared.count(self.road)
             else:
                 self.prepared.oversized.append(part)
+
+
+def _road(batch: Batch, position: int) -> Road:
+    """Why a batch cannot go on as it is."""
+    if batch.magic < 2:
+        return "old format"
+    if batch.base_offset < position:
+        return "position"
+    return "log append time" if batch.is_log_append_time else "holes"

@@ -9,7 +9,7 @@ import pytest
 
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
-from twinlog.checkpoint.group_sync import _ahead
+from twinlog.checkpoint.group_sync import ahead
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.groups import CommittedOffset
@@ -100,9 +100,9 @@ def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, transla
 def test_offsets_on_the_target_go_forward_only() -> None:
     other = TopicPartition(TopicName("east.t"), 1)
     positions = {THERE: CommittedOffset(7), other: CommittedOffset(3, "note")}
-    assert _ahead(positions, {}) == positions
-    assert _ahead(positions, {THERE: CommittedOffset(6)}) == positions
-    assert _ahead(positions, {THERE: CommittedOffset(7), other: CommittedOffset(2)}) == {
+    assert ahead(positions, {}) == positions
+    assert ahead(positions, {THERE: CommittedOffset(6)}) == positions
+    assert ahead(positions, {THERE: CommittedOffset(7), other: CommittedOffset(2)}) == {
         other: CommittedOffset(3, "note")
     }
-    assert _ahead(positions, {THERE: CommittedOffset(8), other: CommittedOffset(3)}) == {}
+    assert ahead(positions, {THERE: CommittedOffset(8), other: CommittedOffset(3)}) == {}

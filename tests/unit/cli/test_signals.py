@@ -16,6 +16,7 @@ import pytest
 
 from harness.wait import wait_for
 from tests.unit.config import kafkas_files
+from twinlog.cli import signals
 
 DEADLINE_S = 120.0
 FILE = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"
@@ -157,3 +158,15 @@ def test_a_signal_that_somebody_else_handles_ends_nothing() -> None:
         [sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=True, timeout=DEADLINE_S
     )
     assert done.stdout == "['SIGTERM']\n"
+
+
+def test_nothing_is_loaded_before_a_signal_ends_the_process_with_one_line() -> None:
+    # While these are imported Ctrl-C prints a stack trace.
+    program = "import sys; before = set(sys.modules); import twinlog.cli.signals; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"__future__", "twinlog", "twinlog.cli", "twinlog.cli.signals"}
+    for module in ("__main__", "connect_distributed", "connect_standalone", "connect_mirror_maker"):
+        source = Path(signals.__file__).parents[1] / f"{module}.py"
+        top = [line for line in source.read_text().splitlines() if re.match(r"(import|from) ", line)]
+        allowed = {"errno", "os", "sys", "twinlog.cli.signals", "__future__"}
+        assert {line.split()[1] for line in top} <= allowed, source

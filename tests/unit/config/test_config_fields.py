@@ -6,9 +6,10 @@ from dataclasses import fields
 
 import pytest
 
-from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER, WORKER, WORKER_FILE, KeyTable
+from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.values import parse_value
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.settings.written import key_of, switch_of, written
@@ -22,12 +23,14 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (WorkerSettings, (WORKER_FILE,)),
     (GroupSettings, (WORKER_FILE,)),
     (RestSettings, (WORKER_FILE,)),
+    (MetricsSettings, (WORKER_FILE,)),
+    (MetricsSettings, (PROCESS,)),
 ]
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
     *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
-    *("group", "rest", "https", "admin_https"),
+    *("group", "rest", "metrics", "https", "admin_https", "client_auth"),
 }
 
 

@@ -141,12 +141,12 @@ def test_nothing_to_say(tmp_path: Path, text: str) -> None:
 
 
 def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
-    text = "auto.include.jmx.reporter = true\nadd.source.alias.to.metrics = true\nerrors.tolerance = all\n"
+    text = "auto.include.jmx.reporter = true\nerrors.tolerance = all\n"
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
     (warning,) = read(tmp_path, text + more).warnings
     assert warning == (
         "these keys configure a Java process and have no effect here: auto.include.jmx.reporter, "
-        "add.source.alias.to.metrics, errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
+        "errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 
 

@@ -259,7 +259,7 @@ def test_a_connector_may_override_what_the_workers_policy_allows() -> None:
 
 def test_a_target_beside_the_workers_cluster_is_a_warning() -> None:
     (warning,) = build("source", ENDS).warnings
-    assert "records are written to b, and positions to positions there" in warning
+    assert "its positions are in positions on b, and a worker of Kafka's would look for them on its own" in warning
     assert build("source", {**ENDS, "target.cluster.bootstrap.servers": "own:9092,own:9093"}).warnings == ()
 
 

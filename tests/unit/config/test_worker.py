@@ -17,7 +17,8 @@ from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.worker import HeaderRule, Listener
+from twinlog.settings.listener import Listener
+from twinlog.settings.worker import HeaderRule
 
 BASE = """\
 bootstrap.servers = broker:9092
@@ -110,6 +111,11 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
         ("security.protocol = SASL_SSL\n", "w.properties: sasl.mechanism: missing"),
         ("twinlog.gap.polcy = stop\n", "did you mean twinlog.gap.policy?"),
         ("config.providers = f\n", "config.providers.f.class: missing"),
+        (
+            "header.converter = org.apache.kafka.connect.json.JsonConvertor\n",
+            "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; expected one of ",
+        ),
+        ("header.converter =\n", "w.properties:8: header.converter: nothing; expected one of "),
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:

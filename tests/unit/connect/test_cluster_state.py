@@ -173,3 +173,32 @@ def test_a_worker_that_starts_late_agrees_with_one_that_read_everything(records:
         # Compaction may leave a commit in front of its connector: whoever runs that configures the tasks anew.
         if late.tasks(name):
             assert late.connectors[name].tasks == whole.connectors[name].tasks
+
+
+def test_a_topic_that_is_written_anew_says_the_same() -> None:
+    before = ClusterState()
+    before.take(
+        [
+            SessionKey(b"key", "HmacSHA256", 1),
+            TargetStateRecord(C, TargetState.PAUSED),
+            ConnectorRecord(C, {"a": "1"}),
+            FencingRecord(C, 4),
+            TaskRecord(TaskId(C, 0), {"t": "0"}),
+            TaskRecord(TaskId(C, 1), {"t": "1"}),
+            CommitRecord(C, 2),
+            ConnectorRecord(D, {"b": "1"}),
+            TaskRecord(TaskId(D, 0), {"t": "0"}),
+            CommitRecord(D, 1),
+            FencingRecord(D, 2),
+            ConnectorRecord(ConnectorName("new"), {"c": "1"}),
+        ]
+    )
+    after = ClusterState()
+    after.take(before.records(before.connectors))
+    assert after.connectors == before.connectors
+    assert after.session_key == before.session_key
+    for name in before.connectors:
+        assert after.tasks(name) == before.tasks(name)
+        assert after.target_state(name) == before.target_state(name)
+        assert after.fenced_tasks(name) == before.fenced_tasks(name)
+        assert after.awaits_fencing(name) == before.awaits_fencing(name)

@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows
+from twinlog.connect.group.spreading import Weight
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.model import ConnectorName, TargetState
 from twinlog.connect.storage import offset_records
@@ -75,3 +76,24 @@ def test_those_that_copy_are_started_sources_that_are_not_switched_off() -> None
     assert [one.tasks_max for one in flows.to_copy()] == [7]
     state.set_target_state(ConnectorName("stands"), TargetState.STARTED)
     assert len(flows.to_copy()) == 2
+
+
+def test_a_connector_that_copies_weighs_its_tasks() -> None:
+    state = state_alone(MemoryLog(offset_records.decode), lambda _: None)
+    worker = worker_of(parse_properties(kafkas_files.STANDALONE, "w"), "w", distributed=False)
+    flows = ConnectorFlows(worker, state)
+    for name, kind, tasks in (
+        ("s", "Source", "8"),
+        ("m", "Source", "1000"),
+        ("h", "Heartbeat", "8"),
+        ("w", "Source", "${a}"),
+    ):
+        state.put(ConnectorName(name), {"connector.class": f"Mirror{kind}Connector", "tasks.max": tasks})
+    state.put(ConnectorName("o"), {"connector.class": "org.example.Other"})
+    assert flows.weights() == {
+        "s": Weight("source", 8),
+        "m": Weight("source", MOST_TASKS),
+        "h": Weight("heartbeat", 1),
+        "w": Weight("source", 1),
+        "o": Weight("", 1),
+    }

@@ -19,9 +19,10 @@ from twinlog.settings.flow import ConnectorKind
 
 MANUALS = Path(__file__).parents[1] / "config" / "connectors"
 KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER = worker_of(
     parse_properties(
-        "bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = k\nvalue.converter = v\n"
+        f"bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = {BYTES}\nvalue.converter = {BYTES}\n"
         "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n",
         "w",
     ),

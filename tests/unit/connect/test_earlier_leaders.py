@@ -1,14 +1,13 @@
-"""Who becomes the leader of a group fences Kafka's leaders before it, once."""
+"""Who becomes the leader of a group fences the leaders before it, once."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import threading
 from typing import Any, cast
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.connect.group import earlier_leaders as module
 from twinlog.connect.group.earlier_leaders import RETRY_S, EarlierLeaders
 from twinlog.connect.group.member import Assignment
 from twinlog.errors import ClusterError, RefusedError
@@ -18,59 +17,75 @@ def member(generation: int, *, leads: bool) -> Assignment:
     return Assignment(generation, "http://leader", leads, frozenset(), {})
 
 
-class Cluster:
-    """Answers as it is told; `asked` are the ids of which somebody became the writer."""
+class State:
+    """Answers as it is told."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.claims = 0
+        self.claimed = False
         self.error: ClusterError | None = None
-        self.clock = VirtualClock()
-        self.client = None
 
-    def coordinator(self, _: object, name: str, __: int) -> Any:
-        return SimpleNamespace(init=lambda: self.asked.append(name))
-
-    def call(self, step: Any) -> None:
-        step()
+    def claim(self) -> None:
+        self.claims += 1
         if self.error is not None:
             raise self.error
+        self.claimed = True
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-    monkeypatch.setattr(module, "TransactionCoordinator", made.coordinator)
-    return made
+def state() -> State:
+    return State()
 
 
-def test_a_leader_fences_once_in_each_generation(cluster: Cluster) -> None:
-    leaders = EarlierLeaders(cast(Any, cluster), "workers")
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def leaders(state: State, clock: VirtualClock) -> EarlierLeaders:
+    return EarlierLeaders(cast(Any, state), threading.Lock(), clock)
+
+
+def test_a_leader_fences_once_in_each_generation(leaders: EarlierLeaders, state: State) -> None:
     for assignment in (None, member(1, leads=False), member(2, leads=True), member(2, leads=True)):
-        leaders.fence(assignment)
-    assert cluster.asked == ["connect-cluster-workers"]
-    leaders.fence(member(3, leads=True))
-    assert len(cluster.asked) == 2
+        leaders.look(assignment)
+    leaders.fence(member(2, leads=True))
+    assert state.claims == 1
+    leaders.look(member(3, leads=True))
+    assert state.claims == 2
 
 
-def test_without_an_answer_it_is_tried_again(cluster: Cluster) -> None:
-    leaders = EarlierLeaders(cast(Any, cluster), "workers")
-    cluster.error = ClusterError("it does not answer")
+def test_a_write_that_was_not_answered_is_fenced_before_the_next(leaders: EarlierLeaders, state: State) -> None:
+    leaders.look(member(1, leads=True))
+    state.claimed = False
     leaders.fence(member(1, leads=True))
-    leaders.fence(member(1, leads=True))
-    assert len(cluster.asked) == 1
-    cluster.error = None
-    cluster.clock.sleep(RETRY_S)
-    leaders.fence(member(1, leads=True))
-    leaders.fence(member(1, leads=True))
-    assert len(cluster.asked) == 2
+    assert (state.claims, state.claimed) == (2, True)
 
 
-def test_without_the_right_that_is_told_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    leaders = EarlierLeaders(cast(Any, cluster), "workers")
-    cluster.error = RefusedError("no right")
+def test_without_an_answer_it_is_tried_again(leaders: EarlierLeaders, state: State, clock: VirtualClock) -> None:
+    state.error = ClusterError("it does not answer")
+    leaders.look(member(1, leads=True))
+    leaders.look(member(1, leads=True))
+    assert state.claims == 1
+    # Who wants to change something is told.
+    with pytest.raises(ClusterError, match="it does not answer"):
+        leaders.fence(member(1, leads=True))
+    state.error = None
+    clock.sleep(RETRY_S)
+    leaders.look(member(1, leads=True))
+    leaders.look(member(1, leads=True))
+    assert state.claims == 3
+
+
+def test_without_the_right_that_is_told_once(
+    leaders: EarlierLeaders, state: State, caplog: pytest.LogCaptureFixture
+) -> None:
+    state.error = RefusedError("no right")
+    state.claimed = True
     for generation in (1, 1, 2):
-        leaders.fence(member(generation, leads=True))
-    assert len(cluster.asked) == 2
+        leaders.look(member(generation, leads=True))
+    assert state.claims == 2
     assert [record.getMessage() for record in caplog.records] == [
         "an earlier leader of the group may still write to the config topic: no right"
     ]

@@ -435,7 +435,7 @@ def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers() -> Non
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=DEADLINE_S)
         connection.request("GET", "/")
         connection.getresponse().read()
-        (server,) = client.server._servers
+        (server,) = client.server._serving.servers
         (kept,) = server.server_state.connections
         accepted = kept.transport.get_extra_info("socket")  # type: ignore[union-attr]
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

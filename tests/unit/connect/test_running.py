@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
+from twinlog.driver import spark_flows
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, EngineError, RefusedError, TwinlogError
 from twinlog.model.types import Alias
@@ -86,6 +88,16 @@ def flow(topics: str = "a", *, idle: bool = False) -> ConnectorFlow:
     return ConnectorFlow(C, settings, idle)
 
 
+def test_what_will_not_work_beside_the_others_is_logged_once(
+    running: RunningConnectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.set(C, flow(), TargetState.STARTED, None)
+    for text in ("no syncs", "no syncs", None, "no syncs", "another separator"):
+        running.remark(C, text)
+    running.remark(ConnectorName("elsewhere"), "no syncs")
+    assert caplog.messages == ["connector c: no syncs", "connector c: no syncs", "connector c: another separator"]
+
+
 def states(running: RunningConnectors) -> Any:
     one = running.connectors[C]
     tasks = one.task_states("w:1", 7)
@@ -151,7 +163,10 @@ def test_what_is_doubtful_in_a_configuration_is_logged_once(
         have(running, flow=doubtful)
     assert caplog.messages == ["connector c: topic: an unknown key, ignored"]
     have(running, flow=replace(doubtful, warnings=("connector c: topik: an unknown key, ignored",)))
-    assert caplog.messages[1:] == ["connector c: topik: an unknown key, ignored"]
+    assert caplog.messages[1:] == [
+        "connector c: its configuration was updated",
+        "connector c: topik: an unknown key, ignored",
+    ]
 
 
 def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
@@ -300,6 +315,7 @@ class Spark:
 
     made: list[Spark]
     reason: str | None
+    trouble: str | None = None
     no_threads = 0
     """How often it cannot even begin to start."""
 
@@ -316,9 +332,10 @@ class Spark:
             raise RuntimeError("can't start new thread")
         self.starts.append(expected)
 
-    def attend(self) -> None:
+    def attend(self) -> bool:
         if self.reason is not None:
             raise EngineError(self.reason)
+        return True
 
     def shut_down(self) -> None:
         self.ended.set()
@@ -354,6 +371,96 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     assert Spark.made[1].ended.is_set()
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
+    ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it had refused before the connector came: it is asked once more, and then fails that one, too."""
+    reason = "Spark refuses: spark.driver.memory = 256m (--conf): System memory must be at least 471859200"
+    started: list[object] = []
+
+    class Refused:
+        local = True
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def start(self) -> None:
+            started.append(self)
+            raise EngineError(reason)
+
+        def stop(self, timeout_s: float) -> None: ...
+
+    def no_flow(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(spark_flows, "SparkEngine", Refused)
+    monkeypatch.setattr(module, "FlowRunner", no_flow)
+    running = RunningConnectors(SparkOptions(ahead=ahead, warm_up=False), lambda _: 5.0, list)
+
+    def given_up() -> bool:
+        running.attend()
+        return running._spark_ending is not None
+
+    if ahead:
+        wait_for(given_up, 60, "Spark was given up before anything came")
+    running.set(C, replace(flow(), settings=replace(flow().settings, kind="source")), TargetState.STARTED, None)
+
+    def failed() -> bool:
+        running.attend()
+        return bool(states(running) == (State.RUNNING, [State.FAILED]))
+
+    wait_for(failed, 60, "its task has failed")
+    assert running.connectors[C].task_states("w", 1)[0].trace == reason
+    assert len(started) == 1 + ahead
+    running.stop()
+
+
+def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector that had failed by itself when Spark went can be restarted, and the worker is not ready any more."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list)
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+    have(running, flow=source)
+    attend(running)
+    assert running.ready
+    part: Any = running.connectors[C].part
+    # It is being ended by a thread that whoever attends to its place would see at its end.
+    part.place.failure, part.place.over, part.place._place._clearing = "no such topic", True, lambda: None
+    Spark.reason = "killed too often"
+    attend(running)
+    assert not running.ready
+    assert running.connectors[C].task_states("w", 1)[0].trace == "no such topic"
+    assert Spark.made[0].ended.wait(60)
+    Spark.reason = None
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+
+    def again() -> bool:
+        running.attend()
+        return len(Spark.made) == 2 and len(Spark.made[1].places) == 1
+
+    wait_for(again, 60, "it begins again")
+    running.stop()
+
+
+def test_what_keeps_spark_from_copying_is_told_of_what_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list)
+    have(running, flow=replace(flow(), settings=replace(flow().settings, kind="source")))
+    running.connectors[C].tasks = 1
+    monkeypatch.setattr(Spark, "trouble", "Spark's JVM was killed by SIGKILL")
+    attend(running)
+    connector = running.connectors[C]
+    connector.look(float("inf"))
+    status = connector.task_states("w", 1)[0]
+    assert (status.state, status.trace) == (State.RUNNING, "Spark's JVM was killed by SIGKILL")
+    monkeypatch.setattr(Spark, "trouble", None)
+    attend(running)
+    assert connector.task_states("w", 1)[0].trace is None
+    running.stop()
+
+
 @pytest.mark.parametrize("prepared", [True, False])
 def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     monkeypatch: pytest.MonkeyPatch, prepared: bool
@@ -364,9 +471,13 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     source = replace(flow(), settings=replace(flow().settings, kind="source"))
     coming = [source.settings] if prepared else []
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, to_copy=lambda: coming)
-    have(running, flow=source)
-    for _ in range(4):
+    running.set(C, source, TargetState.STARTED, None)
+    running.attend()
+    waits = running.connectors[C].connector_state("w", 1)
+    assert (waits.state, waits.trace) == (State.RUNNING, "it begins later: can't start new thread")
+    for _ in range(3):
         attend(running)
+    assert running.connectors[C].connector_state("w", 1).trace is None
     spark = Spark.made[0]
     assert spark.starts == [1]
     assert len(spark.places) == 1
@@ -463,6 +574,38 @@ def test_spark_starts_where_a_connector_that_copies_may_come(
     for _ in range(2):
         running.attend()
     assert Spark.made[0].starts == starts
+    running.stop()
+
+
+def test_spark_starts_ahead_of_the_first_connector_and_ends_where_none_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    others: list[FlowSettings] = []
+    clock = VirtualClock()
+    running = RunningConnectors(SparkOptions(ahead=True), lambda _: 5.0, lambda: others, clock)
+    for _ in range(2):
+        running.attend()
+        clock.sleep(3600)
+    assert [one.starts for one in Spark.made] == [[0]]
+    assert not Spark.made[0].ended.is_set()
+    others.append(flow().settings)
+    running.attend()
+    clock.sleep(module.NOT_WANTED_S - 1)
+    running.attend()
+    assert not Spark.made[0].ended.is_set()
+    clock.sleep(1)
+    running.attend()
+    assert Spark.made[0].ended.wait(60)
+    # It comes back with one that copies.
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+
+    def copies() -> bool:
+        have(running, flow=source)
+        attend(running)
+        return len(Spark.made) > 1
+
+    wait_for(copies, 60, "it copies")
+    assert Spark.made[1].starts == [1]
     running.stop()
 
 

@@ -49,3 +49,26 @@ def test_topics_are_active_once_they_are_written_to_and_gone_with_their_connecto
         assert topics("off") == []
         assert client.ask("DELETE", "/connectors/c").status == 204
         wait_for(lambda: topics("c") == [], 60, "its topics are gone with it")
+
+
+def test_connectors_without_a_position_store_what_mirror_makers_own_do() -> None:
+    heartbeat = {**CHECKPOINT, "connector.class": "MirrorHeartbeat"}
+    with whole_worker() as (client, _):
+        stored = {
+            "h": {"sourceClusterAlias": "a", "targetClusterAlias": "b"},
+            "c": {"group": "g", "topic": "a.t", "partition": 1},
+        }
+        for name, config in (("h", heartbeat), ("c", CHECKPOINT)):
+            assert client.ask("PUT", f"/connectors/{name}/config", config).status == 201
+
+        def offsets(name: str) -> object:
+            return client.get(f"/connectors/{name}/offsets").json["offsets"]
+
+        expected = {name: [{"partition": one, "offset": {"offset": 0}}] for name, one in stored.items()}
+        wait_for(lambda: {name: offsets(name) for name in stored} == expected, 60, "both have stored theirs")
+        # They may be deleted while nothing runs, and come again with what runs.
+        assert client.ask("PUT", "/connectors/h/stop").status == 204
+        wait_for(lambda: client.ask("DELETE", "/connectors/h/offsets").status == 200, 60, "it stands still")
+        assert offsets("h") == []
+        assert client.ask("PUT", "/connectors/h/resume").status == 202
+        wait_for(lambda: offsets("h") != [], 60, "it has stored it again")

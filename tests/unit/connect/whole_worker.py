@@ -31,7 +31,8 @@ from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
-from twinlog.model.types import GroupId
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 BODY_BYTES = 20_000
@@ -74,7 +75,11 @@ def _pretended(beats: Beats) -> type:
             self.failure: str | None = None
             self.trouble: str | None = None
             self.groups: tuple[GroupId, ...] | None = None
+            self.has_beaten = True
             self._name = str(settings.connector_name)
+
+        def positions(self) -> dict[GroupId, GroupOffsets]:
+            return {GroupId("g"): {TopicPartition(TopicName("a.t"), 1): CommittedOffset(7)}}
 
         def start(self) -> None:
             beats.count(self._name, 1)
@@ -106,6 +111,21 @@ class SlowLog(MemoryLog[Any]):
         return super().append_and_read(records)
 
 
+class OffsetLog(MemoryLog[Any]):
+    """Keeps what is only appended until it is read, as a topic does."""
+
+    def __init__(self) -> None:
+        super().__init__(offset_records.decode)
+        self._appended: list[Any] = []
+
+    def append(self, records: Iterable[StoredRecord]) -> None:
+        self._appended += self.append_and_read(records)
+
+    def read(self) -> list[Any]:
+        found, self._appended = self._appended, []
+        return found
+
+
 @contextmanager
 def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]:
     """A worker that is healthy, at a port of loopback; to keep a configuration takes it `config_append_s` seconds."""
@@ -113,11 +133,9 @@ def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]
     config = worker_of(parse_properties(WORKER, "worker.properties"), "worker.properties")
 
     def state(changed: Changed) -> GroupState:
-        configs, statuses, offsets = (
-            SlowLog(module.decode) for module in (config_records, status_records, offset_records)
-        )
+        configs, statuses = (SlowLog(module.decode) for module in (config_records, status_records))
         configs.append_s = config_append_s
-        return GroupState(configs, statuses, offsets, changed)
+        return GroupState(configs, statuses, OffsetLog(), changed)
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("IdleFlow", "GroupsFlow"):

@@ -126,7 +126,7 @@ def elected_flow_of(
         return lambda: done.append("end the query")
 
     elected = ElectedFlow(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None, clock=clock)
-    elected._election = Election(done)  # type: ignore[assignment]
+    elected.election = Election(done)  # type: ignore[assignment]
     return elected, type("Server", (), {"flows": {}})()
 
 
@@ -172,7 +172,7 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_of_places, "COPIERS_STOP_S", 0.1)
     monkeypatch.setattr(module_of_places, "JOBS_STOP_S", 0.1)
     elected.attend(lease_server)
-    election: Any = elected._election
+    election: Any = elected.election
     election.term = 2
     elected.attend(lease_server)
     elected.stop()
@@ -211,7 +211,7 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
 ) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, until=True)
-    election: Any = elected._election
+    election: Any = elected.election
     election.standing = Standing.STANDBY
     election.leadership = Leadership(Member("other", until=until), Term(3, "id", 1.0))
     with caplog.at_level(logging.INFO):
@@ -234,7 +234,7 @@ def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
 ) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
-    election: Any = elected._election
+    election: Any = elected.election
     election.standing = Standing.JOINING
     elected.attend(lease_server)
     assert (all_stored, elected.has_read) == ([], False)
@@ -257,7 +257,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
 ) -> None:
     clock = VirtualClock()
     elected, lease_server = elected_flow_of([], clock=clock)
-    election: Any = elected._election
+    election: Any = elected.election
     election.standing = Standing.STANDBY
     for broken in ("__init__", "follow"):
         with monkeypatch.context() as patched:
@@ -274,7 +274,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
 
 def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
     elected, lease_server = elected_flow_of([], until=True)
-    election: Any = elected._election
+    election: Any = elected.election
     election.standing = Standing.WAITING
     elected.attend(lease_server)
     election.standing = Standing.STANDBY
@@ -366,7 +366,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
     # Nobody else took it: then it stays.
     wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
-    election: Any = elected._election
+    election: Any = elected.election
     election.standing = Standing.LEADING
     assert (
         after(1)[5:]
@@ -425,7 +425,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
 
     threads.left = None
     elected = ElectedFlow(SETTINGS, build, lambda flow: lambda: None, until_caught_up=False, wake=lambda: None)
-    elected._election = Election([])  # type: ignore[assignment]
+    elected.election = Election([])  # type: ignore[assignment]
     lease_server: Any = SimpleNamespace(flows={})
     before = threading.active_count()
     for some in range(4):
@@ -449,7 +449,7 @@ def test_heartbeats_begin_once_threads_can_start(
     threads = Threads(monkeypatch)
     threads.left = None
     elected = ElectedIdleFlow(SETTINGS, lambda: None)
-    elected._election = Election([])  # type: ignore[assignment]
+    elected.election = Election([])  # type: ignore[assignment]
     threads.left = 0
     for _ in range(2):
         elected.attend()

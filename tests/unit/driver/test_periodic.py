@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -277,6 +278,41 @@ def test_a_last_turn_after_stop_one_job_after_the_other(caplog: pytest.LogCaptur
     jobs.stop(5)
     assert done[2:] == ["first", "second"]
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("worked", "told"), [(True, 1), (False, 0)], ids=["worked", "never worked"])
+def test_a_last_turn_that_fails_is_told_where_something_is_left_undone(
+    worked: bool, told: int, step: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(periodic_module, "LOG_AFTER_S", 3600.0)
+    if not worked:
+        step.error = ClusterError("cluster b: no topic yet")
+    jobs = PeriodicJobs("a->b")
+    jobs.begin("write checkpoints", step, 3600, once_more=True)
+    step.wait_for_turns(1)
+    step.error = ClusterError("cluster b: no topic yet")
+    jobs.stop(5)
+    assert [one.levelno for one in caplog.records if one.levelno > logging.DEBUG] == [logging.WARNING] * told
+
+
+def test_what_is_done_often_is_tried_again_often() -> None:
+    clock = VirtualClock()
+    begun: list[float] = []
+    enough = threading.Event()
+
+    def step() -> None:
+        begun.append(clock.now)
+        if begun[-1] > begun[0] + 100:
+            enough.set()
+        raise ClusterError("down")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(periodic_module, "RETRY_S", (0.5, 30.0))
+        jobs = PeriodicJobs("a->b", clock=clock)
+        jobs.begin("write heartbeats", step, 1.0)
+        assert enough.wait(60)
+        jobs.stop(5)
+    assert max(after - before for before, after in pairwise(begun)) == periodic_module.OFTEN_S
 
 
 def test_a_flow_that_is_cut_off_takes_no_last_turn_and_leaves_what_goes_on(caplog: pytest.LogCaptureFixture) -> None:

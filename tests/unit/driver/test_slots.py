@@ -109,6 +109,10 @@ def test_without_any_slot_the_plan_stays_and_a_warning_names_the_reason(
         follow(flows, engine, 0, flow)
     assert len(caplog.records) == 2
     assert flow.used == []
+    # What copies here shows it, too, as long as it lasts.
+    assert flows.trouble == caplog.messages[-1]
+    follow(flows, engine, 2, flow)
+    assert flows.trouble is None
 
 
 def test_the_slots_of_a_local_spark_are_looked_at_once(flows: SparkFlows, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,10 @@ from twinlog.errors import EngineError
 from twinlog.spark.session import local_master
 
 
-def test_a_spark_without_a_flow_yet_gets_the_cores_that_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("expected", "slots", "cores"), [(20, 20, "20"), (0, 16, "1")])
+def test_a_spark_without_a_flow_yet_gets_the_cores_that_are_expected(
+    expected: int, slots: int, cores: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark does not start with none."""
     made: list[tuple[str, str]] = []
 
@@ -24,7 +27,43 @@ def test_a_spark_without_a_flow_yet_gets_the_cores_that_are_expected(monkeypatch
 
     monkeypatch.setattr(module, "SparkEngine", engine)
     flows = SparkFlows(SparkOptions(least_slots=16), wake=threading.Event())
-    flows.start(20)
+    flows.start(expected)
     wait_for(lambda: made, 60, "it is started")
     flows.shut_down()
-    assert made[0] == (local_master(20), "20")
+    assert made[0] == (local_master(slots), cores)
+
+
+class Engine:
+    """Starts at once."""
+
+    local, slots, web_url, error = True, 4, None, None
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self, timeout_s: float) -> None: ...
+
+    def require_alive(self) -> None: ...
+
+    def expect_end(self) -> None: ...
+
+
+@pytest.mark.parametrize("expects", [True, False])
+def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
+    expects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[object] = []
+    monkeypatch.setattr(module, "SparkEngine", Engine)
+    monkeypatch.setattr(module, "run_warm_up", lambda engine, *_, **__: warmed.append(engine))
+    flows = SparkFlows(SparkOptions(warm_up=False), wake=threading.Event())
+    flows.start(1)
+    flows.expects_flows = expects
+    wait_for(lambda: flows._spark.engine, 60, "it is started")
+    for _ in range(3):
+        flows.attend()
+    thread = flows._warm_up_thread
+    if thread is not None:
+        thread.join()
+    flows.shut_down()
+    assert len(warmed) == expects

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness.wait import wait_for
+from twinlog.driver import spark_supervisor as module
 from twinlog.driver.restarts import Restarts
 from twinlog.driver.spark_supervisor import SupervisedEngine
 from twinlog.errors import EngineError, EngineLostError
@@ -106,6 +107,29 @@ def test_one_that_was_killed_is_followed_by_another(moment: str, caplog: pytest.
         "(1 of 2 times within 10 min)"
     )
     assert again.startswith("Spark runs again after")
+
+
+def test_what_runs_none_says_why_until_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Engine(killed()), Engine(slow=True)
+    supervised = supervise(first, second)
+    assert second.started.wait(DEADLINE_S)
+    assert supervised.trouble == (
+        "Spark's JVM was killed by SIGKILL: nothing is copied until Spark has been started again"
+    )
+    second.go.set()
+    wait_until_it_runs(supervised, second)
+    assert supervised.trouble is None
+    supervised.stop(STOP_S)
+
+    slow = Engine(slow=True)
+    supervised = supervise(slow)
+    assert supervised.trouble is None
+    monkeypatch.setattr(module, "SLOW_S", 0.0)
+    assert str(supervised.trouble).startswith("Spark has not started within 0 s")
+    slow.error = EngineError("no Java")
+    slow.go.set()
+    assert wait_until_given_up(supervised) == "no Java"
+    assert supervised.trouble is None
 
 
 def test_an_engine_that_another_thread_found_lost_is_replaced_once() -> None:

@@ -58,7 +58,7 @@ def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
     ("topic", "reason"),
     [
         ("other", "topics does not match it"),
-        ("orders-test", "topics.exclude matches it"),
+        ("orders-test", "topics.exclude matches it (.*-test)"),
         ("__orders", "it is an internal topic"),
         ("north.west.orders", "it came from the target cluster west"),
         ("east.orders", "it would be copied in a cycle"),
@@ -67,6 +67,12 @@ def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
 def test_a_refusal_has_a_reason(topic: str, reason: str) -> None:
     refusing = flow(topics=TopicFilter((".*orders.*",), (".*-test",)))
     assert reason in (refusing.refusal(TopicName(topic)) or "")
+
+
+def test_a_pattern_that_a_comma_cuts_in_two_is_not_named() -> None:
+    refusing = flow(topics=TopicFilter(exclude=("(a", "orders)", "other")))
+    assert refusing.refusal(TopicName("orders")) == "topics.exclude matches it"
+    assert refusing.refusal(TopicName("other")) == "topics.exclude matches it (other)"
 
 
 def test_remote_names_lead_back() -> None:

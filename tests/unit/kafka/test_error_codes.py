@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from kafka.errors import for_code
+import pytest
+from kafka.errors import KafkaConnectionError, for_code
 
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
 OTHER_NAMES = {
@@ -21,3 +23,14 @@ def test_each_code_has_the_number_of_its_name() -> None:
     for code in Code:
         name = OTHER_NAMES.get(code, "".join(word.capitalize() for word in code.name.split("_")))
         assert for_code(code).__name__.removesuffix("Error") == name.removesuffix("Error"), code
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (KafkaConnectionError(111), "connection refused"),
+        (KafkaConnectionError("socket disconnected"), "socket disconnected"),
+    ],
+)
+def test_a_broken_connection_is_told_in_words(error: KafkaConnectionError, why: str) -> None:
+    assert str(error_codes.from_kafka(error, "east")) == f"cluster east: the connection to a broker broke ({why})"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from twinlog.errors import MessageError
 from twinlog.kafka.coordinator.transactions import ProducerEpoch
+from twinlog.lease.figures import Figures
 from twinlog.lease.grant import Grant, Share
 from twinlog.lease.messages import (
     VERSION,
@@ -49,7 +50,17 @@ from twinlog.offsets.segments import Tip
 
 ONE, TWO = (TopicPartition(TopicName("t"), number) for number in (0, 1))
 GRANT = Grant(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, Tip(2, 6, 4))
-REPORT = Report("a->b", "c", 1, 2, 1.0, 0.5, (PartitionProgress("t", 0, 5, 6, 7, 8, 9, 10, "slow"),), (("gap", "x"),))
+REPORT = Report(
+    "a->b",
+    "c",
+    1,
+    2,
+    1.0,
+    0.5,
+    (PartitionProgress("t", 0, 5, 6, 7, 8, 9, 10, "slow", 11, 12, 13, 14, 15, 16, 17, 18, 19),),
+    (("gap", "x"),),
+    figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+)
 
 BYTES: dict[Message, str] = {
     CopierHello(VERSION, "0.1.0", "a->b", "c"): f'"version":{VERSION},"release":"0.1.0","flow":"a->b","copier":"c"',
@@ -59,8 +70,9 @@ BYTES: dict[Message, str] = {
     Left(3): '"lease":3',
     Released((ONE, TWO), (ONE,)): '"partitions":[["t",0],["t",1]],"undrained":[["t",0]]',
     Beat(1.5): '"at":1.5',
-    ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow"]],[["gap","x"]],0.0,'
-    "[-1.0,-1.0,null],[-1.0,-1.0,null]]",
+    ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow",11,12,13,14,'
+    '15,16,17,18,19]],[["gap","x"]],0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
+    '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15]]',
     Event("gap", "x"): '"kind":"gap","text":"x"',
     Failed(ONE, "GapError", "x"): '"partition":["t",0],"kind":"GapError","text":"x"',
     IdRequest(): "",
@@ -111,7 +123,7 @@ def test_every_message_comes_out_as_it_went_in(cls: type[Message], data: st.Data
         (Release((ONE,)), "partitions", [["t", 0], ["t", "1"]], "field partitions[1].partition: '1' is not int"),
         (Release((ONE,)), "partitions", [["t"]], "field partitions[0]: has 1 values, not 2 (topic, partition)"),
         (Failed(ONE, "k", "t"), "partition", ["t", None], "message Failed, field partition.partition: None is not int"),
-        (ReportMessage(REPORT), "report", [*["x"] * 10], "field report: has 10 values, not 11 (flow, copier, lease,"),
+        (ReportMessage(REPORT), "report", [*["x"] * 10], "field report: has 10 values, not 12 (flow, copier, lease,"),
         (SharesResponse(()), "tasks", [[], [["a->b", 1, 0.5]]], "field tasks[1][0].number: 0.5 is not int"),
     ],
 )

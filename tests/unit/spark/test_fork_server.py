@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from harness.wait import wait_for
+from twinlog.cli.connect import allow_many_files
 from twinlog.spark.fork_server import ForkServer
 
 DEADLINE_S = 60.0
@@ -28,7 +29,12 @@ def own_fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkSe
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    """As a worker of many connectors starts it, when its Spark was lost: with more files open than select knows."""
+    allow_many_files()
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     opened = ForkServer(tmp_path_factory.mktemp("n"))
+    for one in held:
+        os.close(one)
     yield opened
     opened.close()
 

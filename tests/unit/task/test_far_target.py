@@ -25,7 +25,7 @@ BIG = b"v" * 20_000
 
 
 def copy(*, far: bool) -> PartitionCopy:
-    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks)}
+    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
     hooks["far_target"] = lambda: far
     return PartitionCopy(
         Grant(AT, AT, None, 1 << 20, None),

@@ -31,7 +31,7 @@ class Reading:
     def __init__(self, *, most_bytes: int = 1 << 20, oversized: OversizedRecordPolicy = "stop") -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(Hooks)}
+        hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(Hooks) if own.name != "tally"}
         hooks["failed"] = lambda _, error: self.failures.append(error)
         hooks["source_lacks"] = lambda *missing: RefusedError(" ".join(missing))
         hooks["far_target"] = lambda: False

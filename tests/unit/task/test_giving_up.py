@@ -30,7 +30,7 @@ class Target:
 
     def __init__(self, **producer: Any) -> None:
         self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks)}
+        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
         hooks["failed"] = lambda _, error: self.failures.append(error)
         self.part = PartitionCopy(
             Grant(SOURCE, REMOTE, None, 1 << 20, None),

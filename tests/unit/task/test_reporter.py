@@ -24,6 +24,7 @@ from twinlog.record.records import decode_records
 from twinlog.task import reporter as module
 from twinlog.task.counts import CopyCounts
 from twinlog.task.reporter import FULL_EVERY_S, QUIET_S, Reporter
+from twinlog.task.tally import Tally
 
 
 @dataclass
@@ -34,12 +35,16 @@ class Part:
     durable: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
     counts: CopyCounts = field(default_factory=CopyCounts)
+    first_uncommitted_ms: int | None = None
+    idle: bool = True
+    first_timestamp: int = -1
 
     @property
     def read(self) -> Part:
         return self
 
-    copied = read
+    copied = queue = first = read
+    queued_bytes = 0
 
     def take_counts(self) -> CopyCounts:
         counts, self.counts = self.counts, CopyCounts()
@@ -108,6 +113,8 @@ class Copier:
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
+        self.tally = Tally()
+        self.memory = SimpleNamespace(room_bytes=1000)
         self.target.loop = loop
         self._clock = clock
 

@@ -1,52 +1,59 @@
-"""Ends what an earlier leader of a group has not finished writing to the config topic."""
+"""Keeps earlier leaders of a group from writing to the config topic, where its workers copy exactly once (KIP-618)."""
 
 from __future__ import annotations
 
 import logging
+import threading
 
+from twinlog.clock import Clock
 from twinlog.connect.group.member import Assignment
+from twinlog.connect.group.state import GroupState
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 
 log = logging.getLogger(__name__)
-
-TIMEOUT_MS = 60_000
-"""Of a transaction; none is begun here."""
 
 RETRY_S = 5.0
 
 
 class EarlierLeaders:
-    """Fences leaders of Kafka's, which write to the config topic in transactions (KIP-618); used by one thread.
+    """Fences them, Kafka's and ours, by claiming the config topic; a topic that cannot be claimed is always.
 
     One that stood still while this worker became the leader writes nothing when it wakes, and nobody waits for what it
-    left open. Without the right to do so that is logged, and the worker goes on.
+    left open. Without the right to do so that is logged, and the worker goes on. `changing` is held while the leader
+    changes something.
     """
 
-    def __init__(self, admin: ClusterAdmin, group_id: str) -> None:
-        self._admin = admin
-        self._name = f"connect-cluster-{group_id}"
+    def __init__(self, state: GroupState, changing: threading.Lock, clock: Clock) -> None:
+        self._state = state
+        self._changing = changing
+        self._clock = clock
         self._done_in: int | None = None
         self._again_at = 0.0
         self._warned = False
 
-    def fence(self, assignment: Assignment | None) -> None:
-        """Fence them once for each generation of the group in which this worker leads."""
-        if assignment is None or not assignment.leads or assignment.generation == self._done_in:
-            return
-        now = self._admin.clock.monotonic()
-        if now < self._again_at:
+    def look(self, assignment: Assignment | None) -> None:
+        """Fence them soon after this worker began to lead; what cannot be done now is tried again."""
+        if assignment is None or not self._due(assignment) or self._clock.monotonic() < self._again_at:
             return
         try:
-            self._admin.call(TransactionCoordinator(self._admin.client, self._name, TIMEOUT_MS).init)
+            with self._changing:
+                self.fence(assignment)
+        except ClusterError as error:
+            log.debug("earlier leaders are fenced later: %s", error)
+            self._again_at = self._clock.monotonic() + RETRY_S
+
+    def fence(self, assignment: Assignment) -> None:
+        """Fence them once for each generation of the group in which this worker leads, and after each write that was
+        not answered; with `changing` held. Raises ClusterError."""
+        if not self._due(assignment):
+            return
+        try:
+            self._state.claim()
         except RefusedError as error:
-            self._done_in = assignment.generation
             if not self._warned:
                 log.warning("an earlier leader of the group may still write to the config topic: %s", error)
             self._warned = True
-        except ClusterError as error:
-            log.debug("earlier leaders are fenced later: %s", error)
-            self._again_at = now + RETRY_S
-        else:
-            self._done_in = assignment.generation
+        self._done_in = assignment.generation
+
+    def _due(self, assignment: Assignment) -> bool:
+        return assignment.leads and (assignment.generation != self._done_in or not self._state.claimed)

@@ -18,17 +18,29 @@ class Worker:
     worker_id: str
     owned: frozenset[ConnectorName] = frozenset()
     topics: tuple[str, ...] = ()
+    ready: bool = True
+    """Whether it could copy at once."""
 
     def encode(self) -> bytes:
         """As metadata of a JoinGroup request: a JSON object."""
-        return _dump({"url": self.url, "worker": self.worker_id, "owned": sorted(self.owned), "topics": self.topics})
+        return _dump(
+            {
+                "url": self.url,
+                "worker": self.worker_id,
+                "owned": sorted(self.owned),
+                "topics": self.topics,
+                "ready": self.ready,
+            }
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Worker:
         """Decode metadata, perhaps of another version: missing fields count as empty."""
         fields = _load(data)
         url, worker_id = str(fields.get("url", "")), str(fields.get("worker", "unknown"))
-        return cls(url, worker_id, _names(fields.get("owned")), _texts(fields.get("topics")))
+        return cls(
+            url, worker_id, _names(fields.get("owned")), _texts(fields.get("topics")), fields.get("ready") is not False
+        )
 
     def shares_topics(self, topics: tuple[str, ...]) -> bool:
         """Whether it reads the state of the connectors from these; of a version that does not say, they are believed

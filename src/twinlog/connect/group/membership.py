@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
 
 from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
-from twinlog.connect.group.spreading import assign
+from twinlog.connect.group.place import Weights
+from twinlog.connect.group.spreading import WorkerId, assign
 from twinlog.connect.model import ConnectorName
-from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.coordinator.group_session import GroupSession
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.model.groups import TWINLOG_PROTOCOL
@@ -24,12 +27,12 @@ from twinlog.settings.worker import GroupSettings
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.5
-JOINING_S = 5.0
+CONNECT_S = 5.0
+CONFIRM_S = 5.0
 RETRY_S = 0.5
 REFUSED_S = 10.0
 APART_S = 60.0
-LEAVE_S = 2.0
+LEAVE_S = 6.0
 LOOK_S = 1.0
 SILENT = "its coordinator has not answered for a session; this worker writes nothing, and others may run what it ran"
 LOG_AFTER_S = 2.0
@@ -41,10 +44,10 @@ class _OtherTopicsError(RefusedError):
 
 
 class WorkerGroup:
-    """This worker in its group, on two threads; everything else may be called by any.
+    """This worker in its group, on the event loop of `admin`; everything public may be called by any thread.
 
-    `connectors()` are the names of all connectors, `owned()` of those that this worker still runs, `changed()` is
-    called after `assignment` changed, and `crashed(error)` when a thread ends that must not. `admin` is for the group
+    `connectors()` are all connectors and what they weigh, `owned()` those that this worker still runs, `changed()` is
+    called after `assignment` changed, and `crashed(error)` when something ends that must not. `admin` is for the group
     alone: a heartbeat waits behind nothing else.
     """
 
@@ -52,7 +55,7 @@ class WorkerGroup:
         self,
         admin: ClusterAdmin,
         settings: GroupSettings,
-        connectors: Callable[[], Iterable[ConnectorName]],
+        connectors: Weights,
         owned: Callable[[], Iterable[ConnectorName]],
         changed: Callable[[], None],
         crashed: Callable[[Exception], None],
@@ -67,6 +70,10 @@ class WorkerGroup:
         """Whether it has ever been one."""
         self.term = 0
         """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
+        self.rebalances = 0
+        """How often it was given something to run, or nothing."""
+        self.synced_at: float | None = None
+        """When it was last, in monotonic seconds."""
         self._admin = admin
         self._clock = admin.clock
         self._membership = Membership(
@@ -78,6 +85,7 @@ class WorkerGroup:
         )
         self.myself = Worker("", "")
         """How the others know this worker; to be set before `start`."""
+        self.ready: Callable[[], bool] = lambda: True
         self._topics = tuple(
             topic.name for topic in (settings.config_storage, settings.offset_storage, settings.status_storage)
         )
@@ -86,22 +94,20 @@ class WorkerGroup:
         self._changed = changed
         self._crashed = crashed
         self._lease = LeadershipLease(settings.rebalance_timeout_ms / 1000)
-        self._joining = False
-        self._synced = -1
-        """The generation whose assignment this worker has."""
-        self._rejoin = threading.Event()
-        self._stopping = threading.Event()
+        self._loop = admin.client.loop
+        self._session = GroupSession(self._loop, self._membership, self._lease, lost=self._lost)
+        self._planned: Mapping[ConnectorName, WorkerId] = {}
+        """As the leader: who gets what another worker has to end first."""
         self._lock = threading.Lock()
         self._logged = LogOnce(self._clock)
-        self._threads = [
-            threading.Thread(target=self._guarded, args=(step,), name=f"worker {name}", daemon=True)
-            for name, step in (("group", self._take_part), ("heartbeat", self._keep_beating))
-        ]
+        self._started = self._stopping = False
+        self._leaves = True
+        self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin to join."""
-        for thread in self._threads:
-            thread.start()
+        self._started = True
+        self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def leads_for_s(self, term: int | None = None) -> float:
         """For how many seconds no other worker can be given what this one runs; 0 when another one may be.
@@ -116,24 +122,95 @@ class WorkerGroup:
 
         An administrator may remove a leader, and another one leads before this one hears of it. Raises ClusterError.
         """
-        until = self._clock.monotonic() + JOINING_S
+        until = self._clock.monotonic() + CONFIRM_S
         while self.term == term:
             generation = self._membership.generation
             if generation is None:
                 return False
-            if self._admin.call(self._membership.beat) is not HeartbeatResult.UNKNOWN_MEMBER:
+            result = self._admin.call(self._membership.beat)
+            if result is HeartbeatResult.UNKNOWN_MEMBER:
+                return False
+            if result is not HeartbeatResult.OTHER_GENERATION:
                 return self.term == term
-            # Another generation may just have begun, and this worker enters it.
-            if self._clock.monotonic() >= until or (not self._joining and self._membership.generation is generation):
+            # It may just have begun, and this worker enters it.
+            enters = self._session.joining or self._membership.generation is not generation
+            if self._clock.monotonic() >= until or not enters:
                 return False
             self._clock.sleep(RETRY_S / 5)
         return False
 
     def rejoin(self) -> None:
         """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
-        self._rejoin.set()
+        # Once this worker has left nobody hears that.
+        with suppress(RuntimeError):
+            self._loop.call_threadsafe(self._session.rejoin)
 
-    def watch(self) -> None:
+    def stop(self, *, leave: bool = True) -> None:
+        """Leave, so that others run what this worker ran; that must have ended before."""
+        if self._started and not self._stopping:
+            self._leaves = leave
+            self._loop.call_threadsafe(self._ask_to_stop)
+            self._clock.wait(self._ended, LEAVE_S)
+        self._stopping = True
+        self._lost()
+        self._admin.close()
+
+    # Everything below runs on the loop's thread.
+
+    def _ask_to_stop(self) -> None:
+        self._stopping = True
+        self._session.stop()
+
+    def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._loop.spawn(coroutine).add_errback(self._crash)
+
+    def _crash(self, error: BaseException) -> None:
+        # When the loop closes, its end is no error.
+        if isinstance(error, Exception) and not self._stopping:
+            self._crashed(error)
+
+    async def _run(self) -> None:
+        self._begin(self._session.beat)
+        try:
+            while not self._stopping:
+                await self._try_to_take_part()
+            if self._leaves:
+                await self._membership.leave()
+        except TwinlogError as error:
+            log.debug("the group was not left: %s", error)
+        finally:
+            self._ended.set()
+
+    async def _try_to_take_part(self) -> None:
+        try:
+            await self._take_part()
+        except GroupTakenError:
+            await self._trouble(
+                "its members are of another kind, such as Kafka Connect's workers, or consumers; stop those, and "
+                "wait for the session.timeout.ms of one that was killed, or choose another group.id"
+            )
+        except _OtherTopicsError as error:
+            # Somebody has to mend its file and start it anew; until then it disturbs the others seldom.
+            await self._trouble(str(error), wait_s=APART_S)
+        except RefusedError as error:
+            await self._trouble(str(error), wait_s=REFUSED_S)
+        except ClusterError as error:
+            await self._trouble(str(error))
+
+    async def _take_part(self) -> None:
+        """Join, send or get the assignment, and wait until the next rebalance."""
+        if not self._admin.client.connected:
+            await self._admin.client.connect(CONNECT_S)
+        self._session.again = False
+        if not await self._join():
+            return
+        self.reason = None
+        self._note_recovered()
+        while not (self._stopping or self._session.again):
+            await self._session.wake.wait(LOOK_S)
+            self._watch()
+
+    def _watch(self) -> None:
         """Tell when the coordinator has been silent for a session, and when it answers again: whoever asks it then
         still waits, and so does all that writes."""
         if self.assignment is None or self.leads_for_s() > 0:
@@ -141,101 +218,47 @@ class WorkerGroup:
         elif self._logged.lasts(_OUTAGE, 0.0, *DOUBLING_S):
             log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
-    def stop(self, *, leave: bool = True) -> None:
-        """Leave, so that others run what this worker ran; that must have ended before."""
-        self._stopping.set()
-        self._rejoin.set()
-        if leave:
-            try:
-                self._admin.call(self._membership.leave)
-            except TwinlogError as error:
-                log.debug("the group was not left: %s", error)
-        self._lost()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(LEAVE_S)
-        self._admin.close()
-
-    def _guarded(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except Exception as error:
-            if not self._stopping.is_set():
-                self._crashed(error)
-
-    def _take_part(self) -> None:
-        connected = False
-        while not self._stopping.is_set():
-            try:
-                if not connected:
-                    self._admin.connect()
-                    connected = True
-                self._rejoin.clear()
-                if self._join():
-                    self.reason = None
-                    self._note_recovered()
-                    while not self._clock.wait(self._rejoin, LOOK_S):
-                        self.watch()
-            except GroupTakenError:
-                self._trouble(
-                    "its members are of another kind, such as Kafka Connect's workers, or consumers; stop those, and "
-                    "wait for the session.timeout.ms of one that was killed, or choose another group.id"
-                )
-            except _OtherTopicsError as error:
-                # Somebody has to mend its file and start it anew; until then it disturbs the others seldom.
-                self._trouble(str(error), wait_s=APART_S)
-            except RefusedError as error:
-                self._trouble(str(error), wait_s=REFUSED_S)
-            except ClusterError as error:
-                self._trouble(str(error))
-
-    def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
+    async def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
         self.reason = reason
         if self._membership.generation is None:
             self._lost()
-        if not self._stopping.is_set():
+        if not self._stopping:
             # Their reasons change while it lasts. What is tried again late only does not pass by itself.
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
-            self._clock.wait(self._stopping, wait_s)
+            until = self._clock.monotonic() + wait_s
+            while not self._stopping and (left_s := until - self._clock.monotonic()) > 0:
+                await self._session.wake.wait(left_s)
 
     def _note_recovered(self) -> None:
         if self._logged.over(_OUTAGE):
             log.info("takes part in group %s again", self._membership.group)
 
-    def _join(self) -> bool:
+    async def _join(self) -> bool:
         """Take part in the next rebalance; False when another one began meanwhile."""
-        sent_at = self._clock.monotonic()
-        known = self._membership.generation
-        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics)
-        self._joining = True
-        try:
-            generation = self._admin.call(self._membership.join, myself.encode())
-            if known is None or known.member_id != generation.member_id:
-                self._lost()
-            self._membership.enter(generation)
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
-            sent_at = self._clock.monotonic()
-            given = self._admin.call(self._membership.sync, self._assignments(generation))
-        finally:
-            self._joining = False
+        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics, self.ready())
+        generation = await self._session.join(myself.encode())
+        if generation is None:
+            return False
+        given = await self._session.sync(generation, self._assignments(generation))
         if given is None:
             return False
         assignment = decode_assignment(given, generation.number, leads=generation.leads)
         if not myself.shares_topics(assignment.topics):
-            self._leave_those(assignment)
+            await self._leave_those(assignment)
         with self._lock:
-            self._synced = generation.number
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
+            if self._stopping:
+                return False
             self.assignment = assignment
+            self.rebalances, self.synced_at = self.rebalances + 1, self._clock.monotonic()
             self.revoked = myself.owned - self.assignment.connectors
             self.joined = True
         self._changed()
         return True
 
-    def _leave_those(self, others: Assignment) -> NoReturn:
+    async def _leave_those(self, others: Assignment) -> NoReturn:
         """Raises the error about workers that know other connectors than this one."""
-        self._admin.call(self._membership.leave)
+        await self._membership.leave()
         self._lost()
         raise _OtherTopicsError(
             f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
@@ -251,36 +274,13 @@ class WorkerGroup:
         # Who reads other topics knows other connectors: it is told whose they are, and given none.
         able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
-        given |= assign({member: worker.owned for member, worker in able.items()}, self._connectors())
+        owned = {member: one.owned for member, one in able.items()}
+        unready = {member for member, one in able.items() if not one.ready}
+        spread = assign(owned, self._connectors(), self._planned, unready)
+        self._planned = spread.planned
+        given |= spread.given
         owners = {name: workers[member].url for member, names in given.items() for name in names}
         return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
-
-    def _keep_beating(self) -> None:
-        while not self._clock.wait(self._stopping, BEAT_S):
-            generation = self._membership.generation
-            if generation is None:
-                continue
-            sent_at = self._clock.monotonic()
-            try:
-                result = self._admin.call(self._membership.beat)
-            except TwinlogError as error:
-                log.debug("heartbeat: %s", error)
-                self._membership.search()
-                continue
-            if self._membership.generation is generation:
-                self._take(result, generation, sent_at)
-
-    def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
-        """Take the answer to a heartbeat; while a join is under way, that decides what comes next."""
-        if result is not HeartbeatResult.UNKNOWN_MEMBER:
-            stable = result is HeartbeatResult.STABLE and self._synced == generation.number
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
-            if result is HeartbeatResult.REBALANCE and not self._joining:
-                self._rejoin.set()
-        elif not self._joining:
-            self._membership.forget()
-            self._lost()
-            self._rejoin.set()
 
     def _lost(self) -> None:
         """This worker is no member: another one may run what it ran."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from twinlog.connect.group.member import Assignment, Worker
+from twinlog.connect.group.spreading import Weight
 from twinlog.connect.model import ConnectorName
 
 
@@ -14,6 +15,9 @@ class Group(Protocol):
 
     myself: Worker
     """How the others know this worker; to be set before `start`."""
+
+    ready: Callable[[], bool]
+    """Whether this worker could copy at once."""
 
     @property
     def assignment(self) -> Assignment | None:
@@ -31,6 +35,10 @@ class Group(Protocol):
     def term(self) -> int:
         """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
 
+    rebalances: int
+    """How often this worker was given something to run, or nothing."""
+    synced_at: float | None
+    """When it was last, in monotonic seconds."""
     revoked: frozenset[ConnectorName]
     """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
 
@@ -54,10 +62,11 @@ class Group(Protocol):
 
 
 Names = Callable[[], Iterable[ConnectorName]]
+Weights = Callable[[], Mapping[ConnectorName, Weight]]
 
-JoinGroup = Callable[[Names, Names, Callable[[], None], Callable[[Exception], None]], Group]
-"""Makes a worker's place of the names of all connectors, of those that it still runs, of what is called after
-`assignment` changed, and of what is called with an error that nobody expected."""
+JoinGroup = Callable[[Weights, Names, Callable[[], None], Callable[[Exception], None]], Group]
+"""Makes a worker's place of all connectors and what they weigh, of the names of those that it still runs, of what is
+called after `assignment` changed, and of what is called with an error that nobody expected."""
 
 
 class Alone:
@@ -65,10 +74,12 @@ class Alone:
 
     reason: str | None = None
     term = 0
+    rebalances = 0
+    synced_at: float | None = None
 
     def __init__(
         self,
-        connectors: Names,
+        connectors: Weights,
         _owned: Names,
         changed: Callable[[], None],
         _crashed: Callable[[Exception], None] = lambda error: None,
@@ -76,6 +87,7 @@ class Alone:
         self.joined = False
         self.revoked: frozenset[ConnectorName] = frozenset()
         self.myself = Worker("", "")
+        self.ready: Callable[[], bool] = lambda: True
         self._connectors = connectors
         self._changed = changed
 

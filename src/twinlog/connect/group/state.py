@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from twinlog.connect.model import Config, ConnectorName, Restart, StoredOffset, TargetState, TaskId
@@ -22,7 +22,7 @@ from twinlog.connect.storage.config_records import (
     TaskRecord,
 )
 from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
-from twinlog.connect.storage.record_log import MemoryLog, RecordLog
+from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
@@ -39,13 +39,28 @@ Changed = Callable[[Changes], None]
 """Called for what came into the config topic after `read_all`, by whoever read it."""
 
 
-def state_in_topics(admin: ClusterAdmin, group: GroupSettings, changed: Changed) -> GroupState:
-    """The state of a group of workers, in its three topics."""
+def state_in_topics(
+    admin: ClusterAdmin, group: GroupSettings, changed: Changed, *, exactly_once: bool = False
+) -> GroupState:
+    """The state of a group of workers, in its three topics.
+
+    With `exactly_once` its leader writes the config topic in transactions, by the id that Kafka's leaders have
+    (KIP-618).
+    """
+    leader = f"connect-cluster-{group.group_id}" if exactly_once else None
     config, status, offset = group.config_storage, group.status_storage, group.offset_storage
     return GroupState(
-        StateTopic[ConfigRecord](admin, config, "config.storage.topic", config_records.decode),
-        StateTopic[StatusRecord](admin, status, "status.storage.topic", status_records.decode),
-        StateTopic[OffsetRecord](admin, offset, "offset.storage.topic", offset_records.decode),
+        StateTopic[ConfigRecord](
+            *(admin, config, "config.storage.topic", config_records.decode),
+            factor_key="config.storage.replication.factor",
+            transactional_id=leader,
+        ),
+        StateTopic[StatusRecord](
+            admin, status, "status.storage.topic", status_records.decode, factor_key="status.storage.replication.factor"
+        ),
+        StateTopic[OffsetRecord](
+            admin, offset, "offset.storage.topic", offset_records.decode, factor_key="offset.storage.replication.factor"
+        ),
         changed,
     )
 
@@ -60,7 +75,7 @@ class GroupState:
 
     def __init__(
         self,
-        configs: RecordLog[ConfigRecord],
+        configs: ClaimedLog[ConfigRecord],
         statuses: RecordLog[StatusRecord],
         offsets: RecordLog[OffsetRecord],
         changed: Changed,
@@ -72,6 +87,10 @@ class GroupState:
         self._order = threading.Lock()
         """Held from reading the config topic until its records are taken, so that they are taken in their order."""
         self._cluster = ClusterState()
+        self._configs_of: object = None
+        """The topic that was read last."""
+        self._anew: ClusterState | None = None
+        """What is in a topic that was made anew, as long as it lacks connectors."""
         self._known = Statuses()
         self._statuses_of: object = None
         """The topic that these were read from."""
@@ -88,6 +107,7 @@ class GroupState:
         """Read configurations and states for the first time; nothing of that is reported as a change."""
         with self._order:
             records = self._configs.read()
+            self._configs_of = self._configs.topic_id
             with self._lock:
                 self._cluster.take(records)
                 self.revision += 1
@@ -101,7 +121,12 @@ class GroupState:
     def read_configs(self) -> None:
         """Read the configurations that others wrote since."""
         with self._order:
-            self._take(self._configs.read())
+            try:
+                self._take(self._configs.read())
+            except TopicGoneError:
+                # What it is called by does not tell it from the next one on brokers before Kafka 2.8.
+                self._anew = ClusterState()
+                raise
 
     def read_statuses(self) -> None:
         """Read the states that others wrote since. A topic that was deleted is made anew: whoever runs something writes
@@ -116,6 +141,17 @@ class GroupState:
         """Ask something of what was read, for a moment."""
         with self._lock:
             return question(self._cluster, self._known)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether this worker may write configurations, as far as it knows."""
+        return self._configs.claimed
+
+    def claim(self) -> None:
+        """Become the only worker that writes configurations. Raises ClusterError; RefusedError without the right to do
+        so, and then it writes without."""
+        with self._order:
+            self._configs.claim()
 
     # Only the group's leader writes these. All raise ClusterError and RefusedError, and then nothing may have changed.
 
@@ -145,6 +181,30 @@ class GroupState:
         connector = self.look(lambda cluster, _: cluster.connectors.get(name))
         if connector is not None:
             self._write([FencingRecord(name, producers), *_tasks(name, connector.tasks)])
+
+    def note_fenced(self, name: ConnectorName, tasks: int) -> None:
+        """Note that no earlier producer of a connector writes, and that so many tasks may from now on (KIP-618)."""
+        self._write([FencingRecord(name, tasks)])
+
+    @property
+    def lacking(self) -> Sequence[ConnectorName]:
+        """The connectors that this worker knows and that a config topic lacks which was made anew."""
+        with self._order:
+            return self._missing()
+
+    def restore(self) -> Sequence[ConnectorName]:
+        """Make a config topic anew that was deleted, and write what it lacks of what this worker knows; what is in it
+        counts. Returns the connectors that were written. Raises ClusterError."""
+        with self._order:
+            self._configs.ensure()
+            self._take(self._configs.read())
+            names = self._missing()
+            if names:
+                with self._lock:
+                    records = self._cluster.records(names)
+                self._take(self._configs.append_and_read([config_records.encode(record) for record in records]))
+            self._anew = None
+            return names
 
     def restart(self, restart: Restart) -> None:
         """Have every worker restart what it has of a connector."""
@@ -176,11 +236,27 @@ class GroupState:
         """Replace stored offsets of a connector; None deletes one."""
         self._offsets.append([offset_records.encode(name, one) for one in offsets])
 
+    def put_all_offsets(self, offsets: Mapping[ConnectorName, Iterable[StoredOffset]]) -> None:
+        """The same for several connectors at once."""
+        self._offsets.append([offset_records.encode(name, one) for name, some in offsets.items() for one in some])
+
     def _write(self, records: Sequence[ConfigRecord]) -> None:
         with self._order:
             self._take(self._configs.append_and_read([config_records.encode(record) for record in records]))
 
+    def _missing(self) -> list[ConnectorName]:
+        """The connectors that a topic which was made anew does not have."""
+        if self._anew is None:
+            return []
+        there = self._anew.connectors.keys()
+        with self._lock:
+            return [name for name in self._cluster.connectors if name not in there]
+
     def _take(self, records: Sequence[ConfigRecord]) -> None:
+        if self._configs.topic_id != self._configs_of:
+            self._configs_of, self._anew = self._configs.topic_id, ClusterState()
+        if self._anew is not None:
+            self._anew.take(records)
         if records:
             with self._lock:
                 changes = self._cluster.take(records)

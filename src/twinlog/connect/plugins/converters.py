@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from twinlog.config.keys_converter import CONVERTER_TYPE, CONVERTERS, HEADER_CONVERTERS, converter_keys
+from twinlog.config.keys_converter import CONVERTER_TYPE, CONVERTERS_OF, converter_keys
 from twinlog.config.keys_shown import Release
 from twinlog.config.properties import Entry
 from twinlog.connect.plugins.checks import Checks
 from twinlog.connect.plugins.definitions import converter_definitions
 
-_SIDES = {"header": HEADER_CONVERTERS, "key": CONVERTERS, "value": CONVERTERS}
-
 
 def check_converters(entries: Mapping[str, Entry], release: Release, checks: Checks) -> None:
     """Refuses a class that Kafka does not have, and adds the keys of one that it has."""
-    for side, known in _SIDES.items():
-        name = f"{side}.converter"
+    for name, known in CONVERTERS_OF.items():
+        side = name.partition(".")[0]
         entry = entries.get(name)
         if entry is None or entry.unresolved is not None:
             continue

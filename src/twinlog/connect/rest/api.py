@@ -17,6 +17,7 @@ from twinlog.connect.rest import answers, bodies
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.lanes import Lane, Lanes
 from twinlog.connect.rest.levels import Levels
+from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.settings import RestSettings
 from twinlog.connect.rest.users import Users
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
@@ -39,6 +40,7 @@ class Api:
     forwarder: Forwarder = field(default_factory=Forwarder)
     lanes: Lanes = field(default_factory=Lanes)
     levels: Levels = field(default_factory=Levels)
+    metrics: MetricPages | None = None
 
     async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
         """Ask what this worker has in memory, and make the answer of it in the same thread."""

@@ -14,6 +14,7 @@ from twinlog.connect.rest.cors import CrossOrigin
 from twinlog.connect.rest.headers import ResponseHeaders
 from twinlog.connect.rest.internal import Internal
 from twinlog.connect.rest.loggers import Loggers
+from twinlog.connect.rest.metrics import Metrics
 from twinlog.connect.rest.offsets import Offsets
 from twinlog.connect.rest.plugins import Plugins
 from twinlog.connect.rest.root import Root
@@ -38,6 +39,8 @@ def public_app(api: Api) -> ASGIApp:
         *Plugins(api).routes(),
         *internal.routes(),
     ]
+    if api.metrics is not None:
+        routes += Metrics(api, api.metrics).routes()
     if settings.admin_listeners is None:
         routes += Loggers(api).routes()
     app = _bounded(api, Router(routes, redirect_slashes=False, default=_unknown))

@@ -100,14 +100,16 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """What is read from this worker's memory; what waits for topics, clusters or other workers; probes; passwords."""
+    """What is read from this worker's memory; what waits for topics, clusters or other workers; probes; scrapes of
+    metrics; passwords."""
 
     read: Lane = field(default_factory=lambda: Lane("read", 8))
     change: Lane = field(default_factory=lambda: Lane("change", 16))
     forward: Lane = field(default_factory=lambda: Lane("forward", 16))
     health: Lane = field(default_factory=lambda: Lane("health", 4))
+    metrics: Lane = field(default_factory=lambda: Lane("metrics", 2))
     login: Lane = field(default_factory=lambda: Lane("login", 2))
 
     def close(self) -> None:
-        for lane in (self.read, self.change, self.forward, self.health, self.login):
+        for lane in (self.read, self.change, self.forward, self.health, self.metrics, self.login):
             lane.close()

@@ -34,11 +34,13 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What answers a method of a path. `json`: it takes no other content. `login`: who asks must be known."""
+    """What answers a method of a path. `json`: it takes no other content. `login`: who asks must be known.
+    `accepts_all`: it answers with another content than JSON, which it chooses itself."""
 
     handle: Handler
     json: bool = True
     login: bool = True
+    accepts_all: bool = False
 
 
 def resource(api: Api, path: str, methods: Mapping[str, Method | Handler]) -> Route:
@@ -124,7 +126,7 @@ def _refused(request: Request, method: Method) -> Response | None:
     content = request.headers.get("content-type")
     if method.json and content is not None and not is_json(content):
         return answers.error(415, "HTTP 415 Unsupported Media Type")
-    accepted = ",".join(request.headers.getlist("accept"))
+    accepted = "" if method.accepts_all else ",".join(request.headers.getlist("accept"))
     if request.method != "OPTIONS" and accepted.strip() and not accepts_json(accepted):
         return answers.error(406, "HTTP 406 Not Acceptable")
     return None

@@ -5,28 +5,18 @@ It listens from `start` on, long before the herder knows anything; what the herd
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
-
-from starlette.types import ASGIApp
-from uvicorn import Config, Server
 
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.app import admin_app, public_app
 from twinlog.connect.rest.listening import Bound, bind, close
-from twinlog.connect.rest.protocol import bounded
-from twinlog.connect.rest.settings import Limits, Listener
+from twinlog.connect.rest.serving import Serving, servers
+from twinlog.connect.rest.settings import Listener
 
 _LOG = logging.getLogger(__name__)
-_GRACE_S = 3.0
-"""How long requests may go on once the server stops; then they are answered with 503."""
-_START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +38,7 @@ class RestServer:
         self._tls = tls or Tls()
         self._public: list[Bound] = []
         self._admin: list[Bound] = []
-        self._servers: list[Server] = []
-        self._thread = threading.Thread(target=self._serve, name="rest-server", daemon=True)
-        self._ready = threading.Event()
+        self._serving = Serving("rest-server")
         self._own_address = ""
 
     # -- life
@@ -70,16 +58,12 @@ class RestServer:
             close(self._public)
             raise
         self._own_address = _own_address()
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        # At its finest level it would log headers, and with them logins.
-        logging.getLogger("uvicorn.asgi").setLevel(logging.INFO)
-        self._servers = [
-            *self._of(self._public, public_app(self._api), self._tls.public),
-            *self._of(self._admin, admin_app(self._api), self._tls.admin),
+        limits = self._api.settings.limits
+        found = [
+            *servers(self._public, public_app(self._api), self._tls.public, limits),
+            *servers(self._admin, admin_app(self._api), self._tls.admin, limits),
         ]
-        self._thread.start()
-        self._ready.wait(_START_S)
-        if not all(server.started for server in self._servers):
+        if not self._serving.begin(found):
             self.stop()
             raise OSError("the REST API does not start; its log has the reason")
         _LOG.info("the REST API listens at %s and is known to others as %s", ", ".join(self.urls), self.advertised_url)
@@ -88,10 +72,7 @@ class RestServer:
 
     def stop(self) -> None:
         """Take no more connections, give requests that are under way a moment, and close."""
-        for server in self._servers:
-            server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._serving.end()
         self._api.lanes.close()
         close([*self._public, *self._admin])
 
@@ -124,70 +105,6 @@ class RestServer:
     def advertised_url(self) -> str:
         """The same as an address, with the slash that Connect's workers tell each other."""
         return f"{self.advertised}/"
-
-    # -- the loop
-
-    def _of(self, bound: Sequence[Bound], app: ASGIApp, tls: ssl.SSLContext | None) -> list[Server]:
-        """A server for the listeners with TLS and one for those without, as far as there are any."""
-        servers: list[Server] = []
-        for secure in (False, True):
-            sockets = [one.socket for one in bound if one.listener.tls == secure]
-            if sockets:
-                servers.append(_Listening(_config(app, tls if secure else None, self._api.settings.limits), sockets))
-        return servers
-
-    def _serve(self) -> None:
-        try:
-            asyncio.run(self._run())
-        except Exception:
-            _LOG.exception("the REST API has ended")
-        finally:
-            self._ready.set()
-
-    async def _run(self) -> None:
-        serving = [asyncio.ensure_future(server.serve()) for server in self._servers]
-        while not all(server.started or task.done() for server, task in zip(self._servers, serving, strict=True)):
-            await asyncio.sleep(0.005)
-        self._ready.set()
-        await asyncio.gather(*serving)
-
-
-class _Listening(Server):
-    """A server of sockets that are bound already."""
-
-    def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
-        super().__init__(config)
-        self._sockets = sockets
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().serve(sockets or self._sockets)
-
-
-def _config(app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> Config:
-    own: Callable[[Config, Callable[[], ssl.SSLContext]], ssl.SSLContext] | None = None
-    if tls is not None:
-        context = tls
-
-        def own(_: Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-            return context
-
-    return Config(
-        app,
-        http=bounded(limits),
-        ws="none",
-        loop="asyncio",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        ssl_context_factory=own,
-        h11_max_incomplete_event_size=limits.header_bytes,
-        timeout_keep_alive=max(1, round(limits.idle_s)),
-        # It is given to asyncio, which takes parts of a second.
-        timeout_graceful_shutdown=cast(int, _GRACE_S),
-    )
 
 
 def _own_address() -> str:

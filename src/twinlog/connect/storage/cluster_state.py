@@ -91,6 +91,23 @@ class ClusterState:
         """How many producers the tasks before the last fencing had; None when none was ever fenced."""
         return self._fenced.get(name)
 
+    def records(self, names: Iterable[ConnectorName]) -> list[ConfigRecord]:
+        """What makes a topic say of connectors what is known here, and the session key."""
+        found: list[ConfigRecord] = [] if self.session_key is None else [self.session_key]
+        for name in names:
+            connector = self.connectors[name]
+            if name in self._target_states:
+                found.append(TargetStateRecord(name, self._target_states[name]))
+            found.append(ConnectorRecord(name, connector.config))
+            fencing = [FencingRecord(name, self._fenced[name])] if name in self._fenced else []
+            tasks: list[ConfigRecord] = []
+            if connector.consistent and connector.applied is not None:
+                tasks += (TaskRecord(TaskId(name, number), config) for number, config in enumerate(connector.tasks))
+                tasks.append(CommitRecord(name, len(connector.tasks)))
+            # What was configured behind a fencing has to be fenced anew.
+            found += [*fencing, *tasks] if self.awaits_fencing(name) else [*tasks, *fencing]
+        return found
+
     def take(self, records: Iterable[ConfigRecord]) -> Changes:
         """Take records in the order of the topic; returns what a worker that runs has to do about them."""
         noted = _Noted()

@@ -12,7 +12,7 @@ from twinlog.connect.storage.schemaless_json import dump
 
 SOURCE_FIELDS = ("cluster", "partition", "topic")
 CHECKPOINT_FIELDS = ("partition", "topic", "group")
-HEARTBEAT_FIELDS = ("targetClusterAlias", "sourceClusterAlias")
+HEARTBEAT_FIELDS = ("sourceClusterAlias", "targetClusterAlias")
 
 _ORDERS = {frozenset(fields): fields for fields in (SOURCE_FIELDS, CHECKPOINT_FIELDS, HEARTBEAT_FIELDS)}
 """The order in which Java's HashMap has the fields: a key of another order would be another record."""

@@ -30,13 +30,29 @@ class RecordLog(Protocol[R]):
         """Append records, and read up to the end behind them."""
 
 
+class ClaimedLog(RecordLog[R], Protocol[R]):
+    """A log that may have only one writer at a time."""
+
+    @property
+    def claimed(self) -> bool:
+        """Whether this process may append, as far as it knows."""
+
+    def claim(self) -> None:
+        """Become the only one that appends, where there may be only one. RefusedError is raised without the right to do
+        so, and then appends need no claim."""
+
+
 class MemoryLog(Generic[R]):
     """A log that lasts as long as its process: a standalone worker's (Kafka class MemoryConfigBackingStore)."""
 
     topic_id: object = None
+    claimed = True
 
     def __init__(self, decode: Callable[[bytes | None, bytes | None], R | Unreadable | None]) -> None:
         self._decode = decode
+
+    def claim(self) -> None:
+        """There is nobody else."""
 
     def ensure(self) -> None:
         """Nothing is to be created."""

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
-from twinlog.errors import RefusedError
+from twinlog.errors import RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.claimed_topic import ClaimedTopic
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
@@ -38,27 +39,42 @@ class StateTopic(Generic[R]):
         topic: StorageTopic,
         key: str,
         decode: Callable[[bytes | None, bytes | None], R | Unreadable | None],
+        *,
+        factor_key: str | None = None,
+        transactional_id: str | None = None,
     ) -> None:
-        """`key` is the worker's key that names the topic, for messages."""
+        """`key` is the worker's key that names the topic, for messages. With `factor_key`, that of its replication
+        factor, it is created with no other factor, as in Connect; without, the broker's default is taken where there
+        are too few brokers. With a `transactional_id` only who claimed the topic last may write to it."""
         self.name = TopicName(topic.name)
         self._admin = admin
         self._topic = topic
         self._key = key
+        self._factor_key = factor_key
         self._decode = decode
         self._lock = threading.Lock()
         self._found: list[R] = []
         """What was read before an error, and comes no second time."""
         self._reader = TopicReader(admin, self.name, committed=True)
         # The config topic has one partition; of the others a record's key chooses it, as Kafka's producer does.
-        self._writer = TopicWriter(
-            admin.client, self.name, TIMEOUT_S, f"keeping the worker's state ({key})", by_key=True, wait_s=LEADER_S
+        self._writer = self._new_writer()
+        self._claim = (
+            None
+            if transactional_id is None
+            else ClaimedTopic(self._new_writer(), admin.client, transactional_id, TIMEOUT_S)
         )
+        self._open = False
+        """Whether this worker lacks the right to claim the topic, and writes as everybody may."""
+
+    def _new_writer(self) -> TopicWriter:
+        purpose = f"keeping the worker's state ({self._key})"
+        return TopicWriter(self._admin.client, self.name, TIMEOUT_S, purpose, by_key=True, wait_s=LEADER_S)
 
     def ensure(self) -> None:
         """Create the topic unless it is there.
 
-        Raises RefusedError when it cannot be created, is not compacted, or is a config topic of several partitions;
-        ClusterError when the cluster does not answer.
+        Raises RefusedError when it cannot be created, is not compacted, or is a config topic of several partitions,
+        TooFewBrokersError with a factor that is kept; ClusterError when the cluster does not answer.
         """
         found = self._admin.call(self._admin.client.refresh, [self.name])[self.name]
         if error_codes.refused(found.error):
@@ -78,9 +94,21 @@ class StateTopic(Generic[R]):
     def _create(self) -> None:
         configs = {**dict(self._topic.settings), "cleanup.policy": "compact"}
         new = NewTopic(self.name, self._topic.partitions, self._topic.replication_factor, configs)
-        for name, refusal in create_topics("worker", self._admin, [new]).items():
-            raise RefusedError(
-                f"cluster {self._admin.alias}: topic {name} ({self._key}) could not be created: {refusal.text}"
+        refused = self._admin.create_topics([new]) if self._factor_key else create_topics("worker", self._admin, [new])
+        for name, refusal in refused.items():
+            text = f"cluster {self._admin.alias}: topic {name} ({self._key}) could not be created: {refusal.text}"
+            if self._factor_key is None or refusal.code != Code.INVALID_REPLICATION_FACTOR:
+                raise RefusedError(text)
+            brokers, factor = len(self._admin.identity().brokers), self._topic.replication_factor
+            # Of the brokers' own default they do not say how many it is.
+            wanted, instead = (
+                ("as many replicas as the brokers' default.replication.factor", "")
+                if factor == -1
+                else (f"{factor} replicas", ", or -1 for the brokers' default")
+            )
+            raise TooFewBrokersError(
+                f"{text}; it is to have {wanted}, and the cluster has {brokers} broker{'s' if brokers > 1 else ''}: "
+                f"write {self._factor_key} = {brokers}{instead}, or start the other brokers"
             )
 
     def _check_compaction(self) -> None:
@@ -105,17 +133,39 @@ class StateTopic(Generic[R]):
         with self._lock:
             return self._read()
 
+    @property
+    def claimed(self) -> bool:
+        """Whether this worker may append, as far as it knows."""
+        return self._claim is None or self._open or self._claim.claimed
+
+    def claim(self) -> None:
+        """Become the topic's only writer, if it is one that is claimed. Raises ClusterError; RefusedError without the
+        right to do so, and from then on appends need no claim."""
+        if self._claim is None:
+            return
+        with self._lock:
+            self._open = False
+            try:
+                self._admin.call(self._claim.claim)
+            except RefusedError:
+                self._open = True
+                raise
+
     def append(self, records: Iterable[StoredRecord]) -> None:
         """Append records in their order; returns once all in-sync replicas have them. Raises ClusterError,
         RefusedError."""
         with self._lock:
-            self._admin.call(partial(self._writer.append, list(records)))
+            self._append(records)
 
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
         """Append records, and read up to the end behind them."""
         with self._lock:
-            self._admin.call(partial(self._writer.append, list(records)))
+            self._append(records)
             return self._read()
+
+    def _append(self, records: Iterable[StoredRecord]) -> None:
+        append = self._writer.append if self._claim is None or self._open else self._claim.append
+        self._admin.call(partial(append, list(records)))
 
     def _read(self) -> list[R]:
         for _, record in self._reader.read():

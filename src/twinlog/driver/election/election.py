@@ -11,25 +11,23 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.fingerprint import fingerprint
 from twinlog.driver.election.fitness import Fitness
 from twinlog.driver.election.intruders import why_taken
-from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.election.member import Leadership, Member, Term, appoint
 from twinlog.driver.election.role import Role, Standing
 from twinlog.driver.election.roster import Roster
-from twinlog.driver.election.session import GroupSession
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.coordinator.group_session import GroupSession
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.kafka.coordinator.membership import Generation, Membership
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.plan.spread import Crew
 from twinlog.settings.flow import FlowSettings
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -68,19 +66,24 @@ class Election:
         self._announce = Announcements(settings, self._member.name, settings.group_id, self._admin.clock)
         self._role = Role(settings, self._announce, self._admin.clock, changed)
         self._lease = LeadershipLease()
-        self._wake = self._loop.signal()
         self._session = GroupSession(
-            *(self._loop, self._membership, self._lease, self._role),
-            rejoin=self._join_again,
+            *(self._loop, self._membership, self._lease),
             lost=self._lost,
-            wake=self._wake.set,
+            answered=self._role.answered,
+            unanswered=lambda error: self._role.unanswered(error, self._lease.until),
         )
+        self._wake = self._session.wake
         self._fitness = Fitness(self._loop, settings, self._begin, self._wake.set)
         self._last_term: Term | None = None
         self._given_up: tuple[Term, str | None] | None = None
         """The term that this process ended itself, and the process to which it left the flow."""
+        self.epoch = 0
+        """The number of the group's present generation."""
+        self.rebalances = 0
+        """How many generations of the group this process has taken part in."""
+        self.synced_at: float | None = None
+        """When the last of them began, in monotonic seconds."""
         self._sent_ready = False
-        self._rejoin = False
         self._stopping = self._closed = False
         self._leaves = True
         self._ended = threading.Event()
@@ -101,6 +104,11 @@ class Election:
     def unfit(self) -> bool:
         """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
         return self._fitness.unfit
+
+    @property
+    def joining(self) -> bool:
+        """Whether it is not decided yet who leads."""
+        return self.standing is Standing.JOINING
 
     @property
     def standing(self) -> Standing:
@@ -144,7 +152,7 @@ class Election:
                     self._fitness.lose(unfit_s)
                 self._lease.lose()
                 self._role.become(Standing.JOINING)
-                self._join_again()
+                self._session.rejoin()
             ended.set()
 
         self._loop.call_threadsafe(end)
@@ -174,7 +182,6 @@ class Election:
         self._stopping = True
         self._fitness.stop()
         self._session.stop()
-        self._wake.set()
 
     def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
         # When the loop closes, its end is no error.
@@ -187,7 +194,7 @@ class Election:
 
     async def _run(self) -> None:
         try:
-            self._begin(self._session.run)
+            self._begin(self._session.beat)
             while not self._stopping:
                 await self._try_to_take_part()
             self._role.become(Standing.JOINING)
@@ -220,11 +227,11 @@ class Election:
         """Join, send or get the assignment, and wait until the next rebalance."""
         if not self._admin.client.connected:
             await self._connect()
-        self._rejoin = False
+        self._session.again = False
         if not await self._join():
             return
         self._announce.joined(self._membership.session_s)
-        while not (self._stopping or self._rejoin or self._sent_ready != self._ready):
+        while not (self._stopping or self._session.again or self._sent_ready != self._ready):
             await self._wake.wait()
 
     async def _connect(self) -> None:
@@ -242,20 +249,10 @@ class Election:
 
     async def _join(self) -> bool:
         """Join the next generation; False when that was given up."""
-        sent_at = self._admin.clock.monotonic()
-        known = self._membership.generation
-        with self._session.joining():
-            generation = await self._patiently(self._membership.join, self._present().encode())
+        generation = await self._session.join(self._present().encode())
         if generation is None:
             return False
-        if known is None or known.member_id != generation.member_id:
-            # Its role before was that of another member id.
-            self._lost()
-        self._membership.enter(generation)
         self._role.answered()
-        if self.standing is Standing.LEADING:
-            # A leader that joins again without ending its term goes on leading.
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
         return await self._sync(generation)
 
     @property
@@ -278,11 +275,11 @@ class Election:
             # Another election of this process may appoint somebody in the same moment.
             self._note(appointed)
             assignments = dict.fromkeys(members, appointed.encode())
-        sent_at = self._admin.clock.monotonic()
-        given = await self._patiently(self._membership.sync, assignments)
+        given = await self._session.sync(generation, assignments)
         if given is None:
             return False
-        self._session.synced(generation)
+        self.rebalances, self.epoch = self.rebalances + 1, generation.number
+        self.synced_at = self._admin.clock.monotonic()
         leadership = Leadership.decode(given)
         self._last_term = leadership.term
         if self._given_up is None or self._given_up[0] != leadership.term:
@@ -293,10 +290,9 @@ class Election:
         elif self._given_up is not None and self._given_up[0] == leadership.term:
             # The group's leader does not know yet that this process gave the flow up.
             await self._wake.wait(RETRY_S)
-            self._rejoin = True
+            self._session.again = True
         else:
             self._given_up = None
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
             self._role.lead(leadership, generation.member_id)
         return True
 
@@ -305,21 +301,6 @@ class Election:
         for mate in leadership.mates.values():
             ready[mate.name] = mate.ready or ready.get(mate.name, False)
         self._roster.note(self.settings.name, Crew(leadership.leader.name, ready))
-
-    async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
-        """A step that may wait for other members; None when this one need not wait any more."""
-        outcome = self._loop.spawn(step, *args)
-        outcome.add_both(lambda _: self._wake.set())
-        while not outcome.is_done:
-            await self._wake.wait()
-            if self._stopping or self._session.void:
-                return None
-        result: T = await outcome
-        return result
-
-    def _join_again(self) -> None:
-        self._rejoin = True
-        self._wake.set()
 
     def _lost(self) -> None:
         """Another process may lead from now on."""

@@ -1,23 +1,23 @@
-"""Reads a cluster's ACLs of topics and adds some; coroutines on a client's loop."""
+"""Reads a cluster's ACLs, adds some of topics and removes some; coroutines on a client's loop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
+from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeConfigsRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.acls import TopicAcl
+from twinlog.model.acls import Acl, Resource, TopicAcl
 from twinlog.model.topics import Refusal
-from twinlog.model.types import TopicName
 
 _ANY = 1
-_TOPIC = 2
+_BROKER = 4
+_EVERYONE = "allow.everyone.if.no.acl.found"
 CHUNK = 500
-"""Rights per create request."""
+"""Rights per request."""
 
 
 async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
@@ -25,9 +25,18 @@ async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
 
     Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
     """
+    found = await describe_acls(client, Resource.TOPIC)
+    return None if found is None else [acl.of_topic for acl in found]
+
+
+async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl] | None:
+    """All rights on resources of one kind, or of any; None when the cluster has no authorizer.
+
+    Raises as `describe_topic_acls`.
+    """
     response = await client.ask(
         DescribeAclsRequest(
-            resource_type_filter=_TOPIC,
+            resource_type_filter=resource,
             resource_name_filter=None,
             pattern_type_filter=_ANY,
             principal_filter=None,
@@ -43,16 +52,17 @@ async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
     if response.error_code:
         raise ClusterError(f"cluster {client.alias}: ACLs: {error_codes.explain(response.error_code)}")
     return [
-        TopicAcl(
-            TopicName(resource.resource_name),
+        Acl(
+            found.resource_type,
+            found.resource_name,
             acl.principal,
             acl.host,
             acl.operation,
             acl.permission_type,
-            resource.pattern_type,
+            found.pattern_type,
         )
-        for resource in response.resources
-        for acl in resource.acls
+        for found in response.resources
+        for acl in found.acls
     ]
 
 
@@ -68,7 +78,7 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
         request = CreateAclsRequest(
             creations=[
                 creation(
-                    resource_type=_TOPIC,
+                    resource_type=Resource.TOPIC,
                     resource_name=acl.topic,
                     resource_pattern_type=acl.pattern,
                     principal=acl.principal,
@@ -88,3 +98,60 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
                     result.error_code, result.error_message or error_codes.explain(result.error_code)
                 )
     return refused
+
+
+async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> None:
+    """Remove rights, exactly these; one that is not there counts as removed.
+
+    Raises RefusedError without ALTER on the cluster, ClusterError when one cannot be removed.
+    """
+    kind = DeleteAclsRequest.DeleteAclsFilter
+    for start in range(0, len(acls), CHUNK):
+        chunk = acls[start : start + CHUNK]
+        request = DeleteAclsRequest(
+            filters=[
+                kind(
+                    resource_type_filter=Resource.TOPIC,
+                    resource_name_filter=acl.topic,
+                    pattern_type_filter=acl.pattern,
+                    principal_filter=acl.principal,
+                    host_filter=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission,
+                )
+                for acl in chunk
+            ]
+        )
+        response = await client.ask(request, None, 40.0)
+        for acl, result in zip(chunk, response.filter_results, strict=True):
+            codes = [result.error_code, *(one.error_code for one in result.matching_acls)]
+            if any(map(error_codes.refused, codes)):
+                raise client.lacks("ALTER", "the cluster", "removing ACLs")
+            code = next((code for code in codes if code), Code.NONE)
+            if code:
+                raise ClusterError(
+                    f"cluster {client.alias}: the ACL {acl} cannot be removed: {error_codes.explain(code)}"
+                )
+
+
+async def everyone_allowed_without_acls(client: ClusterClient) -> bool:
+    """Whether a topic without any right is open to everyone, by `allow.everyone.if.no.acl.found` of a broker.
+
+    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when it cannot be read.
+    """
+    node = (await client.nodes())[0]
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER, resource_name=str(node), configuration_keys=[_EVERYONE]
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+    )
+    for result in (await client.ask(request, node)).results:
+        if error_codes.refused(result.error_code):
+            raise client.lacks("DESCRIBE_CONFIGS", "the cluster", f"reading {_EVERYONE} of its brokers")
+        if result.error_code:
+            raise ClusterError(
+                f"cluster {client.alias}: settings of broker {node}: {error_codes.explain(result.error_code)}"
+            )
+        return any(entry.name == _EVERYONE and (entry.value or "").lower() == "true" for entry in result.configs)
+    raise ClusterError(f"cluster {client.alias}: broker {node} returned no settings")

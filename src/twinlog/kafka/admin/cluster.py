@@ -142,8 +142,27 @@ class ClusterAdmin:
         """
         return self.call(self._create, list(topics))
 
+    def validate_topics(
+        self, topics: Sequence[NewTopic]
+    ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
+        """What `create_topics` would return, without creating any, and the settings that each topic would have.
+
+        Settings are missing where the principal may not read them, and before Kafka 2.4 (KIP-525).
+        """
+        return self.call(self._send_topics, list(topics), True)
+
     async def _create(self, topics: list[NewTopic]) -> dict[TopicName, Refusal]:
+        refused, _ = await self._send_topics(topics, False)
+        created = [topic.name for topic in topics if topic.name not in refused]
+        if created:
+            await self._wait_for(created)
+        return refused
+
+    async def _send_topics(
+        self, topics: list[NewTopic], validate_only: bool
+    ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
         refused: dict[TopicName, Refusal] = {}
+        configs: dict[TopicName, list[ConfigEntry]] = {}
         kind = CreateTopicsRequest.CreatableTopic
         for start in range(0, len(topics), CHUNK):
             chunk = topics[start : start + CHUNK]
@@ -161,16 +180,18 @@ class ClusterAdmin:
                     for topic in chunk
                 ],
                 timeout_ms=30_000,
-                validate_only=False,
+                validate_only=validate_only,
             )
             response = await self.client.ask(request, await self._controller(), 40.0)
             for topic in response.topics:
                 if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
-        created = [topic.name for topic in topics if topic.name not in refused]
-        if created:
-            await self._wait_for(created)
-        return refused
+                elif validate_only and response.API_VERSION >= 5 and topic.configs:
+                    configs[TopicName(topic.name)] = [
+                        ConfigEntry(one.name, one.value, one.config_source, bool(one.read_only), bool(one.is_sensitive))
+                        for one in topic.configs
+                    ]
+        return refused, configs
 
     async def _wait_for(self, names: Collection[TopicName]) -> None:
         """Refresh until every topic is there and has a leader; raises ClusterError after `LEADERS_S`.
@@ -192,15 +213,21 @@ class ClusterAdmin:
 
     def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         """Raise partition counts; returns those that were refused, with the reason."""
-        return self.call(self._create_partitions, counts)
+        return self.call(self._create_partitions, counts, False)
 
-    async def _create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
+    def validate_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
+        """What `create_partitions` would return, without adding any."""
+        return self.call(self._create_partitions, counts, True)
+
+    async def _create_partitions(
+        self, counts: Mapping[TopicName, int], validate_only: bool
+    ) -> dict[TopicName, Refusal]:
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         topics = [kind(name=name, count=count, assignments=None) for name, count in counts.items()]
         refused = {}
         for start in range(0, len(topics), CHUNK):
             request = CreatePartitionsRequest(
-                topics=topics[start : start + CHUNK], timeout_ms=30_000, validate_only=False
+                topics=topics[start : start + CHUNK], timeout_ms=30_000, validate_only=validate_only
             )
             response = await self.client.ask(request, await self._controller(), 40.0)
             for result in response.results:

@@ -55,11 +55,11 @@ async def describe_configs(
 
 
 async def alter_configs(
-    client: ClusterClient, changes: Mapping[TopicName, Sequence[ConfigChange]]
+    client: ClusterClient, changes: Mapping[TopicName, Sequence[ConfigChange]], *, validate_only: bool = False
 ) -> dict[TopicName, Refusal]:
     """Change single settings of topics and leave their others alone (KIP-339); returns what was refused.
 
-    A topic's changes are made all or not at all.
+    A topic's changes are made all or not at all. With `validate_only` nothing is changed.
     """
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     resources = [
@@ -77,11 +77,11 @@ async def alter_configs(
         )
         for name, wanted in changes.items()
     ]
-    return await _alter(client, IncrementalAlterConfigsRequest, resources)
+    return await _alter(client, IncrementalAlterConfigsRequest, resources, validate_only)
 
 
 async def replace_configs(
-    client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]]
+    client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> dict[TopicName, Refusal]:
     """Replace all settings of topics, for clusters without KIP-339: a setting not given falls back to its default."""
     kind = AlterConfigsRequest.AlterConfigsResource
@@ -93,7 +93,7 @@ async def replace_configs(
         )
         for name, wanted in configs.items()
     ]
-    return await _alter(client, AlterConfigsRequest, resources)
+    return await _alter(client, AlterConfigsRequest, resources, validate_only)
 
 
 def supports_incremental_alter(client: ClusterClient) -> bool:
@@ -101,10 +101,12 @@ def supports_incremental_alter(client: ClusterClient) -> bool:
     return client.supports(IncrementalAlterConfigsRequest.API_KEY)
 
 
-async def _alter(client: ClusterClient, kind: Any, resources: Sequence[Any]) -> dict[TopicName, Refusal]:
+async def _alter(
+    client: ClusterClient, kind: Any, resources: Sequence[Any], validate_only: bool
+) -> dict[TopicName, Refusal]:
     refused: dict[TopicName, Refusal] = {}
     for start in range(0, len(resources), CHUNK):
-        request = kind(resources=resources[start : start + CHUNK], validate_only=False)
+        request = kind(resources=resources[start : start + CHUNK], validate_only=validate_only)
         for result in (await client.ask(request, None, _TIMEOUT_S)).responses:
             if result.error_code != Code.NONE:
                 refused[TopicName(result.resource_name)] = Refusal(

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.admin.described import operations_of
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, ask_at_once, chunked
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, Group, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 LOADING_S = 5.0
@@ -94,6 +95,25 @@ class GroupAdmin:
         self._forget_moved(wrong)
         return found, wrong
 
+    async def operations(self, groups: Iterable[GroupId]) -> dict[GroupId, frozenset[int] | None]:
+        """What the principal may do with each group (KIP-430), which need not exist; None where that is not known."""
+        by_node, _ = await self._by_coordinator(groups)
+        asked = [
+            (node, DescribeGroupsRequest(groups=list(chunk), include_authorized_operations=True, max_version=5))
+            for node, theirs in by_node.items()
+            for chunk in chunked(theirs, CHUNK)
+        ]
+        found: dict[GroupId, frozenset[int] | None] = {}
+        for answer in await self._ask_all(asked):
+            for one in answer.groups:
+                known = None
+                if error_codes.refused(one.error_code):
+                    known = frozenset[int]()
+                elif not one.error_code and answer.API_VERSION >= 3:
+                    known = operations_of(one.authorized_operations)
+                found[GroupId(one.group_id)] = known
+        return found
+
     async def commit(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
         """Commit offsets for groups without being a member; returns the error codes of refused partitions.
 
@@ -119,6 +139,50 @@ class GroupAdmin:
                 refused[group] = codes
         self._forget_moved({group: code for group, codes in refused.items() for code in codes.values()})
         return refused
+
+    async def described(self, group: GroupId) -> GroupMembers:
+        """A group of the classic protocol with its members; one without members where it does not exist.
+
+        Raises ClusterError also when its coordinator cannot tell, RefusedError without DESCRIBE on it.
+        """
+        deadline = self._client.loop.clock.monotonic() + LOADING_S
+        while True:
+            code, seen = await self._describe(group)
+            if seen is not None:
+                return seen
+            self._forget_moved({group: code})
+            if code not in _LOADING | MOVED or self._client.loop.clock.monotonic() > deadline:
+                break
+            await self._client.loop.sleep(0.2)
+        if error_codes.refused(code):
+            raise self._client.lacks("DESCRIBE", f"group {group}", "seeing who runs a flow")
+        raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")
+
+    async def _describe(self, group: GroupId) -> tuple[int, GroupMembers | None]:
+        """A group, or the error code for which there is none."""
+        by_node, wrong = await self._by_coordinator([group])
+        if wrong.get(group) == Code.COORDINATOR_NOT_AVAILABLE:
+            # Also the answer of a cluster without __consumer_offsets, where no group has ever been.
+            return Code.NONE, GroupMembers("", "Dead", ())
+        if group in wrong:
+            return wrong[group], None
+        ((node, _),) = by_node.items()
+        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5)
+        (answer,) = await self._ask_all([(node, request)])
+        (seen,) = answer.groups
+        if seen.error_code:
+            return int(seen.error_code), None
+        members = (
+            GroupMember(
+                one.member_id,
+                one.client_id,
+                one.client_host.lstrip("/"),
+                bytes(one.member_metadata or b""),
+                bytes(one.member_assignment or b""),
+            )
+            for one in seen.members
+        )
+        return Code.NONE, GroupMembers(seen.protocol_type or "", seen.group_state or "", tuple(members))
 
     async def coordinators(self, groups: Iterable[GroupId]) -> tuple[dict[GroupId, int], dict[GroupId, int]]:
         """The broker that coordinates each group, and the error codes of groups that have none now."""

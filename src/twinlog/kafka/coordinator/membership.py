@@ -35,15 +35,14 @@ ANSWER_S = 3.0
 _PROTOCOL = "v2"
 """The protocol name of the members' metadata; a member with another one cannot join."""
 
-_NO_MEMBER = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
-
 
 class HeartbeatResult(Enum):
     """The coordinator's answer to a heartbeat."""
 
     STABLE = "a member of the present generation"
     REBALANCE = "a member that must join again"
-    UNKNOWN_MEMBER = "no member of this generation"
+    OTHER_GENERATION = "a member of another generation"
+    UNKNOWN_MEMBER = "no member any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,15 @@ class Membership:
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
+        self._joins = 0
         self._coordinator = Coordinator(client, GROUP, group, self._check, timeout_s=ANSWER_S)
 
     async def join(self, metadata: bytes) -> Generation:
         """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
 
-        `enter` and `sync` must follow.
+        `enter` and `sync` must follow. Raises ClusterError once `join` was called again.
         """
+        self._joins = joins = self._joins + 1
         while True:
             response = await self._call(
                 JoinGroupRequest(
@@ -115,6 +116,8 @@ class Membership:
                 apart=True,
                 timeout_s=self._rebalance_s + ANSWER_S,
             )
+            if joins != self._joins:
+                raise ClusterError(f"cluster {self._client.alias}: group {self.group}: another join came after")
             code = response.error_code
             if code == Code.MEMBER_ID_REQUIRED:
                 self._member_id = response.member_id
@@ -170,8 +173,10 @@ class Membership:
                 max_version=4,
             )
         )
-        if response.error_code in _NO_MEMBER:
+        if response.error_code == Code.UNKNOWN_MEMBER_ID:
             return HeartbeatResult.UNKNOWN_MEMBER
+        if response.error_code == Code.ILLEGAL_GENERATION:
+            return HeartbeatResult.OTHER_GENERATION
         if response.error_code == Code.REBALANCE_IN_PROGRESS:
             return HeartbeatResult.REBALANCE
         self._check(response.error_code)
@@ -199,10 +204,6 @@ class Membership:
         """This is no member any more; the next `join` makes it a new one."""
         self._member_id = ""
         self.generation = None
-
-    def search(self) -> None:
-        """Find the coordinator again before the next call."""
-        self._coordinator.forget()
 
     def _require(self) -> Generation:
         if self.generation is None:

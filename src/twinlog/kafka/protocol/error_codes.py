@@ -5,12 +5,14 @@ Codes and whether a retry can help: `org.apache.kafka.common.protocol.Errors`.
 
 from __future__ import annotations
 
+import os
 import re
 from enum import IntEnum
 
 from kafka.errors import (
     AuthorizationError,
     IncompatibleBrokerVersion,
+    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
@@ -161,9 +163,17 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
         return RefusedError(
             f"cluster {cluster}: the broker is too old for twinlog, Kafka 2.8 or newer is needed: {error}"
         )
+    if isinstance(error, KafkaConnectionError):
+        return ClusterError(f"cluster {cluster}: the connection to a broker broke ({_why_it_broke(error)})")
     if isinstance(error, KafkaError):
         # Its text begins with the name of its class.
         return ClusterError(f"cluster {cluster}: {error}")
     if isinstance(error, OSError):
         return ClusterError(f"cluster {cluster}: {type(error).__name__}: {error}")
     return ClusterError(f"cluster {cluster}: unexpected {type(error).__name__}: {error}")
+
+
+def _why_it_broke(error: KafkaConnectionError) -> str:
+    """The words of the library, or of the system where that says only a number."""
+    text = re.sub(r"^(\w+Error: )+", "", str(error))
+    return os.strerror(int(text)).lower() if text.isdecimal() else text

@@ -1,0 +1,44 @@
+"""The flows of any file that `check` reads, for commands that only look at what runs elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from twinlog.cli.check_worker import FileKind, kind_of
+from twinlog.config import load
+from twinlog.config.connector import build_connector
+from twinlog.config.strimzi.load import load_resource
+from twinlog.config.worker import load_worker
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.settings.flow import FlowSettings
+
+FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
+CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
+
+
+def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> list[FlowSettings]:
+    """The flows that the file at `path` asks for, of a worker's file those of `connectors`; idle ones are left out.
+
+    Raises ConfigError with every problem found. No cluster is contacted.
+    """
+    kind = kind_of(path)
+    if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:
+        expected = "files of connectors only behind that of a Connect worker"
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} behind it", expected)])
+    if kind is FileKind.MIRROR:
+        return list(load(path).flows)
+    if kind is FileKind.RESOURCE:
+        return [flow.settings for flow in load_resource(path, secrets).flows if not flow.idle]
+    if kind is FileKind.CONNECTOR or not connectors:
+        # Where positions and records are depends on the worker.
+        expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., such as {path} source.json"
+        if kind is FileKind.CONNECTOR:
+            expected = f"the file of its worker before it, such as connect-distributed.properties {path}"
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", "it alone names no flow", expected)])
+    from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - only who has connectors waits for it
+
+    worker = load_worker(path)
+    found, _ = read_connectors(connectors, worker, nameless=True)
+    flows = [build_connector(one.name, one.config, worker) for one in found]
+    return [flow.settings for flow in flows if not flow.idle]

@@ -1,0 +1,82 @@
+"""`twinlog run` of Strimzi's resource: a Connect worker whose connectors follow the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from twinlog.cli.connect import WorkerExits, run_worker
+from twinlog.cli.foreground import EXIT_CONFIG, end_process, print_refusal
+from twinlog.cli.metrics import with_listeners
+from twinlog.clock import SYSTEM, wall_ms
+from twinlog.config.strimzi.load import ResourceConfig, load_resource
+from twinlog.connect.resource.follower import ResourceFollower
+from twinlog.connect.worker import Worker
+from twinlog.errors import ConfigError
+
+EXIT_LISTENING = 3
+LEAST_MEGABYTES = 512
+"""With less Spark does not start."""
+
+_MEGABYTE = 1024 * 1024
+
+
+def run_resource(
+    file: Path,
+    secrets: Path | None,
+    listen: str,
+    master: str | None,
+    conf: Mapping[str, str],
+    metrics: list[str] | None = None,
+) -> NoReturn:
+    """Run the resource until SIGTERM or SIGINT, and end the process with the exit code; `metrics` are addresses that
+    serve these beside the worker's own."""
+    load = partial(load_resource, file, secrets, listen)
+    try:
+        config = load()
+    except ConfigError as error:
+        print_refusal(error)
+        raise typer.Exit(EXIT_CONFIG) from None
+    worker_settings = config.worker.settings
+    worker_settings = replace(worker_settings, metrics=with_listeners(worker_settings.metrics, metrics))
+
+    def follow(worker: Worker) -> ResourceFollower:
+        def set_level(logger: str, level: str) -> None:
+            worker.levels.set(logger, level, wall_ms(SYSTEM))
+
+        return ResourceFollower(file, load, config, worker.herder, set_level, clock=SYSTEM)
+
+    # The worker's own warnings are among those of the resource.
+    warnings = [warning for warning in config.warnings if warning not in config.worker.warnings]
+    exits = WorkerExits(listening=EXIT_LISTENING, connector=EXIT_CONFIG)
+    if (doubt := memory_doubt(config)) is not None and "spark.driver.memory" not in conf:
+        warnings.append(f"{file}: {doubt}")
+    settings = {**driver_memory(config), **conf}
+    own = replace(config.worker, settings=worker_settings)
+    end_process(run_worker(own, None, exits, master=master, conf=settings, warnings=warnings, beside=follow))
+
+
+def driver_memory(config: ResourceConfig) -> dict[str, str]:
+    """Spark's setting for `jvmOptions.-Xmx`, in megabytes; what is too little for Spark is left out."""
+    text = config.resource.driver_memory
+    if text is None:
+        return {}
+    number, unit = int(text.rstrip("mg")), text[-1]
+    megabytes = {"m": number, "g": number * 1024}.get(unit, number // _MEGABYTE)
+    return {"spark.driver.memory": f"{megabytes}m"} if megabytes >= LEAST_MEGABYTES else {}
+
+
+def memory_doubt(config: ResourceConfig) -> str | None:
+    """What is to be said of a `jvmOptions.-Xmx` that is left out; None where there is nothing."""
+    text = config.resource.driver_memory
+    if text is None or driver_memory(config):
+        return None
+    return (
+        f"spec.jvmOptions.-Xmx: {text} is too little for Spark, which gets {LEAST_MEGABYTES}m instead: write that, or "
+        "nothing"
+    )

@@ -1,0 +1,230 @@
+"""What `twinlog status` prints of a flow: each figure with its age, and what is not known as unknown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from twinlog.cli.table import table
+from twinlog.driver.report import DriverReport, TopicProgress
+from twinlog.status.flow import FlowSeen
+from twinlog.status.state import FlowFacts
+
+_HEAD = ("TOPIC", "PARTITIONS", "LAG", "BYTES", "SECONDS", "RECORDS/S", "MB/S", "")
+_NUMBERS = range(1, 7)
+MOST_TOPICS = 20
+"""Topics in text; JSON has all that the report has."""
+
+
+def lines(seen: FlowSeen) -> list[str]:
+    """One flow in some lines: its state, then what is known of it."""
+    facts, report = seen.facts, seen.report
+    detail = f": {seen.state.detail}" if seen.state.detail else ""
+    found = [f"{seen.settings.name}: {seen.state.word}{detail}"]
+
+    def say(name: str, text: str | None) -> None:
+        if text:
+            found.append(f"  {name:<11} {text}")
+
+    say("run by", _run_by(facts))
+    say("standing by", _standing_by(facts))
+    if seen.settings.copies:
+        say("lag", _lag(seen))
+    if report is not None and seen.settings.copies:
+        say("rate", _rate(report))
+    say("groups", _groups(facts))
+    say("last error", _last_error(facts))
+    say("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
+    shown = seen.topics[:MOST_TOPICS]
+    if shown:
+        rows: list[Sequence[str]] = [_HEAD, *(_topic(topic, facts, report is not None) for topic in shown)]
+        found += [f"  {line}" for line in table(rows, _NUMBERS)]
+        left = len(seen.topics) - len(shown) + (report.more_topics if report is not None else 0)
+        if left:
+            found.append(f"  and {left} more with less to copy")
+    return found
+
+
+def _run_by(facts: FlowFacts) -> str | None:
+    report = facts.report
+    if report is None:
+        return facts.leader
+    if facts.target_trouble is not None:
+        return None
+    name = facts.leader or (report.process if facts.fresh else None)
+    since = ""
+    if facts.since_s is not None and facts.leader is not None:
+        since = f" since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts.since_s))}"
+    age = f"last report {_ago(facts, report.at_ms)}"
+    if name is None or name != report.process:
+        age += f" from {report.process}"
+    return age if name is None else f"{name}{since}, {age}"
+
+
+def _standing_by(facts: FlowFacts) -> str | None:
+    if not facts.elected or facts.target_trouble is not None or facts.others is not None:
+        return None
+    others = [f"{one.name} {'ready' if one.ready else 'not ready'}" for one in facts.processes if not one.leads]
+    return ", ".join(others) or "nobody"
+
+
+def _lag(seen: FlowSeen) -> str:
+    report, before = seen.report, seen.facts.report
+    was = ""
+    if report is None and before is not None and before.lag >= 0:
+        was = f"; it was {_records(before.lag)} {_ago(seen.facts, before.at_ms)}"
+    if seen.lag is None:
+        why = f" ({seen.lag_trouble})" if seen.lag_trouble else ""
+        most_s = seen.lag_at_most_s
+        bound = "" if most_s is None else f", nothing that is not copied is older than {_span(most_s)}"
+        return f"unknown{why}{was}{bound}"
+    more = f", of {seen.unknown} partitions unknown" if seen.unknown else ""
+    size = "" if seen.lag_bytes is None or not seen.lag else f", {_bytes(seen.lag_bytes)}"
+    if seen.by_positions or report is None:
+        most_s = seen.lag_at_most_s
+        seconds = "" if most_s is None or not seen.lag else f", at most {_span(most_s)} old"
+        return f"{_records(seen.lag)}{size}{seconds}{more}, by stored positions and the ends of the source now{was}"
+    age = f" (known {report.lag_age_s + (seen.facts.report_age_s or 0.0):.0f} s ago)"
+    seconds = f", {_seconds(seen.lag_s, undated=report.undated)}" if seen.lag else ""
+    eta = "" if not seen.lag else "; ETA " + ("unknown" if report.eta_s is None else _span(report.eta_s))
+    return f"{_records(seen.lag)}{size}{seconds}{more}{age}{eta}"
+
+
+def _rate(report: DriverReport) -> str:
+    rates = f"{report.record_rate:,.0f} records/s, {report.byte_rate / 1e6:,.1f} MB/s"
+    return f"{rates}; {report.records:,} records copied by {report.copiers} task(s) since {_time(report.since_ms)}"
+
+
+def _groups(facts: FlowFacts) -> str | None:
+    report = facts.report
+    if report is None or report.groups is None:
+        return None
+    groups = report.groups
+    followed = "not looked at yet" if groups.followed is None else f"{groups.followed} followed"
+    inexact = f", {groups.inexact} with offsets that are not exact yet" if groups.inexact else ""
+    checkpoints = f"; checkpoints {_since(facts, groups.checkpoints_ms)}"
+    sync = f", committed on the target {_since(facts, groups.sync_ms)}" if groups.syncs else ", not committed there"
+    trouble = f"; {groups.trouble}" if groups.trouble else ""
+    return f"{followed}{inexact}{checkpoints}{sync}{trouble}"
+
+
+def _last_error(facts: FlowFacts) -> str | None:
+    report = facts.report
+    if report is None or report.last_error is None:
+        return None
+    return f"{report.last_error} ({_since(facts, report.last_error_ms)})"
+
+
+def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str, ...]:
+    unknown = topic.unknown == topic.partitions
+    lag = "unknown" if unknown else f"{topic.lag:,}" + (f" + {topic.unknown} unknown" if topic.unknown else "")
+    size = "?" if topic.lag_bytes is None or unknown else _bytes(topic.lag_bytes)
+    if not topic.lag and not topic.unknown:
+        seconds = "0"
+    elif topic.oldest_ms is None or unknown:
+        seconds = "?"
+    else:
+        seconds = (">" if topic.undated else "") + f"{facts.age_s(topic.oldest_ms) or 0.0:.0f}"
+    rates = (f"{topic.record_rate:,.0f}", f"{topic.byte_rate / 1e6:,.1f}") if reported else ("?", "?")
+    return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, topic.trouble or "")
+
+
+def flow_json(seen: FlowSeen) -> dict[str, Any]:
+    """One flow as JSON; figures that are not known now are null."""
+    facts, report = seen.facts, seen.report
+    return {
+        "flow": seen.settings.name,
+        "source": seen.settings.source,
+        "target": seen.settings.target,
+        "at_ms": facts.at_ms,
+        "condition": seen.state.condition.value,
+        "state": seen.state.word,
+        "detail": seen.state.detail,
+        "leader": facts.leader or (report.process if report is not None else None),
+        "leader_since_s": facts.since_s,
+        "standing_by": [{"process": one.name, "ready": one.ready} for one in facts.processes if not one.leads],
+        "others": facts.others,
+        "report_age_s": facts.report_age_s,
+        "heartbeat_age_s": facts.age_s(facts.heartbeat_ms),
+        "lag": {
+            "records": seen.lag,
+            "bytes": seen.lag_bytes,
+            "seconds": seen.lag_s,
+            "seconds_at_most": seen.lag_at_most_s,
+            "seconds_at_least": report is not None and report.undated > 0,
+            "partitions_unknown": seen.unknown,
+            "age_s": None if report is None else round(report.lag_age_s + (facts.report_age_s or 0.0), 3),
+            "by": None if seen.lag is None else "positions" if seen.by_positions else "report",
+            "trouble": seen.lag_trouble,
+        },
+        "eta_s": None if report is None else report.eta_s,
+        "record_rate": None if report is None else report.record_rate,
+        "byte_rate": None if report is None else report.byte_rate,
+        "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
+        "more_topics": 0 if report is None else report.more_topics,
+        "last_report": None if facts.report is None else _report_json(facts.report),
+    }
+
+
+def _topic_json(topic: TopicProgress, facts: FlowFacts, reported: bool) -> dict[str, Any]:
+    unknown = topic.unknown == topic.partitions
+    seconds = 0.0 if not topic.lag else facts.age_s(topic.oldest_ms)
+    return {
+        "topic": topic.topic,
+        "partitions": topic.partitions,
+        "lag": {
+            "records": None if unknown else topic.lag,
+            "bytes": None if unknown else topic.lag_bytes,
+            "seconds": None if unknown else seconds,
+            "seconds_at_least": topic.undated > 0,
+            "partitions_unknown": topic.unknown,
+        },
+        "record_rate": topic.record_rate if reported else None,
+        "byte_rate": topic.byte_rate if reported else None,
+        "trouble": topic.trouble,
+    }
+
+
+def _report_json(report: DriverReport) -> dict[str, Any]:
+    fields = asdict(report)
+    del fields["topics"], fields["more_topics"]
+    return fields
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _seconds(lag_s: float | None, *, undated: int) -> str:
+    if lag_s is None:
+        return "nobody knows how old"
+    return f"{'more than ' if undated else ''}{_span(lag_s)} old"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def _ago(facts: FlowFacts, at_ms: int) -> str:
+    return f"{_span(facts.age_s(at_ms) or 0.0)} ago"
+
+
+def _since(facts: FlowFacts, at_ms: int | None) -> str:
+    return "never yet" if at_ms is None else _ago(facts, at_ms)
+
+
+def _time(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000))

@@ -1,0 +1,40 @@
+"""From the path of a client's properties file, as Kafka's own tools take it, to the connection that it describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlog.config.connection import read_connection
+from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.keys import ADMIN
+from twinlog.config.properties import Entry, read_properties
+from twinlog.config.reading import Problems, Reading
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.settings.flow import ClientSettings
+
+
+def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
+    """The connection of a file such as `--command-config` takes, with `bootstrap.servers` in it; and warnings.
+
+    Keys that are no settings of an admin client are warnings, as in Kafka. Raises ConfigError with every problem found.
+    Reads only this file, what its `${...}` references name, and its key stores; no cluster is contacted.
+    """
+    file, warnings, found = str(path), list[str](), list[ConfigProblem]()
+    last = without_duplicates(read_properties(Path(path)), warnings)
+    providers = read_providers(last, file, found)
+    problems = Problems(found)
+    layer: dict[str, Entry] = {}
+    for name, entry in last.items():
+        if name.startswith("config.providers"):
+            continue
+        key = ADMIN.find(name)
+        layer[name] = resolve_entry(entry, key, providers, warnings)
+        if key is None:
+            warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored")
+        else:
+            problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
+    settings = read_connection(Reading(layer, ADMIN, problems), str, file, warnings, "twinlog")
+    if problems.all():
+        in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
+        raise ConfigError(in_order, warnings)
+    return settings, warnings

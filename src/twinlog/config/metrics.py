@@ -1,0 +1,23 @@
+"""The metrics of a process: where it serves them."""
+
+from __future__ import annotations
+
+from twinlog.config.keys import KeyTable
+from twinlog.config.keys_metrics import HTTPS, LISTENERS
+from twinlog.config.reading import Problems, Reading, plain_fields
+from twinlog.config.resolve import Layer
+from twinlog.config.worker_rest import read_https, read_listeners
+from twinlog.settings.metrics import MetricsSettings
+
+
+def read_metrics(layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[str]) -> MetricsSettings:
+    """The settings of a file whose keys outside of flows are in `table`; what is wrong becomes a problem."""
+    reading = Reading(layer, table, problems)
+    listeners = read_listeners(reading, LISTENERS)
+    https = read_https(layer, HTTPS, listeners, file, problems, warnings)
+    return MetricsSettings(
+        **plain_fields(MetricsSettings, reading),
+        listeners=listeners,
+        https=None if https is None else https[0],
+        client_auth="none" if https is None else https[1],
+    )

@@ -1,0 +1,154 @@
+"""YAML text as nodes that know their line and their path, and how a file with a resource is told from others."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from twinlog.errors import ConfigError, ConfigProblem
+
+KIND = "KafkaMirrorMaker2"
+_TAG = "tag:yaml.org,2002:"
+# JSON of kubectl, too; a properties file has neither at the beginning of a line.
+_LOOKS_LIKE = (re.compile(rb'^\s*"?apiVersion"?\s*:', re.MULTILINE), re.compile(rb'^\s*"?kind"?\s*:', re.MULTILINE))
+
+
+def is_resource(path: str | Path) -> bool:
+    """Whether the file at `path` holds a Kubernetes resource; False for one that cannot be read."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return False
+    return all(pattern.search(data) for pattern in _LOOKS_LIKE)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A value of the document with its place: `path` is written `spec.mirrors[0].source`."""
+
+    node: Node
+    path: str
+    key: Node | None = None
+    """The key that it stands at, if it is in a map."""
+
+    @property
+    def line(self) -> int:
+        """The line of its key, or else that on which it begins, counted from 1."""
+        return int((self.key or self.node).start_mark.line) + 1
+
+    @property
+    def kind(self) -> str:
+        """map, list, string, integer, number, boolean or null."""
+        if isinstance(self.node, MappingNode):
+            return "map"
+        if isinstance(self.node, SequenceNode):
+            return "list"
+        tag = str(self.node.tag).removeprefix(_TAG)
+        return {"bool": "boolean", "int": "integer", "float": "number", "null": "null"}.get(tag, "string")
+
+    @property
+    def text(self) -> str:
+        """A scalar as it is written; a boolean as `true` or `false`."""
+        assert isinstance(self.node, ScalarNode)
+        value = str(self.node.value)
+        return value.lower() if self.kind == "boolean" else value
+
+    @cached_property
+    def members(self) -> Mapping[str, Item]:
+        """The values of a map by key; nothing for anything else. Of two equal keys the last."""
+        if not isinstance(self.node, MappingNode):
+            return {}
+        found: dict[str, Item] = {}
+        for key, value in self.node.value:
+            name = str(key.value)
+            if str(key.tag) == f"{_TAG}merge":
+                for one in value.value if isinstance(value, SequenceNode) else (value,):
+                    found = {**Item(one, self.path).members, **found}
+                continue
+            found[name] = Item(value, f"{self.path}.{name}" if self.path else name, key)
+        return found
+
+    @cached_property
+    def repeated(self) -> tuple[tuple[str, int], ...]:
+        """Keys that a map has more than once, with the line of each but the first."""
+        seen: set[str] = set()
+        found = []
+        for key, _ in self.node.value if isinstance(self.node, MappingNode) else ():
+            if key.value in seen:
+                found.append((str(key.value), int(key.start_mark.line) + 1))
+            seen.add(key.value)
+        return tuple(found)
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The values of a list; nothing for anything else."""
+        if not isinstance(self.node, SequenceNode):
+            return ()
+        return tuple(Item(value, f"{self.path}[{number}]") for number, value in enumerate(self.node.value))
+
+    def get(self, *names: str) -> Item | None:
+        """What is below those keys; None where there is nothing, or null."""
+        found: Item | None = self
+        for name in names:
+            found = None if found is None else found.members.get(name)
+        return None if found is None or found.kind == "null" else found
+
+    def text_of(self, *names: str) -> str | None:
+        """The text of a scalar below those keys; None where there is none."""
+        found = self.get(*names)
+        return found.text if found is not None and isinstance(found.node, ScalarNode) else None
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What a file holds: the resource, and Secrets and ConfigMaps that stand beside it."""
+
+    file: str
+    resource: Item
+    others: tuple[Item, ...]
+
+
+def read_documents(path: str | Path) -> Documents:
+    """The documents of the file at `path`, those of a `List` included. Raises ConfigError."""
+    file = str(path)
+    try:
+        text = Path(path).read_bytes().removeprefix(BOM_UTF8).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        found = str(getattr(error, "strerror", None) or error)
+        raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable YAML file in UTF-8")]) from None
+    return parse_documents(text, file)
+
+
+def parse_documents(text: str, file: str) -> Documents:
+    """The same of text already read; `file` is the name for messages. Raises ConfigError."""
+    try:
+        nodes = [node for node in YAML(typ="rt", pure=True).compose_all(text) if node is not None]
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else int(mark.line) + 1
+        found = " ".join(str(error.problem or "broken YAML").split())
+        raise ConfigError([ConfigProblem(file, line, "(file)", found, "YAML as kubectl takes it")]) from None
+    except YAMLError as error:
+        found = str(error).splitlines()[0]
+        raise ConfigError([ConfigProblem(file, None, "(file)", found, "YAML as kubectl takes it")]) from None
+    items: list[Item] = []
+    for node in nodes:
+        item = Item(node, "")
+        listed = item.get("items")
+        items += [Item(one.node, "") for one in listed.items] if listed is not None else [item]
+    found_resources = [item for item in items if item.text_of("kind") == KIND]
+    if len(found_resources) != 1:
+        others = ", ".join(repr(item.text_of("kind") or "no kind") for item in items) or "nothing"
+        found = others if not found_resources else f"{len(found_resources)} resources of kind {KIND}"
+        line = items[0].line if items else None
+        raise ConfigError([ConfigProblem(file, line, "kind", found, f"one resource of kind {KIND}")])
+    resource = found_resources[0]
+    return Documents(file, resource, tuple(item for item in items if item is not resource))

@@ -1,0 +1,161 @@
+"""From the path of a resource to the settings of its worker and of its connectors, checked as any others are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from twinlog.config.connector import ConnectorFlow, read_connector
+from twinlog.config.entries import resolve_entry
+from twinlog.config.key_scope import SourceAndTarget
+from twinlog.config.keys_connector import CHECKPOINT_KEYS
+from twinlog.config.parse import ParsedFile
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Problems
+from twinlog.config.strimzi.fields import STORAGE
+from twinlog.config.strimzi.resource import CONVERTER, KINDS, PlannedConnector, Resource, read_resource
+from twinlog.config.worker import WorkerConfig, worker_of
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.model.types import Alias
+from twinlog.settings.flow import ConnectorKind
+
+DEFAULT_LISTENER = "http://127.0.0.1:8083"
+"""Where the REST API of a worker is unless somebody asks for more: nobody else can change what it copies."""
+
+_HEARTBEAT = ("emit.heartbeats.", "heartbeats.topic.")
+_SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
+    "source": ("enabled",),
+    "checkpoint": ("emit.checkpoints.enabled", "sync.group.offsets.enabled"),
+    "heartbeat": ("emit.heartbeats.enabled",),
+}
+"""What is off in a mirror without such a connector."""
+
+_CHECKPOINT = tuple(key.name for key in CHECKPOINT_KEYS if not key.name.startswith(_HEARTBEAT))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceConfig:
+    """A resource that can be run: its worker, and what each connector does."""
+
+    resource: Resource
+    worker: WorkerConfig
+    flows: tuple[ConnectorFlow, ...]
+    warnings: tuple[str, ...]
+
+
+def load_resource(path: str | Path, secrets: Path | None = None, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
+    """The resource in the file at `path`, whose Secrets are in the directory `secrets`.
+
+    Raises ConfigError with every problem found. Reads only this file and Secrets; no cluster is contacted.
+    """
+    return config_of(read_resource(path, secrets), listen)
+
+
+def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
+    """The same of a resource already read. Raises ConfigError."""
+    warnings = list(resource.warnings)
+    listener = Entry("listeners", listen, "--listen", None, listen)
+    entries = [*resource.worker.values(), listener]
+    problems = Problems([])
+    lookups, works = resource.secrets.lookups(), True
+    try:
+        worker = worker_of(entries, resource.file, lookups=lookups)
+        warnings += worker.warnings
+    except ConfigError as error:
+        problems.add_new(error.problems)
+        warnings += error.warnings
+        # What is wrong with the other clusters is said in the same breath.
+        works, worker = False, worker_of(_bare(resource), resource.file, lookups=lookups)
+    flows: list[ConnectorFlow] = []
+    for one in resource.connectors:
+        more: list[str] = []
+        found = Problems([])
+        resolved = {key: resolve_entry(entry, None, worker.providers, more) for key, entry in one.entries.items()}
+        flow = read_connector(one.name, resolved, worker, found, more)
+        problems.add_new(found.all())
+        warnings += more if works else ()
+        if flow is not None:
+            flows.append(flow)
+    warnings = list(dict.fromkeys(warnings))
+    if problems.all():
+        in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
+        # The connectors take from the target what the worker took before.
+        once = {(one.line, one.found): one for one in map(partial(_with_path, resource), reversed(in_order))}
+        raise ConfigError([*reversed(once.values())], warnings)
+    return ResourceConfig(resource, worker, tuple(flows), tuple(warnings))
+
+
+def _bare(resource: Resource) -> list[Entry]:
+    """As little of a worker as there can be."""
+    fixed = {"bootstrap.servers": "target:9092", "key.converter": CONVERTER, "value.converter": CONVERTER}
+    fixed |= dict(STORAGE.values())
+    return [_plain(resource.file, key, value) for key, value in fixed.items()]
+
+
+def _with_path(resource: Resource, problem: ConfigProblem) -> ConfigProblem:
+    """The problem with the path of the field beside, or instead of, the key that it sets."""
+    for prefix in ("", "source.cluster.", "target.cluster."):
+        path = resource.paths.get((problem.line or 0, problem.key.removeprefix(prefix)))
+        if path is not None:
+            key = path if path.endswith(problem.key.removeprefix(prefix)) else f"{path} ({problem.key})"
+            return ConfigProblem(problem.file, problem.line, key, problem.found, problem.expected)
+    return problem
+
+
+def parsed_resource(path: str | Path, secrets: Path | None = None) -> ParsedFile:
+    """The resource in the form of a properties file that was read: one flow for each mirror. Raises ConfigError."""
+    return flows_of(load_resource(path, secrets))
+
+
+def flows_of(config: ResourceConfig) -> ParsedFile:
+    """The same of a resource already loaded."""
+    resource, file = config.resource, config.resource.file
+    mirrors: dict[SourceAndTarget, list[PlannedConnector]] = {}
+    for one in resource.connectors:
+        mirrors.setdefault((Alias(one.source), Alias(one.target)), []).append(one)
+    aliases = dict.fromkeys(alias for ends in mirrors for alias in ends)
+    found = ParsedFile(file, tuple(aliases), warnings=list(config.warnings))
+    # Heartbeats are what heartbeat connectors write, and no more.
+    found.top["emit.heartbeats.enabled"] = _plain(file, "emit.heartbeats.enabled", "false")
+    providers = config.worker.providers
+    for ends, connectors in mirrors.items():
+        for alias in ends:
+            cluster = {
+                key: resolve_entry(entry, None, providers, []) for key, entry in resource.clusters[alias].items()
+            }
+            worker = config.worker.layer if alias == ends[1] else {}
+            found.clusters[alias] = {**found.clusters.get(alias, {}), **worker, **cluster}
+        resolved = {
+            one.kind: {key: resolve_entry(entry, None, providers, []) for key, entry in one.entries.items()}
+            for one in connectors
+        }
+        found.flows[ends] = _merged(file, resolved)
+        name = next((one.name for one in connectors if one.kind == "source"), None)
+        if name is not None:
+            found.connector_names[ends] = name
+    if not found.connector_names:
+        found.problems.append(ConfigProblem(file, None, "spec.mirrors", "nothing is copied", "a sourceConnector"))
+    return found
+
+
+def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, Entry]]) -> dict[str, Entry]:
+    """The settings of a mirror's connectors as those of one flow: each key by the connector that it is meant for."""
+    merged: dict[str, Entry] = {}
+    for kind in reversed(KINDS):
+        for key, entry in connectors.get(kind, {}).items():
+            owner = "heartbeat" if key.startswith(_HEARTBEAT) else "checkpoint" if key in _CHECKPOINT else None
+            if owner in {None, kind} and key != "connector.class":
+                merged[key] = entry
+    for part, switches in _SWITCHES.items():
+        for switch in switches:
+            if part not in connectors:
+                merged[switch] = _plain(file, switch, "false")
+            elif switch in {"enabled", "emit.heartbeats.enabled"}:
+                merged.setdefault(switch, _plain(file, switch, "true"))
+    return merged
+
+
+def _plain(file: str, key: str, value: str) -> Entry:
+    return Entry(key, value, file, None, value)

@@ -1,0 +1,16 @@
+"""The metrics of a worker, and the server of metrics at addresses of their own."""
+
+from __future__ import annotations
+
+from twinlog.connect.rest.metric_pages import MetricPages
+from twinlog.connect.rest.metrics_server import MetricsServer
+from twinlog.connect.rest.settings import Listener
+from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.tls import server_context
+
+
+def metrics_server(settings: MetricsSettings, pages: MetricPages) -> MetricsServer:
+    """A server for `twinlog.metrics.listeners`. Raises ssl.SSLError for certificates that are no good."""
+    tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
+    listeners = [Listener(one.scheme == "https", one.host, one.port) for one in settings.listeners]
+    return MetricsServer(pages, listeners, tls)

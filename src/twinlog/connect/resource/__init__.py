@@ -1,0 +1,1 @@
+"""Keeps the connectors of a worker as Strimzi's resource asks for them, while the resource changes."""

@@ -1,0 +1,319 @@
+"""Follows the file of a resource: what changes in it changes the connectors, and a version that is wrong nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.config.strimzi.load import ResourceConfig
+from twinlog.connect.model import (
+    ConnectorInfo,
+    ConnectorName,
+    ConnectorStatus,
+    Created,
+    Restart,
+    State,
+    TargetState,
+    TaskId,
+)
+from twinlog.connect.resource.auto_restart import AutoRestarts
+from twinlog.connect.resource.loggers import logger_levels
+from twinlog.connect.resource.steps import PAUSE, Become, Delete, Present, Put, Step, asked, is_of_a_resource, steps
+from twinlog.errors import ConfigError, NotOwnerError, RequestError
+from twinlog.log_once import AGAIN_S, LogOnce
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+SECRETS_S = 10.0
+"""How often Secrets are looked at: new ones reach the file system of a pod after a minute or so."""
+
+BAD_REQUEST, NOT_FOUND = 400, 404
+
+
+class Connectors(Protocol):
+    """What is asked of a worker, see `WorkerHerder`."""
+
+    @property
+    def leads(self) -> bool: ...
+
+    def connectors(self) -> Sequence[ConnectorName]: ...
+
+    def info(self, name: ConnectorName) -> ConnectorInfo: ...
+
+    def status(self, name: ConnectorName) -> ConnectorStatus: ...
+
+    def target_state(self, name: ConnectorName) -> TargetState: ...
+
+    def put(
+        self, name: ConnectorName, config: Mapping[str, str | None], *, initial: TargetState | None = None
+    ) -> Created: ...
+
+    def delete(self, name: ConnectorName) -> None: ...
+
+    def set_target_state(self, name: ConnectorName, state: TargetState) -> None: ...
+
+    def restart(self, restart: Restart) -> ConnectorStatus: ...
+
+    def restart_task(self, task: TaskId) -> None: ...
+
+
+class ResourceFollower:
+    """One thread that keeps a worker's connectors as the file asks for them.
+
+    `load` reads the file and raises ConfigError; `current` is what it returned at the start. Every process of a group
+    follows its own copy of the file, and the one that leads the group acts. `set_level(logger, level)` is called in
+    each.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        load: Callable[[], ResourceConfig],
+        current: ResourceConfig,
+        worker: Connectors,
+        set_level: Callable[[str, str], object] = lambda logger, level: None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._path = path
+        self._load = load
+        self._current = current
+        self._worker = worker
+        self._set_level = set_level
+        self._clock = clock
+        self._seen = self._read()
+        self._coming: bytes | None = None
+        self._secrets_at = clock.monotonic() + SECRETS_S
+        self._secrets = current.resource.secrets.version()
+        self._annotations = current.resource.annotations
+        self._anew: list[Restart] = []
+        """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
+        self._asked: list[Restart] = []
+        self._tasks: list[TaskId] = []
+        self._auto = AutoRestarts()
+        self._logged = LogOnce(clock)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="resource", daemon=True)
+
+    def start(self) -> None:
+        """Begin; what the file asks for now is done first."""
+        self._apply_levels()
+        self._say_if_paused()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a step under way is not waited for longer than a moment."""
+        self._stopping.set()
+        self._thread.join(2.0)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.attend()
+            except Exception:
+                log.exception("%s", self._path)
+            self._clock.wait(self._stopping, LOOK_S)
+
+    def attend(self) -> None:
+        """Look at the file and at the connectors, and do what is to be done; called every second."""
+        self._look_at_file()
+        self._look_at_secrets()
+        if self._is_paused():
+            return
+        self._look_at_annotations()
+        leads = self._worker.leads
+        if not leads:
+            # The process that leads reads the same file; tasks are restarted by whoever runs them.
+            self._anew.clear()
+            self._asked.clear()
+        try:
+            if leads:
+                self._reconcile()
+            self._do_asked()
+            if leads:
+                self._auto_restart()
+        except RequestError as error:
+            if self._logged.is_new(str(error), AGAIN_S):
+                log.warning("%s: tried again: %s", self._path, error)
+
+    # -- the file
+
+    def _read(self) -> bytes | None:
+        try:
+            return self._path.read_bytes()
+        except OSError as error:
+            if self._logged.is_new("file", AGAIN_S) and hasattr(self, "_seen"):
+                log.warning("%s cannot be read, what it said before goes on: %s", self._path, error.strerror or error)
+            return None
+
+    def _look_at_file(self) -> None:
+        text = self._read()
+        if text is None or text == self._seen:
+            self._coming = None
+            return
+        if text != self._coming:
+            # Whoever writes it may not have finished yet.
+            self._coming = text
+            return
+        self._seen, self._coming = text, None
+        self._take(self._loaded())
+
+    def _loaded(self) -> ResourceConfig | None:
+        try:
+            return self._load()
+        except ConfigError as error:
+            for problem in error.problems:
+                log.error("%s", problem)
+            log.error("%s: this version is wrong, nothing was changed", self._path)
+            return None
+
+    def _take(self, new: ResourceConfig | None) -> None:
+        if new is None:
+            return
+        if new.worker.settings != self._current.worker.settings:
+            log.error(
+                "%s: the target, its login or the worker's own settings are others now: restart this process; until "
+                "then nothing is changed",
+                self._path,
+            )
+            return
+        for warning in new.warnings:
+            if warning not in self._current.warnings:
+                log.warning("%s", warning)
+        log.info("%s has changed", self._path)
+        # A Secret that came with it, as Kubernetes brings both at once, would else be none that changed.
+        self._begin_anew(new)
+        self._current = new
+        self._apply_levels()
+        self._say_if_paused()
+
+    def _look_at_secrets(self) -> None:
+        """A connector whose Secrets changed begins anew: its configuration, which only names them, is the same."""
+        if self._clock.monotonic() < self._secrets_at or self._coming is not None or self._is_paused():
+            return
+        self._secrets_at = self._clock.monotonic() + SECRETS_S
+        version = self._current.resource.secrets.version()
+        if version == self._secrets:
+            return
+        try:
+            new = self._load()
+        except ConfigError as error:
+            if self._logged.is_new("secrets", AGAIN_S):
+                log.warning("%s: %s", self._path, error.problems[0])
+            return
+        if new.resource.connectors != self._current.resource.connectors:
+            if self._read() == self._seen:
+                # What the file says was wrong as long as one of its Secrets was not there.
+                self._secrets = version
+                self._take(new)
+            return
+        self._secrets = version
+        if new.worker.settings != self._current.worker.settings:
+            log.error("%s: the worker's own login is another one now: restart this process", self._path)
+        self._begin_anew(new)
+        self._current = new
+
+    def _begin_anew(self, new: ResourceConfig) -> None:
+        """Have connectors begin anew whose configuration is the same, and what its references stand for is not."""
+        before = {flow.name: flow for flow in self._current.flows}
+        written = {one.name: one.config for one in self._current.resource.connectors}
+        for one in new.resource.connectors:
+            flow = next((flow for flow in new.flows if flow.name == one.name), None)
+            if flow is not None and written.get(one.name) == one.config and before.get(one.name) != flow:
+                log.info("%s: a Secret of connector %s has changed, it is begun anew", self._path, one.name)
+                self._anew.append(Restart(ConnectorName(one.name), only_failed=False, include_tasks=True))
+
+    def _is_paused(self) -> bool:
+        return self._current.resource.annotations.get(PAUSE, "").strip().lower() == "true"
+
+    def _say_if_paused(self) -> None:
+        if self._is_paused():
+            log.warning("%s: %s is true: connectors stay as they are, and none is created", self._path, PAUSE)
+
+    def _apply_levels(self) -> None:
+        for logger, level in logger_levels(self._current.resource.loggers).items():
+            self._set_level(logger, level)
+
+    # -- the connectors
+
+    def _reconcile(self) -> None:
+        names = self._worker.connectors()
+        present = {name: Present(self._worker.info(name).config, self._worker.target_state(name)) for name in names}
+        for name in names:
+            if not is_of_a_resource(name) and self._logged.is_new(name):
+                log.warning("%s: connector %s is none of this resource, and stays as it is", self._path, name)
+        refused: set[ConnectorName] = set()
+        for step in steps(self._current.resource.connectors, present):
+            if step.name in refused:
+                continue
+            try:
+                self._do(step)
+            except RequestError as error:
+                if error.status != BAD_REQUEST:
+                    raise
+                # The other connectors have nothing to do with it.
+                refused.add(step.name)
+                if self._logged.is_new(str(error), AGAIN_S):
+                    log.error("connector %s stays as it is: %s", step.name, error)
+
+    def _do(self, step: Step) -> None:
+        if isinstance(step, Put):
+            self._worker.put(step.name, step.config, initial=step.initial)
+            did = "has other settings now" if step.initial is None else "was created"
+        elif isinstance(step, Become):
+            self._worker.set_target_state(step.name, step.target)
+            did = {TargetState.STARTED: "runs", TargetState.PAUSED: "pauses", TargetState.STOPPED: "stops"}[step.target]
+        else:
+            assert isinstance(step, Delete)
+            self._worker.delete(step.name)
+            did = "was deleted, for it is in the file no more; its positions stay"
+        log.info("connector %s %s", step.name, did)
+
+    def _look_at_annotations(self) -> None:
+        resource = self._current.resource
+        found = asked(resource.annotations, self._annotations, [one.name for one in resource.connectors])
+        self._annotations = resource.annotations
+        for wrong in found.wrong:
+            log.error("%s: metadata.annotations: %s", self._path, wrong)
+        self._asked += found.restarts
+        self._tasks += found.tasks
+
+    def _do_asked(self) -> None:
+        """Restart what is to be restarted. Raises RequestError where that is not possible now: then the next time."""
+        for restarts, why in ((self._anew, "its Secret is another one"), (self._asked, "an annotation asks for it")):
+            while restarts:
+                self._unless_gone(partial(self._worker.restart, restarts[0]))
+                log.info("connector %s is restarted, %s", restarts[0].connector, why)
+                del restarts[0]
+        while self._tasks:
+            task = self._tasks[0]
+            try:
+                self._unless_gone(partial(self._worker.restart_task, task))
+                log.info("task %s is restarted, an annotation asks for it", task)
+            except NotOwnerError:
+                log.debug("task %s runs elsewhere", task)
+            del self._tasks[0]
+
+    def _unless_gone(self, restart: Callable[[], object]) -> None:
+        """Restart something; of what is not there, say so."""
+        try:
+            restart()
+        except RequestError as error:
+            if error.status != NOT_FOUND:
+                raise
+            log.error("%s: %s", self._path, error)
+
+    def _auto_restart(self) -> None:
+        for one in self._current.resource.connectors:
+            status = self._worker.status(ConnectorName(one.name))
+            failed = State.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
+            if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):
+                log.warning(
+                    "connector %s failed and is restarted, for the %s. time", one.name, self._auto.count(one.name)
+                )
+                self._worker.restart(Restart(ConnectorName(one.name), only_failed=True, include_tasks=True))

@@ -1,0 +1,119 @@
+"""What has to change so that a worker has the connectors that a resource asks for, as Strimzi's operator decides it.
+
+Reading what there is and carrying steps out are somebody else's: here facts become decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.config.strimzi.resource import PlannedConnector
+from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
+
+PAUSE = "strimzi.io/pause-reconciliation"
+_RESTART = "strimzi.io/restart-connector"
+_RESTART_TASK = "strimzi.io/restart-connector-task"
+_OFFSETS = "strimzi.io/connector-offsets"
+_OPTIONS = {"includeTasks", "onlyFailed"}
+_SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHeartbeatConnector")
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A connector that the worker has."""
+
+    config: Config
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Create a connector, or give it another configuration."""
+
+    name: ConnectorName
+    config: Config = field(repr=False)
+    initial: TargetState | None = None
+    """What a new one is to be; None for one that is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Become:
+    """Have a connector run, pause or stop."""
+
+    name: ConnectorName
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Take a connector away that is not in the resource any more; what it stored stays."""
+
+    name: ConnectorName
+
+
+Step = Put | Become | Delete
+
+
+def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present]) -> list[Step]:
+    """The steps from what there is to what is wanted, in the order in which they are to be done."""
+    found: list[Step] = []
+    names = {ConnectorName(one.name) for one in wanted}
+    found += [Delete(name) for name in present if name not in names and is_of_a_resource(name)]
+    for one in wanted:
+        name, target = ConnectorName(one.name), INITIAL_STATES[one.state]
+        config = {**one.config, "name": one.name}
+        there = present.get(name)
+        if there is None:
+            found.append(Put(name, config, target))
+            continue
+        # What is to stop does so before it would begin with other settings, and what is to run begins with them.
+        late = target is TargetState.STARTED
+        change = [] if dict(there.config) == config else [Put(name, config)]
+        become = [] if there.target is target else [Become(name, target)]
+        found += [*change, *become] if late else [*become, *change]
+    return found
+
+
+def is_of_a_resource(name: ConnectorName) -> bool:
+    """Whether a connector is called as Strimzi calls those of a resource; any other one is somebody else's."""
+    return "->" in name and name.endswith(_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What annotations ask for once, and what is wrong with them."""
+
+    restarts: tuple[Restart, ...] = ()
+    tasks: tuple[TaskId, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+
+def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str]) -> Asked:
+    """What annotations ask for that were not there `before`, or said something else; `names` are the connectors."""
+    new = {key: value.strip() for key, value in now.items() if value != before.get(key)}
+    restarts: list[Restart] = []
+    tasks: list[TaskId] = []
+    wrong: list[str] = []
+    restart, task = new.get(_RESTART), new.get(_RESTART_TASK)
+    if restart:
+        name, options = _name_in(restart, names)
+        chosen = {one.strip() for one in options.split(",") if one.strip()}
+        if name is None or chosen - _OPTIONS:
+            wrong.append(f"{_RESTART}: {restart!r}; expected a connector, such as {names[0]}:includeTasks,onlyFailed")
+        else:
+            restarts.append(Restart(ConnectorName(name), "includeTasks" in chosen, "onlyFailed" in chosen))
+    if task:
+        name, number = _name_in(task, names)
+        if name is None or not number.isdigit():
+            wrong.append(f"{_RESTART_TASK}: {task!r}; expected a connector and a task, such as {names[0]}:0")
+        else:
+            tasks.append(TaskId(ConnectorName(name), int(number)))
+    if new.get(_OFFSETS):
+        wrong.append(f"{_OFFSETS}: expected no such annotation; write twinlog connectors offsets")
+    return Asked(tuple(restarts), tuple(tasks), tuple(wrong))
+
+
+def _name_in(text: str, names: Sequence[str]) -> tuple[str | None, str]:
+    name, _, rest = text.partition(":")
+    return (name if name in names else None), rest

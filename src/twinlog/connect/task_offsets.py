@@ -1,0 +1,76 @@
+"""Stores the offsets of connectors that have no position, as their tasks do in Kafka Connect: 0 for all they wrote.
+
+A heartbeat's source partition is its two aliases, a checkpoint's is its group and remote partition (Kafka classes
+MirrorHeartbeatTask and MirrorCheckpointTask). Nobody goes on from them, but `GET /connectors/{name}/offsets` shows
+them, and a worker of Kafka's that takes over finds its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from twinlog.clock import Clock
+from twinlog.connect import parts as running_parts
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import ConnectorName, StoredOffset
+from twinlog.connect.parts import Part
+from twinlog.connect.running_connector import Running
+from twinlog.errors import ClusterError
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 2.0
+ZERO = {"offset": 0}
+
+
+class TaskOffsets:
+    """Each is stored once, and again when what runs of its connector began anew; `write` is called by one thread.
+
+    It is done on a thread of its own: the file of a standalone worker may be held by who waits for a cluster.
+    """
+
+    def __init__(self, state: GroupState, running: Mapping[ConnectorName, Running], clock: Clock) -> None:
+        self._state = state
+        self._running = running
+        self._clock = clock
+        self._stored: dict[ConnectorName, tuple[Part, set[tuple[object, ...]]]] = {}
+        self._storing: threading.Thread | None = None
+        self._look_at = 0.0
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is just being stored."""
+        return self._storing is None or not self._storing.is_alive()
+
+    def write(self) -> None:
+        """Look now and then what connectors wrote first since, and store it."""
+        now = self._clock.monotonic()
+        if now < self._look_at or not self.at_rest:
+            return
+        self._look_at = now + LOOK_S
+        parts = {
+            name: one.part
+            for name, one in self._running.items()
+            if one.part is not None and not (one.ending or one.again)
+        }
+        self._stored = {name: kept for name, kept in self._stored.items() if parts.get(name) is kept[0]}
+        news: dict[ConnectorName, list[StoredOffset]] = {}
+        for name, part in parts.items():
+            _, known = self._stored.setdefault(name, (part, set()))
+            for partition in part.wrote_of():
+                key = tuple(partition.values())
+                if key not in known:
+                    known.add(key)
+                    news.setdefault(name, []).append(StoredOffset(partition, ZERO))
+        if news:
+            self._storing = running_parts.in_thread(lambda: self._store(news), "storing offsets")
+
+    def _store(self, news: Mapping[ConnectorName, list[StoredOffset]]) -> None:
+        try:
+            self._state.put_all_offsets(news)
+        except ClusterError as error:
+            for name in news:
+                self._stored.pop(name, None)
+            log.debug("offsets of %d connectors are stored later: %s", len(news), error)

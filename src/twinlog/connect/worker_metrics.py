@@ -1,0 +1,112 @@
+"""The metrics of a worker: of its connectors, of their tasks, and of what these copy and follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinlog import __version__
+from twinlog.clock import Clock, wall_ms
+from twinlog.config.connector import CONNECTOR_CLASSES
+from twinlog.connect.group.place import Group
+from twinlog.connect.model import State
+from twinlog.connect.parts import Copying, Following
+from twinlog.connect.running import RunningConnectors
+from twinlog.connect.running_connector import Running
+from twinlog.driver.flow_beans import copying_beans, group_beans, running_facts
+from twinlog.driver.flow_families import FlowFacts, flow_families
+from twinlog.driver.jvm_sampler import JvmSampler
+from twinlog.metrics.beans import BeanTable
+from twinlog.metrics.connect_beans import connector_beans, worker_beans
+from twinlog.metrics.exposition import Measured
+from twinlog.metrics.facts import ConnectorFacts, WorkerFacts
+from twinlog.metrics.process import jvm_families, process_families
+
+
+class WorkerMetrics:
+    """`measure` may be called by any thread. With `partitions` each partition and group has metrics of its own."""
+
+    def __init__(
+        self,
+        client_id: str,
+        protocol: str,
+        group: Group,
+        running: RunningConnectors,
+        clock: Clock,
+        *,
+        partitions: bool,
+    ) -> None:
+        self._client_id = client_id
+        self._protocol = protocol
+        self._group = group
+        self._running = running
+        self._clock = clock
+        self._partitions = partitions
+        self._started_ms = wall_ms(clock)
+        self._jvm = JvmSampler(lambda: running.spark.engine, clock)
+
+    def measure(self) -> Measured:
+        """Everything, now."""
+        flows = [facts for running in list(self._running.connectors.values()) if (facts := _flow(running))]
+        families = [
+            *flow_families(flows),
+            *process_families(),
+            *jvm_families(self._jvm.latest(), self._running.spark.restarted),
+        ]
+        return Measured(list(self._beans()), families)
+
+    def _beans(self) -> Iterator[BeanTable]:
+        now = self._clock.monotonic()
+        connectors: list[ConnectorFacts] = []
+        for running in list(self._running.connectors.values()):
+            if running.flow is not None:
+                connectors.append(_facts(running))
+                yield from self._of(running, connectors[-1], now)
+        yield from worker_beans(self._worker(connectors, now))
+
+    def _of(self, running: Running, facts: ConnectorFacts, now: float) -> Iterator[BeanTable]:
+        part = running.part
+        meters = None
+        # It may end meanwhile.
+        flow = part.place.running if isinstance(part, Copying) else None
+        if flow is not None:
+            meters = flow.flow_status.meters
+            yield from copying_beans(flow, facts.name, now, partitions=self._partitions)
+        if isinstance(part, Following) and self._partitions:
+            followed = part.flow
+            yield from group_beans(followed.settings, facts.name, followed.meters, followed.groups or (), now)
+        yield from connector_beans(facts, __version__, now, meters)
+
+    def _worker(self, connectors: list[ConnectorFacts], now: float) -> WorkerFacts:
+        assignment = self._group.assignment
+        since = self._group.synced_at
+        return WorkerFacts(
+            client_id=self._client_id,
+            version=__version__,
+            started_ms=self._started_ms,
+            connectors=connectors,
+            starts=self._running.begun + self._running.not_begun,
+            failed_starts=self._running.not_begun,
+            leader="" if assignment is None else assignment.leader_url,
+            protocol=self._protocol,
+            epoch=0 if assignment is None else assignment.generation,
+            rebalances=self._group.rebalances,
+            rebalancing=assignment is None,
+            since_rebalance_s=None if since is None else now - since,
+        )
+
+
+def _flow(running: Running) -> FlowFacts | None:
+    part = running.part
+    if State.FAILED in {one.state for one in (running.connector_state("", 0), *running.task_states("", 0).values())}:
+        return FlowFacts(running.name, leads=False, copies=False, failed=True)
+    if isinstance(part, Following):
+        return FlowFacts(running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False)
+    flow = part.place.running if isinstance(part, Copying) else None
+    return None if flow is None else running_facts(flow)
+
+
+def _facts(running: Running) -> ConnectorFacts:
+    assert running.flow is not None
+    kind = CONNECTOR_CLASSES[running.flow.kind].rpartition(".")[2]
+    tasks = {number: status.state.lower() for number, status in running.task_states("", 0).items()}
+    return ConnectorFacts(running.name, kind, running.connector_state("", 0).state.lower(), tasks)

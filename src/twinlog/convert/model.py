@@ -1,0 +1,90 @@
+"""What every form of a configuration is read into, and written from: workers with their connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.config.connector import CONNECTOR_CLASSES
+from twinlog.config.connector_file import InitialState
+from twinlog.config.keys_connector import CHECKPOINT_KEYS
+from twinlog.config.properties import Entry
+from twinlog.settings.flow import ConnectorKind
+
+HEARTBEAT_PREFIXES = ("emit.heartbeats.", "heartbeats.topic.")
+CHECKPOINT_NAMES = frozenset(key.name for key in CHECKPOINT_KEYS if not key.name.startswith(HEARTBEAT_PREFIXES))
+CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def raw(entry: Entry) -> str:
+    """The value as it is to be written again: a reference stays one, a comment behind it goes."""
+    return entry.written if "${" in entry.written else entry.value
+
+
+def owner(key: str) -> ConnectorKind | None:
+    """The only connector that a key means something to; None for several."""
+    if key.startswith(HEARTBEAT_PREFIXES):
+        return "heartbeat"
+    return "checkpoint" if key in CHECKPOINT_NAMES else None
+
+
+def default_name(kind: ConnectorKind) -> str:
+    """What a connector is called in a dedicated MirrorMaker 2."""
+    return CONNECTOR_CLASSES[kind].rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector, its settings by key and as they are written; secrets may stand in them."""
+
+    name: str
+    kind: ConnectorKind
+    source: str
+    target: str
+    entries: Mapping[str, Entry] = field(repr=False)
+    state: InitialState = "RUNNING"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker on the cluster `target`, its settings by key, and its connectors."""
+
+    target: str
+    entries: Mapping[str, Entry] = field(repr=False)
+    connectors: tuple[Connector, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Something that the form asked for cannot say; `place` is file and line."""
+
+    place: str
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key}: {self.why}"
+
+
+def unsaid(entry: Entry, why: str) -> Unsaid:
+    """The same of an entry."""
+    return Unsaid(entry.place, entry.key, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    """A configuration that was read. `unsaid` is what no other form has got, such as logging in a resource."""
+
+    workers: tuple[Worker, ...]
+    unsaid: tuple[Unsaid, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files by their names, secrets that they refer to by name and key, and what could not be said."""
+
+    files: Mapping[str, str] = field(repr=False)
+    secrets: Mapping[tuple[str, str], str] = field(repr=False)
+    unsaid: tuple[Unsaid, ...]
+    remarks: tuple[str, ...]

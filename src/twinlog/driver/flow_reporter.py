@@ -1,0 +1,118 @@
+"""Makes the report of a flow that runs in this process: its state, sums, groups and last error."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlog.checkpoint.writer import CheckpointWriter
+from twinlog.clock import Clock, wall_ms
+from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.periodic import PeriodicJob
+from twinlog.driver.report import DriverReport, GroupsProgress
+from twinlog.settings.flow import FlowSettings
+
+
+class LastError:
+    """The newest error of a flow that an operator should know of, and when it came (Unix ms); for any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: tuple[str, int] | None = None
+
+    def note(self, text: str | None) -> None:
+        """An error that is there now; the same one again keeps its time, None keeps the last."""
+        if text is not None and (self._last is None or self._last[0] != text):
+            self._last = text, wall_ms(self._clock)
+
+    @property
+    def last(self) -> tuple[str, int] | None:
+        return self._last
+
+
+class FollowedSoFar:
+    """How the consumer groups of a flow are followed; `begin` notes the jobs that do it."""
+
+    def __init__(self, settings: FlowSettings) -> None:
+        self._settings = settings
+        self._writer: CheckpointWriter | None = None
+        self._checkpoints: PeriodicJob | None = None
+        self._sync: PeriodicJob | None = None
+
+    def begin(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
+        """The writer of checkpoints, and the jobs of checkpoints and of commits on the target, where there are such."""
+        self._writer = writer
+        self._checkpoints, self._sync = jobs
+
+    def progress(self) -> GroupsProgress | None:
+        """None where the flow follows no groups."""
+        if self._settings.emit_checkpoints_interval_s is None:
+            return None
+        groups = GroupsProgress(syncs=self._settings.sync_group_offsets_interval_s is not None)
+        writer, checkpoints, sync = self._writer, self._checkpoints, self._sync
+        if writer is None or checkpoints is None:
+            return groups
+        return replace(
+            groups,
+            followed=None if writer.followed is None else len(writer.followed),
+            inexact=writer.inexact,
+            checkpoints_ms=checkpoints.succeeded_ms,
+            sync_ms=None if sync is None else sync.succeeded_ms,
+            trouble=checkpoints.trouble or (None if sync is None else sync.trouble),
+        )
+
+
+class FlowReporter:
+    """Reports of one flow; this process has run it since this was made."""
+
+    def __init__(self, settings: FlowSettings, clock: Clock) -> None:
+        self.groups = FollowedSoFar(settings)
+        self.last_error = LastError(clock)
+        self._settings = settings
+        self._clock = clock
+        self._since_ms = wall_ms(clock)
+
+    def report(self, state: str, detail: str | None, status: FlowStatus | None = None) -> DriverReport:
+        """A report of now; without a `status` the flow copies nothing itself. A detail is an error, except of `idle`
+        flows."""
+        if state != "idle":
+            self.last_error.note(detail)
+        last = self.last_error.last
+        report = DriverReport(
+            self._settings.name,
+            f"{socket.gethostname()}-{os.getpid()}",
+            wall_ms(self._clock),
+            self._since_ms,
+            state,
+            detail,
+            last_error=None if last is None else last[0],
+            last_error_ms=None if last is None else last[1],
+            groups=self.groups.progress(),
+        )
+        return report if status is None else _with_sums(report, status)
+
+
+def _with_sums(report: DriverReport, status: FlowStatus) -> DriverReport:
+    summary, topics = status.summary(), status.topics()
+    waiting = [topic for topic in topics if topic.lag]
+    sizes = [topic.lag_bytes for topic in waiting if topic.lag_bytes is not None]
+    return replace(
+        report,
+        partitions=summary.partitions,
+        copiers=summary.copiers,
+        records=summary.records,
+        bytes=summary.bytes,
+        record_rate=round(summary.record_rate, 3),
+        byte_rate=round(summary.byte_rate, 3),
+        lag=summary.lag,
+        lag_age_s=round(summary.lag_age_s, 3),
+        unknown=summary.unknown,
+        lag_bytes=sum(sizes) if len(sizes) == len(waiting) else None,
+        oldest_ms=min((topic.oldest_ms for topic in waiting if topic.oldest_ms is not None), default=None),
+        undated=sum(topic.undated for topic in waiting),
+        latency_ms=summary.latency_ms,
+        eta_s=None if summary.eta_s is None else round(summary.eta_s, 1),
+        topics=tuple(topics),
+    )

@@ -1,0 +1,64 @@
+"""When the oldest record of each partition that is not copied was written, as well as the reports of copiers tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.lease.progress import PartitionProgress
+from twinlog.model.types import TopicPartition
+
+
+@dataclass(slots=True)
+class _Mark:
+    """The source ended at `end` when that was looked at, `at_ms`; `clear_ms` is the last such time up to whose end all
+    is copied, -1 before the first."""
+
+    end: int
+    at_ms: int
+    clear_ms: int = -1
+
+
+class OldestRecords:
+    """Not thread-safe. Times are Unix ms.
+
+    A record that waits to be appended was read, so its own timestamp is known. Of one that was not read yet it is known
+    that it was written after the source was last seen to end where all is copied now.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[TopicPartition, _Mark] = {}
+        self._own: dict[TopicPartition, int] = {}
+
+    def take(self, key: TopicPartition, part: PartitionProgress, at_ms: int) -> None:
+        """Note a report of a partition; its end was looked at `at_ms` at the latest."""
+        if part.waiting_ms >= 0:
+            self._own[key] = part.waiting_ms
+        else:
+            self._own.pop(key, None)
+        mark = self._marks.get(key)
+        if mark is None:
+            if part.end >= 0:
+                self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
+            return
+        if 0 <= part.end < mark.end and at_ms > mark.at_ms:
+            # The source topic was made anew, or lost records: the old end may never be reached again.
+            self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
+        elif part.source_offset >= mark.end:
+            mark.clear_ms = max(mark.clear_ms, mark.at_ms)
+            if part.end >= 0:
+                mark.end, mark.at_ms = part.end, at_ms
+                if part.lag == 0:
+                    mark.clear_ms = at_ms
+
+    def forget(self, key: TopicPartition) -> None:
+        """The partition is not copied any more."""
+        self._marks.pop(key, None)
+        self._own.pop(key, None)
+
+    def of(self, key: TopicPartition) -> int | None:
+        """Of a partition in which something waits; None while nothing is known."""
+        own = self._own.get(key)
+        if own is not None:
+            return own
+        mark = self._marks.get(key)
+        return None if mark is None or mark.clear_ms < 0 else mark.clear_ms

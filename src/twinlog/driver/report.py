@@ -1,0 +1,142 @@
+"""What the process that runs a flow reports of it to other programs: one record, every two seconds.
+
+It goes to the progress topic on the target, beside the reports of copiers, which know partitions and nothing of the
+rest: state, last error, groups. Whoever reads it needs the last one only, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+EVERY_S = 2.0
+KIND = "driver"
+"""The value of the field `kind`; reports of copiers have no such field."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProgress:
+    """One source topic: `lag` in source offsets over the partitions where it is known, of `unknown` ones it is not.
+
+    `lag_bytes` is the lag by the mean size of the records that were copied since the process began, None before the
+    first. `oldest_ms` is when the oldest record that is not copied was written (Unix time): by its own timestamp where
+    it was read, else when its partition was last seen with nothing to copy before it; None when nothing waits or
+    neither is known, as of `undated` partitions. `records` and `bytes` are those that were copied since the process
+    began, rates are per second.
+    """
+
+    topic: str
+    partitions: int = 0
+    lag: int = 0
+    unknown: int = 0
+    lag_bytes: int | None = None
+    oldest_ms: int | None = None
+    undated: int = 0
+    records: int = 0
+    bytes: int = 0
+    record_rate: float = 0.0
+    byte_rate: float = 0.0
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsProgress:
+    """How consumer groups are followed: `followed` None before the first look, `inexact` of them with an offset that
+    has no exact translation yet.
+
+    Times are those of the last turn that did all it had to (Unix ms), None before; `syncs` and `checkpoints` whether
+    there are such turns at all.
+    """
+
+    followed: int | None = None
+    inexact: int = 0
+    checkpoints: bool = True
+    checkpoints_ms: int | None = None
+    syncs: bool = False
+    sync_ms: int | None = None
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverReport:
+    """A flow at one moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it; it has run it since `since_ms`.
+
+    `state` and `detail` are what the live table shows. Sums are over all topics, `topics` those with something to copy
+    or in trouble first; `more_topics` did not fit. `lag` is -1 while it is known of no partition, and at most
+    `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`.
+    """
+
+    flow: str
+    process: str
+    at_ms: int
+    since_ms: int
+    state: str
+    detail: str | None = None
+    partitions: int = 0
+    copiers: int = 0
+    records: int = 0
+    bytes: int = 0
+    record_rate: float = 0.0
+    byte_rate: float = 0.0
+    lag: int = -1
+    lag_age_s: float = 0.0
+    unknown: int = 0
+    lag_bytes: int | None = None
+    oldest_ms: int | None = None
+    undated: int = 0
+    latency_ms: int = -1
+    eta_s: float | None = None
+    last_error: str | None = None
+    last_error_ms: int | None = None
+    groups: GroupsProgress | None = None
+    topics: tuple[TopicProgress, ...] = field(default=())
+    more_topics: int = 0
+
+
+def encode_report(report: DriverReport, most_bytes: int) -> bytes:
+    """A report as the value of a record of at most so many bytes, as far as leaving out topics allows: one JSON
+    object."""
+    rest = replace(report, topics=(), more_topics=report.more_topics + len(report.topics))
+    room = most_bytes - len(_json({"kind": KIND, **asdict(rest)}))
+    kept: list[TopicProgress] = []
+    for topic in report.topics:
+        room -= len(_json(asdict(topic))) + 1
+        if room < 0:
+            break
+        kept.append(topic)
+    more = report.more_topics + len(report.topics) - len(kept)
+    return _json({"kind": KIND, **asdict(replace(report, topics=tuple(kept), more_topics=more))})
+
+
+def decode_report(value: bytes | None) -> DriverReport | None:
+    """A report from a record's value, perhaps of a newer version; None when it is none."""
+    try:
+        found = json.loads(value or b"")
+        if found.get("kind") != KIND:
+            return None
+        groups, topics = found.pop("groups", None), found.pop("topics", ())
+        return replace(
+            _known(DriverReport, found),
+            groups=None if groups is None else _known(GroupsProgress, groups),
+            topics=tuple(_known(TopicProgress, topic) for topic in topics),
+        )
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _known(kind: type[T], found: dict[str, Any]) -> T:
+    names = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in found.items() if name in names})
+
+
+def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
+    """Topics in trouble first, then those with the most to copy."""
+    return tuple(sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, -one.lag, one.topic)))
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,66 @@
+"""What was read of a cluster, as values, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.model.acls import Acl, Operation
+from twinlog.model.disks import Disk
+from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.topics import ConfigEntry, DescribedTopic, Topic
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Offsets of a partition: the first that it has, and the one behind its last."""
+
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets lie between; a compacted log has fewer records."""
+        return max(0, self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """A cluster's content, as far as it was asked for and as this principal may see it.
+
+    `operations` is what the principal may do with the cluster, None when unknown. `hidden` are topics whose settings
+    may not be read. `acls` is None without an authorizer, or where they could not be read. `committed` are the offsets
+    of each group. `sizes` are bytes of the largest replica of each partition. `unread` are sentences about what could
+    not be read, each with the permission that is missing.
+    """
+
+    alias: str
+    cluster_id: str | None
+    brokers: tuple[int, ...]
+    operations: frozenset[int] | None = None
+    topics: Mapping[TopicName, DescribedTopic] = field(default_factory=dict)
+    configs: Mapping[TopicName, Sequence[ConfigEntry]] = field(default_factory=dict)
+    hidden: frozenset[TopicName] = frozenset()
+    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
+    sizes: Mapping[TopicPartition, int] | None = None
+    disks: Sequence[Disk] = ()
+    acls: Sequence[Acl] | None = None
+    groups: Mapping[GroupId, Group] = field(default_factory=dict)
+    committed: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+
+    @property
+    def plain_topics(self) -> dict[TopicName, Topic]:
+        """Its topics without how they are spread."""
+        return {name: described.topic for name, described in self.topics.items()}
+
+    def may(self, operation: Operation, topic: TopicName | None = None) -> bool | None:
+        """Whether the principal may do that with a topic, or with the cluster; None when that is not known."""
+        if topic is None:
+            known = self.operations
+        elif topic in self.topics:
+            known = self.topics[topic].operations
+        else:
+            known = None
+        return None if known is None else operation in known

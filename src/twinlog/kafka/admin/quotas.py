@@ -1,0 +1,64 @@
+"""Reads and changes a cluster's client quotas for appending; coroutines on a client's loop (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.quotas import PRODUCER_BYTE_RATE, Quota, QuotaEntity
+
+_USER, _CLIENT_ID = "user", "client-id"
+_TIMEOUT_S = 40.0
+
+
+async def describe_producer_quotas(client: ClusterClient) -> list[Quota]:
+    """Every quota for appending of a user, a client id or both.
+
+    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the cluster does not answer.
+    """
+    response = await client.ask(DescribeClientQuotasRequest(components=[], strict=False))
+    if error_codes.refused(response.error_code):
+        raise client.lacks("DESCRIBE_CONFIGS", "the cluster", "reading its client quotas")
+    if response.error_code:
+        raise ClusterError(f"cluster {client.alias}: client quotas: {error_codes.explain(response.error_code)}")
+    found = []
+    for entry in response.entries or ():
+        parts = {part.entity_type: part.entity_name or "" for part in entry.entity}
+        if parts.keys() <= {_USER, _CLIENT_ID}:
+            entity = QuotaEntity(parts.get(_USER), parts.get(_CLIENT_ID))
+            found += [Quota(entity, value.value) for value in entry.values if value.key == PRODUCER_BYTE_RATE]
+    return found
+
+
+async def alter_producer_quotas(client: ClusterClient, quotas: Sequence[Quota]) -> None:
+    """Set quotas for appending, and remove those without a rate.
+
+    Raises RefusedError without ALTER_CONFIGS on the cluster, ClusterError when one is refused.
+    """
+    kind = AlterClientQuotasRequest.EntryData
+    entries = [
+        kind(
+            entity=_entity(quota.entity),
+            ops=[kind.OpData(key=PRODUCER_BYTE_RATE, value=quota.rate or 0.0, remove=quota.rate is None)],
+        )
+        for quota in quotas
+    ]
+    response = await client.ask(AlterClientQuotasRequest(entries=entries, validate_only=False), None, _TIMEOUT_S)
+    for quota, entry in zip(quotas, response.entries, strict=True):
+        if error_codes.refused(entry.error_code):
+            raise client.lacks("ALTER_CONFIGS", "the cluster", "changing its client quotas")
+        if entry.error_code != Code.NONE:
+            why = entry.error_message or error_codes.explain(entry.error_code)
+            raise ClusterError(f"cluster {client.alias}: it refuses the quota {quota}: {why}")
+
+
+def _entity(entity: QuotaEntity) -> list[Any]:
+    parts = ((_USER, entity.user), (_CLIENT_ID, entity.client_id))
+    kind = AlterClientQuotasRequest.EntryData.EntityData
+    return [kind(entity_type=what, entity_name=name or None) for what, name in parts if name is not None]

@@ -1,0 +1,147 @@
+"""Takes part in a group: joins it, gets an assignment, sends heartbeats, and knows what the answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from twinlog.errors import TwinlogError
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
+from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
+from twinlog.kafka.net.loop import Loop
+
+T = TypeVar("T")
+
+BEAT_S = 0.5
+"""How often a member sends a heartbeat; also how late it may notice that another one joined or left."""
+
+VOID_S = 3 * BEAT_S
+"""How long before a heartbeat a join must have been sent that its answer declares void: on its other connection it may
+arrive later than the heartbeat."""
+
+
+class GroupSession:
+    """One membership with its heartbeats, on the loop of its client. What is answered extends the lease.
+
+    `lost()` is called when this client is no member any more; then, and at each rebalance, it must join `again`.
+    `answered()` and `unanswered(error)` are called for heartbeats.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        membership: Membership,
+        lease: LeadershipLease,
+        *,
+        lost: Callable[[], None],
+        answered: Callable[[], None] = lambda: None,
+        unanswered: Callable[[TwinlogError], None] = lambda error: None,
+    ) -> None:
+        self.again = False
+        """Whether to join again; to be cleared before `join`."""
+        self.stopped = False
+        self.wake = loop.signal()
+        """Set whenever something here has changed; one coroutine may wait for it."""
+        self._loop = loop
+        self._now = loop.clock.monotonic
+        self._membership = membership
+        self._lease = lease
+        self._lost = lost
+        self._answered = answered
+        self._unanswered = unanswered
+        self._joining_since: float | None = None
+        self._void = False
+        """Whether the answer that is waited for never comes."""
+        self._synced = -1
+        """The generation whose assignment this client has."""
+
+    @property
+    def joining(self) -> bool:
+        """While a join is under way its answer shows the next generation; heartbeats still go with the one before."""
+        return self._joining_since is not None
+
+    async def join(self, metadata: bytes) -> Generation | None:
+        """Join the next generation; None when that need not be waited for any more. `sync` must follow."""
+        known = self._membership.generation
+        sent_at = self._joining_since = self._now()
+        try:
+            generation = await self._patiently(self._membership.join, metadata)
+        finally:
+            self._joining_since = None
+        if generation is None:
+            return None
+        if known is None or known.member_id != generation.member_id:
+            # What it had before belonged to another member id.
+            self._lost()
+        self._membership.enter(generation)
+        self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+        return generation
+
+    async def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> bytes | None:
+        """Give the others their assignments if this is the leader, and get this one's; None when the next rebalance
+        began meanwhile, or it need not be waited for any more."""
+        sent_at = self._now()
+        given = await self._patiently(self._membership.sync, assignments)
+        if given is not None:
+            self._synced = generation.number
+            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
+        return given
+
+    def rejoin(self) -> None:
+        """Have the member join again."""
+        self.again = True
+        self.wake.set()
+
+    async def beat(self) -> None:
+        """Send heartbeats until `stop`."""
+        while not self.stopped:
+            await self._loop.sleep(BEAT_S)
+            generation = self._membership.generation
+            if generation is None:
+                continue
+            sent_at = self._now()
+            try:
+                result = await self._membership.beat()
+            except TwinlogError as error:
+                self._unanswered(error)
+                continue
+            self._answered()
+            if self._membership.generation is generation:
+                self._take(result, generation, sent_at)
+
+    def stop(self) -> None:
+        """Send no more, and wait for no answer."""
+        self.stopped = True
+        self.wake.set()
+
+    def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
+        if result is HeartbeatResult.OTHER_GENERATION and self.joining:
+            # The next one may have begun; the answer to the join shows it.
+            return
+        if result in (HeartbeatResult.UNKNOWN_MEMBER, HeartbeatResult.OTHER_GENERATION):
+            self._membership.forget()
+            self._lost()
+            self._void = True
+            self.rejoin()
+            return
+        stable = result is HeartbeatResult.STABLE and self._synced == generation.number
+        self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
+        if self._joining_since is None:
+            if result is HeartbeatResult.REBALANCE:
+                self.rejoin()
+        elif stable and sent_at - self._joining_since >= VOID_S:
+            # Another broker has taken the group over without the rebalance: the answer to the join never comes.
+            self._void = True
+            self.rejoin()
+
+    async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
+        """A step that may wait for other members; None when this one need not wait any more."""
+        self._void = False
+        outcome = self._loop.spawn(step, *args)
+        outcome.add_both(lambda _: self.wake.set())
+        while not outcome.is_done:
+            await self.wake.wait()
+            if self.stopped or self._void:
+                return None
+        result: T = await outcome
+        return result

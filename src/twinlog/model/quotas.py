@@ -1,0 +1,39 @@
+"""Client quotas of a cluster as values (KIP-546)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+"""Bytes per second that each client of an entity may append through one broker."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QuotaEntity:
+    """Whom a quota is for: a user, a client id, or both. "" stands for every one that has none of its own, None for a
+    part that the entity does not have."""
+
+    user: str | None = None
+    client_id: str | None = None
+
+    def __str__(self) -> str:
+        parts = (("user", self.user), ("client-id", self.client_id))
+        return " ".join(f"{kind} {name or '<default>'}" for kind, name in parts if name is not None)
+
+
+EVERY_USER = QuotaEntity(user="")
+"""All users without a quota of their own, users without a login with them; it counts before all quotas that name a
+client id alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What an entity's quota for appending is; `rate` None means that it has none."""
+
+    entity: QuotaEntity
+    rate: float | None
+
+    def __str__(self) -> str:
+        if self.rate is None:
+            return f"no {PRODUCER_BYTE_RATE} for {self.entity}"
+        return f"{PRODUCER_BYTE_RATE} = {self.rate:g} for {self.entity}"

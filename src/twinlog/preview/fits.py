@@ -1,0 +1,154 @@
+"""Whether what a flow would write fits the target: names, record sizes, retention, disks. Facts in, findings out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from twinlog.inventory.contents import Log
+from twinlog.model.disks import Disk
+from twinlog.model.topics import ConfigEntry, Topic, listed
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.plan.changes import TopicPair
+from twinlog.preview.flow_plan import Problem
+from twinlog.preview.volume import value_of
+from twinlog.settings.flow import FlowSettings
+
+LIMIT = "max.message.bytes"
+RETENTION = "retention.ms"
+
+_Configs = Mapping[TopicName, Sequence[ConfigEntry]]
+
+
+def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Problem]:
+    """Names that differ in dots and underscores only, which Kafka does not take side by side (Kafka class Topic)."""
+    by_metric: dict[str, list[TopicName]] = defaultdict(list)
+    fresh = set(new)
+    for name in sorted({*fresh, *there}):
+        by_metric[name.replace(".", "_")].append(name)
+    return [
+        Problem(
+            "clash",
+            f"{', '.join(names)}: Kafka takes no two names that differ in dots and underscores only; choose another "
+            "separator, or leave one of the topics out",
+        )
+        for names in by_metric.values()
+        if len(names) > 1 and fresh.intersection(names)
+    ]
+
+
+def written_by_others(
+    pairs: Iterable[TopicPair],
+    target: Mapping[TopicName, Topic],
+    logs: Mapping[TopicPartition, Log],
+    copied: Iterable[TopicPartition],
+    alias: Alias,
+) -> tuple[list[Problem], list[str]]:
+    """Remote topics that are there although this flow has copied nothing to them; with notes on odd partition counts.
+
+    `logs` are those of the target, `copied` the source partitions that have a position.
+    """
+    known = {part.topic for part in copied}
+    problems, notes = [], []
+    for pair in pairs:
+        there = target.get(pair.remote)
+        if there is None:
+            continue
+        parts = (TopicPartition(pair.remote, number) for number in range(there.partitions))
+        held = sum(logs[part].offsets for part in parts if part in logs)
+        if pair.source.name not in known and held:
+            problems.append(
+                Problem(
+                    "clash",
+                    f"{pair.remote} is on {alias} with {held} records that this flow has not copied: copies of "
+                    f"{pair.source.name} would follow behind them; delete or rename it there, or leave "
+                    f"{pair.source.name} out",
+                )
+            )
+        elif there.partitions > pair.source.partitions:
+            text = (
+                f"{pair.remote} has {there.partitions} partitions on {alias}, {pair.source.name} has "
+                f"{pair.source.partitions}"
+            )
+            if pair.source.name in known:
+                notes.append(f"{text}: the last {there.partitions - pair.source.partitions} get no copies")
+            else:
+                problems.append(
+                    Problem(
+                        "clash",
+                        f"{text}: producers that move would send the same key to another partition; create it anew, "
+                        f"or add partitions to {pair.source.name}",
+                    )
+                )
+    return problems, notes
+
+
+def too_small_limits(
+    flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs
+) -> tuple[list[Problem], list[str]]:
+    """Remote topics that take smaller records than their source; `target` are settings as they will be."""
+    smaller: dict[tuple[int, int], list[TopicName]] = defaultdict(list)
+    for pair in pairs:
+        mine = value_of(source.get(pair.source.name, ()), LIMIT)
+        theirs = value_of(target.get(pair.remote, ()), LIMIT)
+        if mine is not None and theirs is not None and int(theirs) < int(mine):
+            smaller[int(mine), int(theirs)].append(pair.remote)
+    problems, notes = [], []
+    for (mine_bytes, their_bytes), names in smaller.items():
+        text = (
+            f"records of up to {mine_bytes} bytes ({LIMIT}) may come to {listed(names)}, which takes {their_bytes}: "
+            f"a larger one "
+        )
+        if flow.oversized_record_policy == "stop":
+            way_out = f"raise {LIMIT} there, or message.max.bytes of the brokers of {flow.target}"
+            problems.append(Problem("record-limit", f"{text}would end the flow; {way_out}"))
+        else:
+            notes.append(f"{text}is skipped ({flow.key('oversized_record_policy')})")
+    return problems, notes
+
+
+def shorter_retention(flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs) -> list[str]:
+    """Notes on remote topics that keep records for less time: old ones are deleted as soon as they are copied."""
+    shorter: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
+    for pair in pairs:
+        mine, theirs = (
+            value_of(configs.get(name, ()), RETENTION)
+            for configs, name in ((source, pair.source.name), (target, pair.remote))
+        )
+        policy = value_of(target.get(pair.remote, ()), "cleanup.policy") or ""
+        if mine is None or theirs is None or "delete" not in policy:
+            continue
+        if float(theirs) >= 0 and not 0 <= float(mine) <= float(theirs):
+            shorter[mine, theirs].append(pair.remote)
+    return [
+        f"{listed(names)}: {RETENTION} is {theirs} on {flow.target} and {mine} on {flow.source}; what is older is "
+        "deleted there soon after it is copied"
+        for (mine, theirs), names in shorter.items()
+    ]
+
+
+def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alias) -> tuple[list[Problem], list[str]]:
+    """Whether the target's disks have room for so many bytes, each written `replicas` times."""
+    usable = [disk.usable for disk in disks if disk.usable is not None]
+    if not size:
+        return [], []
+    if not usable:
+        return [], [f"the free space of {alias}'s disks is not known"]
+    needed = size * max(1, replicas)
+    text = f"{shown_bytes(needed)} are to be written on {alias} ({replicas} replicas), whose disks have "
+    # Directories of one volume report its space each.
+    volumes = {(disk.broker, disk.total, disk.usable): disk.usable or 0 for disk in disks if disk.usable is not None}
+    room = sum(volumes.values())
+    if needed > room:
+        way_out = "add disks, shorten the retention, or copy fewer topics"
+        return [Problem("disk", f"{text}{shown_bytes(room)} of room; {way_out}")], []
+    return [], [f"{text}{shown_bytes(room)} of room"] if needed > room / 2 else []
+
+
+def shown_bytes(size: float) -> str:
+    """Bytes for people, in powers of ten."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the last unit returns")

@@ -1,0 +1,214 @@
+"""What a run of one flow would do, as values: each thing to create, change and copy, and what would fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from twinlog.model.acls import TopicAcl
+from twinlog.model.types import Alias, GroupId, TopicName
+
+ProblemKind = Literal[
+    "cluster",
+    "permission",
+    "clash",
+    "record-limit",
+    "replication-factor",
+    "refused",
+    "disk",
+    "gap",
+    "cycle",
+    "renamed",
+    "unread",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NewRemote:
+    """A topic to create. `source` is the topic that it is the copy of, None for one that the flow keeps for itself.
+
+    A replication factor of -1 is the broker's default.
+    """
+
+    cluster: Alias
+    name: TopicName
+    source: TopicName | None
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "topic": self.name,
+            "source": self.source,
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+            "configs": dict(self.configs),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A remote topic that gets more partitions."""
+
+    name: TopicName
+    old: int
+    new: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"topic": self.name, "old": self.old, "new": self.new}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting of a topic that changes; `old` None is a default that the topic has, `new` None the cluster's own."""
+
+    cluster: Alias
+    topic: TopicName
+    name: str
+    old: str | None
+    new: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "topic": self.topic,
+            "setting": self.name,
+            "old": self.old,
+            "new": self.new,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """What becomes of a consumer group's offsets: committed on the target, in step already, or not, and why not."""
+
+    group: GroupId
+    partitions: int
+    becomes: Literal["moves", "in-step", "stays"]
+    why: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"group": self.group, "partitions": self.partitions, "becomes": self.becomes, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """What is to be copied of a topic: offsets, which are at least as many as records, and an estimate of bytes.
+
+    `bytes` is None where the sizes of logs may not be read.
+    """
+
+    topic: TopicName
+    remote: TopicName
+    partitions: int
+    records: int
+    bytes: int | None
+    compacted: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "remote": self.remote,
+            "partitions": self.partitions,
+            "records": self.records,
+            "bytes": self.bytes,
+            "compacted": self.compacted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A topic of the source that is not copied."""
+
+    topic: TopicName
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"topic": self.topic, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a run would fail at, with the way out."""
+
+    kind: ProblemKind
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """One flow's plan. `rate` is bytes a second, as assumed; `notes` are what an operator should know beforehand."""
+
+    flow: str
+    source: Alias
+    target: Alias
+    rate: float
+    create: tuple[NewRemote, ...] = ()
+    grow: tuple[Growth, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
+    acls: tuple[TopicAcl, ...] = ()
+    groups: tuple[GroupPlan, ...] = ()
+    copy: tuple[Copying, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Offsets to copy."""
+        return sum(one.records for one in self.copy)
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes to copy, None where they are not known of each topic."""
+        known = [one.bytes for one in self.copy]
+        return None if None in known else sum(one for one in known if one is not None)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long copying takes at `rate`."""
+        return None if self.bytes is None else self.bytes / self.rate
+
+    @property
+    def changes(self) -> int:
+        """How many things a run would create, change or commit; 0 when there is nothing left but to copy."""
+        moving = sum(one.becomes == "moves" for one in self.groups)
+        return len(self.create) + len(self.grow) + len(self.settings) + len(self.acls) + moving
+
+    @property
+    def done(self) -> bool:
+        """Whether a run would find nothing to do; with a problem nobody can say so."""
+        return not self.changes and not self.records and not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "source": self.source,
+            "target": self.target,
+            "done": self.done,
+            "problems": _json(self.problems),
+            "notes": list(self.notes),
+            "create": _json(self.create),
+            "grow": _json(self.grow),
+            "settings": _json(self.settings),
+            "acls": [str(acl) for acl in self.acls],
+            "groups": _json(self.groups),
+            "copy": {
+                "records": self.records,
+                "bytes": self.bytes,
+                "bytes_per_second": self.rate,
+                "seconds": self.seconds,
+                "topics": _json(self.copy),
+            },
+            "not_copied": _json(self.left_out),
+        }
+
+
+def _json(some: Iterable[Any]) -> list[dict[str, Any]]:
+    return [one.as_json() for one in some]

@@ -1,0 +1,316 @@
+"""Finds out what a run of one flow would do: reads both clusters, and lets the code of the run decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.driver.topic_refresh import TopicRefresh
+from twinlog.errors import RefusedError
+from twinlog.flows.plugins import group_filter_of, topic_filter_of
+from twinlog.flows.topology import topology_of
+from twinlog.inventory.contents import Inventory
+from twinlog.inventory.reader import Part, read_inventory
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
+from twinlog.mirror.internal_topics import internal_topics
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.translator import Translator
+from twinlog.plan.changes import TopicPair
+from twinlog.preview.asked_rights import hidden_topics, unreadable_groups, unwritable_topics
+from twinlog.preview.deciding import Deciding, Findings
+from twinlog.preview.fits import colliding, shorter_retention, too_full, too_small_limits, written_by_others
+from twinlog.preview.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, Problem
+from twinlog.preview.groups import Copied, plan_groups
+from twinlog.preview.rights import Side, missing_rights
+from twinlog.preview.volume import gaps, leaderless, to_copy
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
+
+CONNECT_S = 15.0
+
+Told = Callable[[str, str, int, int], None]
+"""Hears of which cluster what is being read, how many of it were, and how many there are."""
+
+_Positions = Mapping[TopicPartition, Position]
+_Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
+
+
+class FlowPlanner:
+    """Plans one flow; use it as a context manager. Making it raises ConfigError.
+
+    `flows` are all flows of the file. A connector that only follows groups has `copied_by`, those that copy what it
+    translates.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        *,
+        copied_by: Sequence[FlowSettings] = (),
+        told: Told = lambda alias, what, done, total: None,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._flow = flow
+        self._flows = flows
+        self._connect = connect
+        self._told = told
+        self._copier = next(iter(copied_by), flow)
+        self._topology = topology_of(self._copier)
+        self._refresh: TopicRefresh | None = None
+        self._source = connect(flow.source, flow.source_admin.client)
+        try:
+            self._target = connect(flow.target, flow.target_admin.client)
+        except RuntimeError:
+            self._source.close()
+            raise
+
+    def __enter__(self) -> FlowPlanner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._refresh is not None:
+            self._refresh.close()
+        self._source.close()
+        self._target.close()
+
+    def plan(self, rate: float) -> FlowPlan:
+        """What a run would do now, with an estimate of time at `rate` bytes a second; changes nothing.
+
+        Raises ClusterError when a cluster does not answer, and RefusedError when it refuses the login.
+        """
+        flow, findings = self._flow, Findings()
+        plan = FlowPlan(flow.name, flow.source, flow.target, rate)
+        self._target.connect(CONNECT_S)
+        if not flow.enabled:
+            # It writes heartbeats to its target, and never asks its source.
+            there = read_inventory(self._target, Part(0), told=partial(self._told, flow.target))
+            nothing = Inventory(flow.source, None, ())
+            deciding = Deciding(flow, self._topology, self._source, self._target, nothing, there, findings)
+            plan = replace(plan, create=tuple(deciding.internal()[0]))
+            return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
+        self._source.connect(CONNECT_S)
+        if not findings.refused("cluster", partial(check_two_clusters, flow, self._source, self._target)):
+            checks = (
+                partial(check_one_cluster, flow, self._source, self._target, self._connect),
+                partial(check_internal_topics, flow, self._source, self._target),
+            )
+            for check in checks:
+                findings.refused("cluster", check)
+            plan = self._plan(plan, findings)
+        problems = {problem.text: problem for problem in findings.problems}
+        return replace(plan, problems=tuple(problems.values()), notes=tuple(dict.fromkeys(findings.notes)))
+
+    def _plan(self, plan: FlowPlan, findings: Findings) -> FlowPlan:
+        flow, policy = self._flow, self._topology.policy
+        here, there = self._read(findings)
+        store, positions = self._positions(there, findings)
+        deciding = Deciding(flow, self._topology, self._source, self._target, here, there, findings)
+        if not flow.copies:
+            plan = replace(plan, create=tuple(deciding.internal()[0]))
+            return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))
+        refresh = self._refresh = TopicRefresh(
+            flow, self._flows, self._source, self._target, _Known(positions or {}), self._connect
+        )
+        try:
+            changes = refresh.decide(here.plain_topics, there.plain_topics)
+        except RefusedError as error:
+            findings.problems.append(Problem("renamed", str(error)))
+            return plan
+        create, new_configs = deciding.creations(changes)
+        internal, bounds = deciding.internal()
+        settings, changed_configs = deciding.settings(changes)
+        acls = deciding.acls(refresh.leaves_out)
+        # Heartbeats are mirrored whatever is configured, and come all the time.
+        pairs = [pair for pair in changes.pairs if not policy.is_heartbeats(pair.source.name)]
+        reset = flow.consumer.auto_offset_reset
+        plan = replace(
+            plan,
+            create=(*create, *internal),
+            grow=deciding.growth(changes),
+            settings=(*settings, *bounds),
+            acls=tuple(acls),
+            left_out=tuple(self._left_out(here, refresh.left_out)),
+        )
+        if positions is not None:
+            copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, reset)
+            plan = replace(plan, copy=tuple(copy))
+            findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target))
+            self._look_at_starts(pairs, here, positions, findings)
+        waiting = leaderless(pairs, here.logs)
+        if waiting:
+            names = listed(f"{part.topic}-{part.partition}" for part in waiting)
+            text = f"no broker of {flow.source} leads {names}: what is to be copied of that is not in this plan"
+            findings.problems.append(Problem("unread", f"{text}; bring its brokers back"))
+        will_be = {**there.configs, **changed_configs, **new_configs}
+        new = [one.name for one in plan.create if one.cluster == flow.target]
+        findings.add(colliding(new, there.topics))
+        findings.add(*too_small_limits(flow, pairs, here.configs, will_be))
+        findings.add(*too_full(there.disks, plan.bytes, self._replicas(create, pairs, there), flow.target))
+        findings.notes += shorter_retention(flow, pairs, here.configs, will_be)
+        findings.add(
+            missing_rights(
+                flow,
+                Side(here, self._source.client.lacks),
+                Side(there, self._target.client.lacks),
+                changes,
+                acls if flow.sync_topic_acls_interval_s is not None else None,
+            )
+        )
+        findings.add(hidden_topics(self._target, new))
+        findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
+        return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
+
+    def _read(self, findings: Findings) -> tuple[Inventory, Inventory]:
+        """What both clusters hold: of the source the topics that may be mirrored, of the target their copies."""
+        flow, topology = self._flow, self._topology
+        parts = Part.CONFIGS | Part.LOGS | Part.SIZES
+        if flow.sync_topic_acls_interval_s is not None:
+            parts |= Part.ACLS
+        if flow.emit_checkpoints_interval_s is not None:
+            parts |= Part.GROUPS
+        own = {(topic.cluster, topic.name) for topic in internal_topics(flow)}
+        here = read_inventory(
+            self._source,
+            parts,
+            wanted=lambda name: topology.mirrors(name) or (flow.source, name) in own,
+            committed=flow.consumer.isolation_level == "read_committed",
+            told=partial(self._told, flow.source),
+        )
+        remotes = {topology.remote_name(name) for name in here.topics if topology.mirrors(name)}
+        there = read_inventory(
+            self._target,
+            parts,
+            wanted=lambda name: name in remotes or (flow.target, name) in own,
+            told=partial(self._told, flow.target),
+        )
+        # A part that may not be read is a problem only where the run needs it: see `missing_rights`.
+        findings.notes += [*here.unread, *there.unread]
+        if not here.topics:
+            findings.notes.append(f"no topic of {flow.source} can be seen; does the login have DESCRIBE on them?")
+        return here, there
+
+    def _positions(
+        self, there: Inventory, findings: Findings
+    ) -> tuple[PositionStore | None, dict[TopicPartition, Position] | None]:
+        """Stored positions, none where nothing was ever copied; and None where they may not be read."""
+        names = {self._copier.positions_topic, self._copier.earlier_positions_topic}
+        if not names.intersection(there.topics):
+            return None, {}
+        store = PositionStore(self._copier, self._target, optional=True)
+        try:
+            return store, store.read_all()
+        except RefusedError as error:
+            findings.problems.append(Problem("permission", str(error)))
+            return None, None
+
+    def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[LeftOut]:
+        found = []
+        for name in sorted(here.topics):
+            why = others.get(name) or self._topology.refusal(name)
+            if why is not None:
+                found.append(LeftOut(name, why))
+        return found
+
+    def _look_at_starts(
+        self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions, findings: Findings
+    ) -> None:
+        """Where partitions begin or go on: gaps, a reset that refuses, offsets that will be others on the target."""
+        flow = self._flow
+        for part, gap in gaps([pair.source for pair in pairs], here.logs, positions).items():
+            text = gap.describe(part)
+            if flow.gap_policy == "stop":
+                way_out = f"{text}. To go on at offset {gap.resume_at}, set {flow.key('gap_policy')} = continue"
+                findings.problems.append(Problem("gap", way_out))
+            else:
+                findings.notes.append(f"{text}; the flow goes on at offset {gap.resume_at}")
+        mirrored = {pair.source.name for pair in pairs}
+        fresh = {part: log for part, log in here.logs.items() if part.topic in mirrored and part not in positions}
+        reset = key_of(ConsumerSettings, "auto_offset_reset")
+        if fresh and flow.consumer.auto_offset_reset == "none":
+            text = f"the consumer of {flow.source} has {reset} = none, and there are partitions without a position"
+            findings.problems.append(Problem("gap", f"{text}; set earliest or latest"))
+        elif fresh and flow.consumer.auto_offset_reset == "latest":
+            held = sum(log.offsets for log in fresh.values())
+            findings.notes.append(f"{held} records that are there already are not copied, as {reset} = latest")
+        moved = {part.topic for part, log in fresh.items() if log.start > 0}
+        if moved:
+            findings.notes.append(
+                f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
+                "are others than here; whoever keeps offsets outside Kafka needs them translated (twinlog translate)"
+            )
+
+    def _replicas(self, create: Iterable[NewRemote], pairs: Iterable[TopicPair], there: Inventory) -> int:
+        """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""
+        known = [there.topics[pair.remote].replicas for pair in pairs if pair.remote in there.topics]
+        return max([1, *known, *(one.replication_factor for one in create)])
+
+    def _groups(
+        self,
+        here: Inventory,
+        there: Inventory,
+        store: PositionStore | None,
+        positions: _Positions,
+        pairs: Iterable[TopicPair] | None,
+        findings: Findings,
+    ) -> list[GroupPlan]:
+        """`pairs` are the topics that this flow copies, None where others copy."""
+        flow, topology = self._flow, self._topology
+        if flow.emit_checkpoints_interval_s is None and not here.groups:
+            return []
+        mirrored = None if pairs is None else {pair.source.name for pair in pairs}
+        filter_ = topic_filter_of(flow)
+        others = {} if self._refresh is None else self._refresh.left_out
+
+        def not_mirrored(topic: TopicName) -> str | None:
+            if mirrored is None:
+                return topology.refusal(topic)
+            if topic in mirrored:
+                return None
+            return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
+
+        find = self._translation(here, store, filter_.accepts, findings)
+        copied = Copied(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
+        found = plan_groups(flow, group_filter_of(flow), filter_.accepts, here, there, copied)
+        moving = [one.group for one in found if one.becomes == "moves"]
+        findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
+        if flow.kind is None:
+            own = [GroupId(flow.group_id)]
+            findings.add(unreadable_groups(self._target, own, there, "choosing which process runs the flow"))
+        return found
+
+    def _translation(
+        self,
+        here: Inventory,
+        store: PositionStore | None,
+        accepts: Callable[[TopicName], bool],
+        findings: Findings,
+    ) -> _Find:
+        """Where an offset is on the target, by what was copied so far."""
+        if store is None:
+            return lambda where, offset: None
+        flow = self._flow
+        reverse = next((one for one in self._flows if (one.source, one.target) == (flow.target, flow.source)), None)
+        translator = Translator(flow, self._source, self._target, MapStore(self._copier, self._target, store))
+        found = GroupOffsetTranslator(flow, self._source, self._target, translator, reverse)
+        topics = {where.topic for offsets in here.committed.values() for where in offsets if accepts(where.topic)}
+        if findings.refused("permission", partial(found.refresh, topics)):
+            return lambda where, offset: None
+        return found.find
+
+
+class _Known:
+    """Positions that were read already."""
+
+    def __init__(self, positions: _Positions) -> None:
+        self._positions = positions
+
+    def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
+        return {part: self._positions[part] for part in partitions if part in self._positions}

@@ -1,0 +1,80 @@
+"""How much of a topic is still to be copied: from logs, stored positions and sizes to offsets and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twinlog.inventory.contents import Log
+from twinlog.model.topics import ConfigEntry, Topic
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.plan.changes import TopicPair
+from twinlog.preview.flow_plan import Copying
+from twinlog.read.gaps import Gap, find_gap
+from twinlog.settings.flow import OffsetReset
+
+
+def remaining(log: Log, position: Position | None, reset: OffsetReset) -> int:
+    """Offsets of a partition that are still to be copied."""
+    if position is None:
+        return log.offsets if reset == "earliest" else 0
+    return max(0, log.end - max(position.next_source, log.start))
+
+
+def to_copy(
+    pairs: Iterable[TopicPair],
+    logs: Mapping[TopicPartition, Log],
+    sizes: Mapping[TopicPartition, int] | None,
+    positions: Mapping[TopicPartition, Position],
+    configs: Mapping[TopicName, Iterable[ConfigEntry]],
+    reset: OffsetReset,
+) -> list[Copying]:
+    """What is to be copied of each pair that has something; bytes are a share of the log's, by its offsets."""
+    found = []
+    for pair in pairs:
+        parts = [TopicPartition(pair.source.name, number) for number in range(pair.source.partitions)]
+        left = {part: remaining(logs[part], positions.get(part), reset) for part in parts if part in logs}
+        size = None
+        if sizes is not None:
+            size = sum(
+                round(sizes.get(part, 0) * offsets / logs[part].offsets) for part, offsets in left.items() if offsets
+            )
+        if any(left.values()):
+            compacted = "compact" in (value_of(configs.get(pair.source.name, ()), "cleanup.policy") or "")
+            busy = sum(offsets > 0 for offsets in left.values())
+            found.append(Copying(pair.source.name, pair.remote, busy, sum(left.values()), size, compacted))
+    return found
+
+
+def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, Log]) -> list[TopicPartition]:
+    """Partitions of which nobody knows what is to be copied, as no broker leads them now."""
+    return [
+        part
+        for pair in pairs
+        for part in (TopicPartition(pair.source.name, number) for number in range(pair.source.partitions))
+        if part not in logs
+    ]
+
+
+def gaps(
+    topics: Iterable[Topic], logs: Mapping[TopicPartition, Log], positions: Mapping[TopicPartition, Position]
+) -> dict[TopicPartition, Gap]:
+    """Partitions of which records are gone before they were copied, or whose topic was made anew."""
+    found: dict[TopicPartition, Gap] = {}
+    for topic in topics:
+        for number in range(topic.partitions):
+            part = TopicPartition(topic.name, number)
+            position, log = positions.get(part), logs.get(part)
+            if position is None or log is None:
+                continue
+            known = position.topic_id
+            recreated = known is not None and topic.topic_id is not None and known != str(topic.topic_id)
+            gap = find_gap(position.next_source, SourceOffset(log.start), SourceOffset(log.end), recreated=recreated)
+            if gap is not None:
+                found[part] = gap
+    return found
+
+
+def value_of(entries: Iterable[ConfigEntry], name: str) -> str | None:
+    """The value of one setting, wherever it comes from."""
+    return next((entry.value for entry in entries if entry.name == name), None)

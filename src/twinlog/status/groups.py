@@ -1,0 +1,336 @@
+"""Reads from both clusters of a flow where its consumer groups stand, and judges which may move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import TracebackType
+
+from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.checkpoint.followed_groups import group_refusal
+from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.checkpoint.safe_move import Facts, Obstacle, Reason, Verdict, group_is_safe, judge
+from twinlog.errors import ClusterError, RefusedError, TopicGoneError
+from twinlog.flows.filters import GroupFilter
+from twinlog.flows.plugins import group_filter_of, policy_of, topic_filter_of
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.inventory.contents import Log
+from twinlog.inventory.reader import logs_of
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.store import PositionsOfAll
+from twinlog.offsets.translator import Translator
+from twinlog.record.last_records import LastRecords, taken
+from twinlog.settings.flow import FlowSettings
+
+CONNECT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStanding:
+    """One partition of a group: what is known, the verdict, and when its last checkpoint was written (Unix ms)."""
+
+    facts: Facts
+    verdict: Verdict
+    checkpoint_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """One group by its partitions; the states are those of its coordinators, None where it is not known there."""
+
+    group: GroupId
+    partitions: tuple[PartitionStanding, ...]
+    source_state: str | None = None
+    target_state: str | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether the group may move now."""
+        return group_is_safe(part.verdict for part in self.partitions)
+
+    @property
+    def moved(self) -> bool:
+        """Whether its members are on the target already."""
+        return bool(self.partitions) and all(part.verdict.moved for part in self.partitions)
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody need wait for it: it may move, or has."""
+        return bool(self.partitions) and all(part.verdict.done for part in self.partitions)
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """What keeps it, each kind once."""
+        found: dict[Obstacle, Reason] = {}
+        for part in self.partitions:
+            for reason in part.verdict.reasons:
+                found.setdefault(reason.obstacle, reason)
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The groups of one flow at one moment (`at_ms`, Unix); `left_out` were not asked for by name and are not followed.
+
+    `source_trouble` is why the source does not answer, None if it does: the target then has the last word.
+    """
+
+    flow: str
+    at_ms: int
+    groups: tuple[GroupStanding, ...] = ()
+    left_out: tuple[GroupId, ...] = ()
+    source_trouble: str | None = None
+
+
+@dataclass(slots=True)
+class _Side:
+    """The groups of one cluster: as it lists them, and what they have committed."""
+
+    listed: Mapping[GroupId, Group] = field(default_factory=dict)
+    offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
+
+    def state(self, group: GroupId) -> str | None:
+        return self.listed[group].state or None if group in self.listed else None
+
+    def active(self, group: GroupId) -> bool:
+        return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
+
+    def other_kind(self, group: GroupId) -> str | None:
+        """What has a name for which nobody can commit offsets, such as a share group; None for consumer groups."""
+        known = self.listed.get(group)
+        return None if known is None or known.commits else f"a {known.protocol or known.kind} group"
+
+
+class GroupsReader:
+    """The groups of one flow; `read` may be called again and again, and then reads only what was added.
+
+    `settings` follow the groups: a flow of a file, or a checkpoint connector. `copied_by` are the flows that copy for
+    it, and `reverse` is the flow back, if there is one.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        copied_by: Sequence[FlowSettings] = (),
+        reverse: FlowSettings | None = None,
+        *,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.settings = settings
+        copied_by = copied_by or (settings,)
+        self._source = connect(settings.source, settings.source_admin.client)
+        self._target = connect(settings.target, settings.target_admin.client)
+        self._topologies: list[Topology] = [topology_of(flow) for flow in copied_by]
+        self._topics = topic_filter_of(settings)
+        self._groups: GroupFilter = group_filter_of(settings)
+        self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
+        translator = Translator(settings, self._source, self._target, self._maps)
+        self._translator = GroupOffsetTranslator(settings, self._source, self._target, translator, reverse)
+        checkpoints = policy_of(settings).checkpoints_topic(settings.source)
+        self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
+        self._news: LastRecords = {}
+        self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
+
+    def __enter__(self) -> GroupsReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        self._source.close()
+        self._target.close()
+
+    def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSeen:
+        """Where the groups stand now: the `wanted` ones, or all that the flow follows.
+
+        The target is read before the source: a group that goes on meanwhile is not taken for one that would skip.
+        Raises ClusterError when the target does not answer or a wanted group is nowhere, RefusedError without a right.
+        """
+        self._connect(self._target)
+        there = self._side(self._target, [GroupId(name) for name in wanted])
+        self._read_checkpoints()
+        trouble, here = None, _Side()
+        try:
+            self._connect(self._source)
+            here = self._side(self._source, [GroupId(name) for name in wanted])
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            trouble = str(error)
+        chosen, left_out = self._choose(wanted, here, trouble)
+        committed = {group: here.offsets.get(group, {}) for group in chosen}
+        # The coordinator has no offsets of share groups, not even for whoever asks.
+        missing = [group for group in chosen if group not in there.offsets and there.other_kind(group) is None]
+        if missing:
+            there.offsets = {**there.offsets, **self._offsets(self._target, missing)}
+        if trouble is None:
+            self._learn({where.topic for offsets in committed.values() for where in offsets})
+        source_ends, target_logs = self._logs(chosen, committed, trouble)
+        groups = tuple(
+            self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
+        )
+        at_ms = int(self._target.clock.wall() * 1000)
+        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble)
+
+    def _connect(self, cluster: ClusterAdmin) -> None:
+        if not cluster.client.connected:
+            cluster.connect(CONNECT_S)
+
+    def _side(self, cluster: ClusterAdmin, wanted: Sequence[GroupId]) -> _Side:
+        listed = cluster.call(GroupAdmin(cluster.client).listed)
+        side = _Side(listed)
+        side.offsets = self._offsets(cluster, [name for name in wanted or listed if side.other_kind(name) is None])
+        return side
+
+    def _offsets(self, cluster: ClusterAdmin, groups: Sequence[GroupId]) -> Mapping[GroupId, GroupOffsets]:
+        if not groups:
+            return {}
+        found, wrong = cluster.call(GroupAdmin(cluster.client).offsets, groups)
+        for group, code in wrong.items():
+            if error_codes.refused(code):
+                raise cluster.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
+            if code != error_codes.Code.COORDINATOR_NOT_AVAILABLE:
+                raise ClusterError(
+                    f"cluster {cluster.alias}: offsets of group {group} could not be read: {error_codes.explain(code)}"
+                )
+        return found
+
+    def _learn(self, topics: set[TopicName]) -> None:
+        try:
+            self._translator.refresh(topics)
+        except TopicGoneError as error:
+            raise ClusterError(f"{error}: {self.settings.name} has never run") from error
+
+    def _read_checkpoints(self) -> None:
+        self._checkpoints.read_last(self._news)
+        for _, record in taken(self._news, lambda kept: (kept.decode(), kept.timestamp)):
+            checkpoint = decode_checkpoint(record[0].key, record[0].value)
+            if checkpoint is not None:
+                self._last.setdefault(checkpoint.group, {})[checkpoint.remote] = (checkpoint, record[1])
+
+    def _choose(self, wanted: Sequence[str], here: _Side, trouble: str | None) -> tuple[list[GroupId], list[GroupId]]:
+        """The groups to show, and others that have committed in a mirrored topic."""
+        if wanted:
+            chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
+            for group in chosen:
+                if not here.offsets.get(group) and group not in self._last:
+                    raise ClusterError(self._nowhere(group, here, trouble))
+            return chosen, []
+        if trouble is not None:
+            return sorted(group for group in self._last if self._groups.accepts(group)), []
+        reads = sorted(
+            group
+            for group, offsets in here.offsets.items()
+            if any(self._not_mirrored(where.topic) is None for where in offsets)
+        )
+        return [one for one in reads if self._groups.accepts(one)], [
+            one for one in reads if not self._groups.accepts(one)
+        ]
+
+    def _nowhere(self, group: GroupId, here: _Side, trouble: str | None) -> str:
+        if trouble is not None:
+            return f"there is no checkpoint of group {group} on {self._target.alias}, and {trouble}"
+        close = get_close_matches(group, [*here.listed, *self._last], n=3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        return f"cluster {self._source.alias}: group {group} has committed no offsets{hint}"
+
+    def _not_mirrored(self, topic: TopicName) -> str | None:
+        """Why groups cannot read a topic of the source on the target, None if they can."""
+        if self._translator.came_from_target(topic):
+            return self._topics.refusal(topic)
+        refusals = [one.refusal(topic) for one in self._topologies]
+        return self._topics.refusal(topic) if None in refusals else refusals[0]
+
+    def _remote(self, partition: TopicPartition) -> TopicPartition | None:
+        policy = self._topologies[0].policy
+        if self._translator.came_from_target(partition.topic):
+            topic = policy.upstream_name(partition.topic)
+            return None if topic is None else TopicPartition(topic, partition.partition)
+        return TopicPartition(policy.remote_name(self.settings.source, partition.topic), partition.partition)
+
+    def _logs(
+        self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None
+    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, Log]]:
+        """Ends of the source's logs, and the target's logs, these first: see `safe_move`."""
+        here = {where for offsets in committed.values() for where in offsets}
+        remote = {there for where in here if (there := self._remote(where)) is not None}
+        remote |= {where for group in chosen for where in self._last.get(group, {})}
+        target_logs = logs_of(self._target, sorted(remote))
+        source_ends: Mapping[TopicPartition, int] = {}
+        if trouble is None:
+            with suppress(ClusterError):
+                source_ends = self._source.offsets(here, latest=True)
+        return source_ends, target_logs
+
+    def _standing(
+        self,
+        group: GroupId,
+        here: _Side,
+        there: _Side,
+        source_ends: Mapping[TopicPartition, int],
+        target_logs: Mapping[TopicPartition, Log],
+        trouble: str | None,
+        most_repeats: int,
+    ) -> GroupStanding:
+        known = here.listed.get(group)
+        not_followed = self._groups.refusal(group) if known is None else group_refusal(self._groups, known)
+        checkpoints = self._last.get(group, {})
+        offsets = here.offsets.get(group, {})
+        wanted = {where: self._remote(where) for where in offsets}
+        if trouble is not None:
+            # Without the source the remote names are all there is.
+            wanted = {where: where for where in checkpoints}
+        parts = []
+        for where, remote in sorted(wanted.items()):
+            committed = offsets.get(where)
+            position = self._maps.position(where)
+            checkpoint = checkpoints.get(remote) if remote is not None else None
+            found = None
+            if committed is not None and trouble is None:
+                found = self._translator.find(where, SourceOffset(committed.offset))
+            target = there.offsets.get(group, {}).get(remote) if remote is not None else None
+            log = None if remote is None else target_logs.get(remote)
+            facts = Facts(
+                group,
+                where,
+                remote,
+                committed=None if committed is None else SourceOffset(committed.offset),
+                source_end=_offset(source_ends, where),
+                copied=None if position is None else position.next_source,
+                translated=None if found is None else found.offset,
+                exact=found is not None and found.exact,
+                checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
+                checkpoint_target=None if checkpoint is None else checkpoint[0].downstream,
+                target_committed=None if target is None else TargetOffset(target.offset),
+                target_start=None if log is None else TargetOffset(log.start),
+                target_end=None if log is None else TargetOffset(log.end),
+                target_leader=log is not None,
+                from_target=trouble is None and self._translator.came_from_target(where.topic),
+                not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
+                not_followed=not_followed,
+                other_kind=there.other_kind(group),
+                active_on_source=here.active(group),
+                active_on_target=there.active(group),
+                checkpoints=self.settings.emit_checkpoints_interval_s is not None,
+                syncs=self.settings.sync_group_offsets_interval_s is not None,
+                source_answers=trouble is None,
+            )
+            verdict = judge(facts, most_repeats=most_repeats)
+            parts.append(PartitionStanding(facts, verdict, None if checkpoint is None else checkpoint[1]))
+        return GroupStanding(group, tuple(parts), here.state(group), there.state(group))
+
+
+def _offset(ends: Mapping[TopicPartition, int], partition: TopicPartition) -> SourceOffset | None:
+    return SourceOffset(ends[partition]) if partition in ends else None

@@ -1,0 +1,147 @@
+"""What state a flow is in, from what its target knows of it: nothing is taken for running that may be dead.
+
+Reports that are old, members of the election, heartbeats: facts in, a word and its reason out; `status.flow` reads
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from twinlog.driver.report import EVERY_S, DriverReport
+
+STALE_S = 5 * EVERY_S
+"""After so long without a report, a process that runs a flow is gone, hangs, or does not reach the target."""
+
+BEATS_S = 30.0
+"""How old a heartbeat may be, or as old as five of its intervals, while its flow counts as alive."""
+
+ENDED = ("stopped", "failed", "caught up", "nothing to copy")
+"""The last words of a flow; the process says them itself."""
+
+
+class Condition(Enum):
+    """What scripts ask first; the value is its name in JSON."""
+
+    RUNNING = "running"
+    NOT_YET = "not yet"
+    """Somebody runs the flow or is about to, and it does not copy now."""
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """A process that takes part in the election of a flow; `ready` ones would copy at once."""
+
+    name: str
+    leads: bool = False
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What is known of one flow `at_ms` (Unix); ages count from the clocks of those who wrote.
+
+    `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
+    `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
+    there is none. `others` says which program of another kind has the group, such as MirrorMaker 2. `target_trouble` is
+    why the target does not answer.
+    """
+
+    at_ms: int
+    report: DriverReport | None = None
+    heartbeat_ms: int | None = None
+    heartbeat_every_s: float | None = None
+    elected: bool = True
+    processes: tuple[ProcessSeen, ...] = field(default=())
+    since_s: float | None = None
+    others: str | None = None
+    target_trouble: str | None = None
+
+    def age_s(self, at_ms: int | None) -> float | None:
+        """Seconds since a moment, 0 at least: clocks differ a little."""
+        return None if at_ms is None else max(0.0, (self.at_ms - at_ms) / 1000)
+
+    @property
+    def report_age_s(self) -> float | None:
+        return self.age_s(None if self.report is None else self.report.at_ms)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the report is of now."""
+        age_s = self.report_age_s
+        return self.target_trouble is None and age_s is not None and age_s <= STALE_S
+
+    @property
+    def leader(self) -> str | None:
+        """Who leads by the group, None while nobody does."""
+        return next((one.name for one in self.processes if one.leads), None)
+
+    @property
+    def beats(self) -> bool:
+        """Whether the last heartbeat is of now."""
+        age_s = self.age_s(self.heartbeat_ms)
+        limit_s = max(BEATS_S, 5 * (self.heartbeat_every_s or 0.0))
+        return self.target_trouble is None and age_s is not None and age_s <= limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A flow's state in a word or two, and what there is to say of it."""
+
+    condition: Condition
+    word: str
+    detail: str | None = None
+
+
+def state_of(facts: FlowFacts) -> State:
+    """The state of a flow by what is known of it."""
+    if facts.target_trouble is not None:
+        return State(Condition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
+    if facts.others is not None:
+        return _of_others(facts, facts.others)
+    report, age_s = facts.report, facts.report_age_s
+    if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
+        # It said so itself: it does not become less true with time.
+        return State(Condition.DOWN, report.state, report.detail)
+    if report is not None and age_s is not None and facts.fresh:
+        if not facts.elected or facts.leader == report.process:
+            return _reported(report)
+        if facts.leader is not None:
+            text = f"{facts.leader} took over from {report.process} and has not reported yet"
+            return State(Condition.NOT_YET, "starting", text)
+        return State(Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now")
+    last = "it has never reported" if age_s is None else f"its last report is {_span(age_s)} old"
+    if facts.leader is not None:
+        who = "" if report is None or report.process == facts.leader else f", of {report.process}"
+        return State(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
+    if facts.processes:
+        return State(Condition.NOT_YET, "starting", "no process leads yet")
+    if report is not None:
+        return State(Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}")
+    if facts.beats and not facts.elected:
+        return State(Condition.RUNNING, "alive", "heartbeats are written, nothing reports")
+    return State(Condition.DOWN, "not running", f"no process runs it, {last}")
+
+
+def _reported(report: DriverReport) -> State:
+    running = report.state in ("running", "idle")
+    return State(Condition.RUNNING if running else Condition.NOT_YET, report.state, report.detail)
+
+
+def _of_others(facts: FlowFacts, others: str) -> State:
+    """Another program has the flow's group; it reports nothing but heartbeats."""
+    age_s = facts.age_s(facts.heartbeat_ms)
+    if facts.beats:
+        return State(Condition.RUNNING, "run by others", others)
+    beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {_span(age_s)} old"
+    return State(Condition.NOT_YET, "run by others", f"{others}, but {beat}")
+
+
+def _span(seconds: float) -> str:
+    """Seconds in words for a reader, exact enough for an age."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

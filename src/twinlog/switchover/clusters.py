@@ -1,0 +1,369 @@
+"""A switchover's two clusters as they really are: the world that its steps work in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from twinlog.clock import wall_ms
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.flows.plugins import config_filter_of
+from twinlog.flows.topology import topology_of
+from twinlog.kafka.admin.acls import describe_topic_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.described import describe_cluster
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.producer_states import name_open_transaction
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.mirror.configs import wanted_settings
+from twinlog.mirror.create import create_topics
+from twinlog.mirror.internal_topics import positions as positions_topic
+from twinlog.model.groups import Group
+from twinlog.model.topics import NewTopic
+from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.writer import position_records, positions_writer
+from twinlog.record.batch import scan
+from twinlog.settings.flow import FlowSettings
+from twinlog.switchover.entries import Entries
+from twinlog.switchover.fence_calls import lift_fence, plan_fence, raise_fence
+from twinlog.switchover.fencing import fenced_too
+from twinlog.switchover.group_facts import GroupFacts
+from twinlog.switchover.journal import TopicJournal
+from twinlog.switchover.model import (
+    Copied,
+    Data,
+    End,
+    Ends,
+    Fence,
+    GroupOffset,
+    GroupsSeen,
+    Kind,
+    MovedTopic,
+    NotReadyError,
+    Options,
+    State,
+    Survey,
+)
+from twinlog.switchover.survey import Facts, judge, moved_topics
+from twinlog.switchover.world import Side
+
+MEASURED_S = 2.0
+"""For so long the pre-flight looks how fast records are copied."""
+
+FETCH_BYTES = 1 << 16
+
+
+class Clusters:
+    """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow that has
+    the filter of groups, where that is another connector. `aliases` are those of the file.
+
+    `connect` comes first. With `source_lost` a source that does not answer is no error.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        back: FlowSettings,
+        aliases: Collection[Alias],
+        wave: str = "",
+        *,
+        follows: FlowSettings | None = None,
+    ) -> None:
+        self.ends = Ends(flow.source, flow.target, wave)
+        self.source = ClusterAdmin(flow.source, flow.source_admin.client)
+        self.target = ClusterAdmin(flow.target, flow.target_admin.client)
+        self._flow = flow
+        self._back = back
+        self._aliases = frozenset(aliases)
+        self._topology = topology_of(flow)
+        self._positions = PositionStore(flow, self.target)
+        self._groups = GroupFacts(flow, back, self.source, self.target, follows or flow)
+        self._source_error: str | None = None
+        self.journal = TopicJournal(self.ends, self.target, flow.offset_storage_replication_factor)
+        self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
+
+    def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
+        """Connect to both; raises ClusterError or RefusedError."""
+        self.target.connect(timeout_s)
+        try:
+            self.source.connect(timeout_s)
+        except ClusterError as error:
+            if not source_lost:
+                if isinstance(error, RefusedError):
+                    raise
+                name = self.ends.source
+                raise ClusterError(f"{error}; when {name} is lost, --emergency goes on without it") from error
+            self._source_error = str(error)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.source.close()
+        self.target.close()
+
+    def earlier(self) -> Entries:
+        return Entries() if self._source_error is not None else self._other_journal.read()
+
+    def close_earlier(self) -> None:
+        run = self.earlier().run
+        if run is not None and run.state is State.DONE:
+            self._other_journal.take()
+            self._other_journal.write([], replace(run, state=State.RETURNED))
+
+    def fenced(self) -> Data | None:
+        return self.journal.entries.fenced
+
+    def note_fence(self, plan: Data | None, side: Side) -> None:
+        if side == "source":
+            self._require_source()
+            self._other_journal.take()
+            self._other_journal.note_fence(plan)
+        else:
+            self.journal.note_fence(plan)
+
+    def now_ms(self) -> int:
+        return wall_ms(self.target.clock)
+
+    def sleep(self, seconds: float) -> None:
+        self.target.clock.sleep(seconds)
+
+    def scope(self) -> Data:
+        return {
+            "topics": f"{','.join(self._flow.topics)} without {','.join(self._flow.topics_exclude)}",
+            "from": self.source.identity().cluster_id if self._source_error is None else None,
+            "to": self.target.identity().cluster_id,
+        }
+
+    def moving(self) -> tuple[MovedTopic, ...]:
+        return moved_topics(self._topology, self._aliases, self.source.topics())
+
+    def survey(self, options: Options) -> Survey:
+        if self._source_error is None:
+            try:
+                return self._fenceable(judge(self._facts(options.kind), options.fence), options)
+            except ClusterError as error:
+                if options.kind is not Kind.EMERGENCY:
+                    raise
+                # It answers, but not all that is asked.
+                self._source_error = str(error)
+        return judge(self._lost(), options.fence)
+
+    def _fenceable(self, found: Survey, options: Options) -> Survey:
+        """With what only the plan of its fence shows to prevent it."""
+        if not found.problems and options.kind is not Kind.EMERGENCY:
+            try:
+                self.plan_fence(found.fence, found.topics)
+            except NotReadyError as error:
+                return replace(found, problems=error.problems)
+        return found
+
+    def _facts(self, kind: Kind) -> Facts:
+        """What was read of both clusters."""
+        here = self.source.topics()
+        topics = moved_topics(self._topology, self._aliases, here)
+        before, began_ms = self.copied(), self.now_ms()
+        if kind is not Kind.EMERGENCY:
+            self.sleep(MEASURED_S)
+        copied = self.copied()
+        gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
+        unread: list[str] = []
+        authorizer: bool | None = None
+        try:
+            authorizer = self.source.call(describe_topic_acls, self.source.client) is not None
+        except RefusedError as error:
+            unread.append(str(error))
+        ends = self.source_ends(topics)
+        pending = [where for where, end in ends.items() if end.stable < end.end]
+        members, on_target = self._groups.with_members()
+        earlier = self.earlier()
+        state = None if earlier.run is None else earlier.run.state
+        return Facts(
+            source=self.ends.source,
+            target=self.ends.target,
+            kind=kind,
+            topics=topics,
+            target_topics=self.target.topics(),
+            ends=ends,
+            starts=self.source_starts(topics),
+            copied=copied,
+            authorizer=authorizer,
+            operations=self.source.call(describe_cluster, self.source.client).operations,
+            members=members,
+            on_target=on_target,
+            runs=self._runs(),
+            transactions=tuple(self.open_transactions(pending[:3])),
+            earlier=state in (State.DONE, State.RETURNED),
+            staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
+            under_way=state in (State.RUNNING, State.ABORTING),
+            rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
+            unread=tuple(unread),
+            fenced_too=fenced_too([topic.name for topic in topics], here) if self._carries_acls() else (),
+        )
+
+    def _stays(self, topic: TopicName) -> bool:
+        """Whether producers may write to a topic of the source that the flow does not mirror."""
+        policy = self._topology.policy
+        copy = self._flow.policy != "identity" and policy.source_alias(topic) in self._aliases
+        ours = copy or policy.is_internal(topic) or policy.is_heartbeats(topic)
+        return not ours and not self._topology.mirrors(topic)
+
+    def _carries_acls(self) -> bool:
+        return self._flow.sync_topic_acls_interval_s is not None
+
+    def _lost(self) -> Facts:
+        """What the target alone knows of a source that does not answer."""
+        copied = self.copied()
+        counts: dict[TopicName, int] = {}
+        for where in copied:
+            counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
+        there = self.target.topics()
+        topics = tuple(
+            MovedTopic(name, self._topology.remote_name(name), count, name)
+            for name, count in sorted(counts.items())
+            if self._topology.mirrors(name)
+            and not self._topology.policy.is_heartbeats(name)
+            and self._topology.remote_name(name) in there
+        )
+        source, target, error = self.ends.source, self.ends.target, self._source_error
+        return Facts(source, target, Kind.EMERGENCY, topics, there, {}, {}, copied, source_error=error)
+
+    def _runs(self) -> bool:
+        listed: Mapping[GroupId, Group] = self.target.call(GroupAdmin(self.target.client).listed)
+        group = listed.get(GroupId(self._flow.group_id))
+        return group is not None and not group.empty
+
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+        parts = _partitions(topics)
+        # The stable end last: a log that grows meanwhile does not seem to have a transaction open.
+        ends = self.source.offsets(parts, latest=True)
+        stable = self.source.offsets(parts, latest=True, read_committed=True)
+        if len(stable) < len(parts) or len(ends) < len(parts):
+            missing = next(part for part in parts if part not in stable or part not in ends)
+            raise ClusterError(f"cluster {self.ends.source}: {missing} does not report where it ends")
+        return {part: End(ends[part], stable[part]) for part in parts}
+
+    def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
+        return self.source.offsets(_partitions(topics), latest=False)
+
+    def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.target.offsets(partitions, latest=True)
+
+    def copied(self) -> dict[TopicPartition, Copied]:
+        if self.target.topics().get(TopicName(self._flow.positions_topic)) is None:
+            return {}
+        return {
+            where: Copied(position.next_source, position.next_target)
+            for where, position in self._positions.read_all().items()
+        }
+
+    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        return {where for where, span in spans.items() if self.source.call(self._is_hollow, where, *span)}
+
+    async def _is_hollow(self, where: TopicPartition, start: int, end: int) -> bool:
+        client = self.source.client
+        await client.refresh([where.topic])
+        leader, topic = client.leader(where), client.topic(where.topic)
+        if leader is None or topic is None:
+            return False
+        session = FetchSession(client, leader.node, read_committed=False, kept=False)
+        while start < end:
+            position = FetchPosition(start, FETCH_BYTES, topic_id=topic.topic_id)
+            answers = await session.fetch({where: position}, max_wait_ms=100, min_bytes=1, max_bytes=FETCH_BYTES)
+            batches = [batch for one in answers for batch in scan(one.answer.records)]
+            if not batches or not all(batch.is_control or not batch.record_count for batch in batches):
+                return False
+            start = batches[-1].last_offset + 1
+        return True
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
+        return [
+            f"{where}: {self.source.call(name_open_transaction, self.source.client, where)}" for where in partitions
+        ]
+
+    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+        self._require_source()
+        return plan_fence(self.source, fence, [topic.name for topic in topics], self._flow, self._back)
+
+    def fence(self, plan: Data) -> None:
+        self._require_source()
+        raise_fence(self.source, plan)
+
+    def lift(self, plan: Data, side: Side) -> None:
+        if side == "source":
+            self._require_source()
+        lift_fence(self.source if side == "source" else self.target, plan)
+
+    def _require_source(self) -> None:
+        if self._source_error is not None:
+            raise ClusterError(self._source_error)
+
+    def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
+        there = self.target.topics()
+        lacking = [topic for topic in topics if topic.producers and topic.producers not in there]
+        admin, names = (
+            (self.source, {topic.name: topic for topic in lacking})
+            if self._source_error is None
+            else (self.target, {topic.remote: topic for topic in lacking})
+        )
+        configs = admin.configs(names) if names else {}
+        filter_ = config_filter_of(self._flow)
+        return {
+            "topics": {
+                topic.producers: {
+                    "partitions": topic.partitions,
+                    "configs": {
+                        key: value
+                        for key, value in wanted_settings(configs.get(name, []), filter_).items()
+                        if value is not None
+                    },
+                }
+                for name, topic in names.items()
+            }
+        }
+
+    def create_topics(self, plan: Data) -> Data:
+        factor = self._flow.replication_factor
+        wanted = [
+            NewTopic(TopicName(name), one["partitions"], factor, one["configs"], frozenset(one["configs"]))
+            for name, one in plan["topics"].items()
+        ]
+        if not wanted:
+            return {}
+        return {name: refusal.text for name, refusal in create_topics(str(self.ends), self.target, wanted).items()}
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+    ) -> GroupsSeen:
+        return self._groups.seen(topics, cut, there, began)
+
+    def groups_by_checkpoints(self) -> GroupsSeen:
+        return self._groups.by_checkpoints()
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        return self._groups.commit(offsets)
+
+    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+        flow, admin = (self._back, self.source) if side == "source" else (self._flow, self.target)
+        topic = positions_topic(flow)
+        found = admin.call(admin.client.refresh, [topic.name])[topic.name]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            for name, refusal in create_topics(flow.name, admin, [topic.new()]).items():
+                raise RefusedError(f"cluster {admin.alias}: topic {name} could not be created: {refusal.text}")
+        elif error_codes.refused(found.error):
+            raise admin.client.lacks("WRITE", f"topic {topic.name}", "storing where the way back begins")
+        writer = positions_writer(admin.client, flow)
+        stored = {where: Position(SourceOffset(offset)) for where, offset in positions.items()}
+        records = list(position_records(flow, stored))
+        admin.call(writer.append, records)
+
+
+def _partitions(topics: Collection[MovedTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]

@@ -1,0 +1,115 @@
+"""Raises a fence on a cluster and takes it away, by the decisions of `fencing`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.acls import (
+    create_topic_acls,
+    delete_topic_acls,
+    describe_topic_acls,
+    everyone_allowed_without_acls,
+)
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
+from twinlog.model.quotas import EVERY_USER, Quota
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.switchover.fencing import (
+    FIRST_RATE,
+    RATE,
+    acls_data,
+    acls_of,
+    denials,
+    opened_too,
+    quotas_data,
+    quotas_of,
+    still_ours,
+    throttles,
+)
+from twinlog.switchover.model import Data, Fence, NotReadyError
+
+SILENT_S = 2.0
+"""Fast producers have met their first quota by then."""
+
+
+def plan_fence(
+    cluster: ClusterAdmin, fence: Fence, topics: Sequence[TopicName], flow: FlowSettings, back: FlowSettings
+) -> Data:
+    """What to add or set so that nobody but the two flows writes to topics, and what to restore; reads only.
+
+    Raises RefusedError, ClusterError, and NotReadyError where it would open a topic or could not be restored.
+    """
+    if fence is Fence.ACL:
+        present = cluster.call(describe_topic_acls, cluster.client)
+        if present is None:
+            raise ClusterError(f"cluster {cluster.alias} has no authorizer; use --fence quota")
+        open_topics = cluster.call(everyone_allowed_without_acls, cluster.client)
+        carried = flow.sync_topic_acls_interval_s is not None
+        add, remove = denials(topics, cluster.topics(), present, carried=carried, open_without_acls=open_topics)
+        opened = opened_too(remove, cluster.topics(), present)
+        if opened:
+            why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"
+            raise NotReadyError((why,))
+        return {"add": acls_data(add), "remove": acls_data(remove)}
+    if fence is Fence.QUOTA:
+        users, clients = exempt(flow, back)
+        quotas = cluster.call(describe_producer_quotas, cluster.client)
+        if Quota(EVERY_USER, RATE) in quotas:
+            why = f"cluster {cluster.alias} has {Quota(EVERY_USER, RATE)} already, from another wave or move"
+            raise NotReadyError((f"{why}: lift that first with --release, for a quota is the whole cluster's",))
+        wanted, restore = throttles(quotas, users, clients)
+        return {"set": quotas_data(wanted), "restore": quotas_data(restore)}
+    return {}
+
+
+def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
+    """Do it. Raises RefusedError, ClusterError."""
+    if plan.get("add"):
+        for acl, refusal in cluster.call(create_topic_acls, cluster.client, acls_of(plan["add"])).items():
+            raise ClusterError(f"cluster {cluster.alias} refuses the ACL {acl}: {refusal.text}")
+    wanted = quotas_of(plan.get("set", []))
+    if wanted:
+        first = [Quota(one.entity, FIRST_RATE if one.rate == RATE else one.rate) for one in wanted]
+        cluster.call(alter_producer_quotas, cluster.client, first)
+        cluster.clock.sleep(SILENT_S)
+        cluster.call(alter_producer_quotas, cluster.client, wanted)
+
+
+def lift_fence(cluster: ClusterAdmin, plan: Data) -> None:
+    """Restore what was there before, but for what somebody changed since. Raises RefusedError, ClusterError."""
+    if plan.get("remove"):
+        # The denials first: without the right beside it a denial would close its topic to readers, too.
+        denials_first = sorted(acls_of(plan["remove"]), key=lambda acl: acl.permission)
+        cluster.call(delete_topic_acls, cluster.client, denials_first)
+    if plan.get("restore"):
+        present = cluster.call(describe_producer_quotas, cluster.client)
+        ours = still_ours(present, quotas_of(plan["set"]), quotas_of(plan["restore"]))
+        if ours:
+            cluster.call(alter_producer_quotas, cluster.client, ours)
+
+
+def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
+    """Users and client ids by which both flows, and this command, append to the source of `flow`.
+
+    Offset syncs of the flow, records and positions of the flow back; MirrorMaker 2's own producers included. Where
+    clients have no user name of their own, only client ids tell them apart.
+    """
+    here = (flow.source_admin.client, flow.consumer.client, back.producer.client, back.target_admin.client)
+    users = {one.sasl_username for one in here if one.sasl_username is not None}
+    clients = {_client_id(one) for one in here}
+    for index in range(flow.tasks_max):
+        task = flow.for_task(index)
+        clients |= {
+            task.consumer.client.client_id,
+            f"{flow.name}|{flow.connector_name}-{index}|offset-syncs-source-producer",
+        }
+    for index in range(back.tasks_max):
+        clients.add(back.for_task(index).producer.client.client_id)
+    return users, set() if users else clients
+
+
+def _client_id(client: ClientSettings) -> str:
+    return client.client_id

@@ -1,0 +1,156 @@
+"""Which ACLs or quotas keep producers from a cluster, and what has to be restored afterwards; decisions only.
+
+An ACL that denies refuses an append at once, and brokers tell producers why. It denies WRITE alone, so consumers and
+copiers read on, offset syncs and heartbeats have topics of their own, and a transaction can still be ended. A super
+user passes it.
+
+Copying flows carry literal ACLs over to remote topics, denials too (Kafka class MirrorSourceConnector, syncTopicAcls),
+where they would refuse the flow itself; they leave out those for prefixes. So a topic is denied as a prefix while the
+flow keeps ACLs in step.
+
+Brokers take no quota of zero (Kafka class ClientQuotaControlManager), and compare with it only what they have appended:
+what is in flight still arrives, and so does the first request of a producer that begins later. The wait that a broker
+prescribes is (observed - quota) / quota * window, without a bound, and turns negative above 2^31 ms (Kafka class
+ClientQuotaManager): so fast producers meet `FIRST_RATE` first, and `RATE` counts once they are silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
+from twinlog.model.types import TopicName
+from twinlog.switchover.model import Data
+
+EVERYONE, ANYWHERE = "User:*", "*"
+FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
+"""Bytes per second; a broker takes the last one for no limit."""
+
+
+def fenced_too(topics: Collection[TopicName], others: Iterable[TopicName]) -> list[TopicName]:
+    """Topics that are denied although they do not move, for their names begin with that of one that does."""
+    prefixes = tuple(topics)
+    return sorted(name for name in set(others) - set(topics) if name.startswith(prefixes) and not _of_flows(name))
+
+
+def _of_flows(topic: TopicName) -> bool:
+    """Whether flows write to it: offset syncs, positions, checkpoints, heartbeats."""
+    return topic.endswith(("internal", "heartbeats")) or topic.startswith("__")
+
+
+def denials(
+    topics: Iterable[TopicName],
+    others: Collection[TopicName],
+    present: Sequence[TopicAcl],
+    *,
+    carried: bool,
+    open_without_acls: bool,
+) -> tuple[list[TopicAcl], list[TopicAcl]]:
+    """The rights to add so that nobody writes to topics, and those of them that must be removed afterwards.
+
+    `others` are all topics of the cluster; the flow's own are never denied. With `carried` the flow keeps ACLs in step.
+    A topic without any right is open to all where `open_without_acls`, and would be closed to readers by its first
+    one: it gets a right for everything beside, which the denial overrules.
+    """
+    there = set(present)
+    wanted = []
+    for topic in sorted(topics):
+        own = any(_of_flows(other) and other.startswith(topic) for other in others)
+        pattern = Pattern.PREFIXED if carried and not own else Pattern.LITERAL
+        deny = TopicAcl(topic, EVERYONE, ANYWHERE, Operation.WRITE, Permission.DENY, pattern)
+        if open_without_acls and not any(_concerns(acl, topic) for acl in present):
+            wanted.append(replace(deny, operation=Operation.ALL, permission=Permission.ALLOW))
+        wanted.append(deny)
+    return wanted, [acl for acl in wanted if acl not in there]
+
+
+def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present: Sequence[TopicAcl]) -> list[TopicName]:
+    """Topics with rights of their own that a right for everyone on a prefix would open to everyone."""
+    wide = [acl for acl in rights if acl.permission == Permission.ALLOW and acl.pattern == Pattern.PREFIXED]
+    return sorted(
+        name
+        for name in others
+        if any(_concerns(acl, name) for acl in wide) and any(_concerns(acl, name) for acl in present)
+    )
+
+
+def _concerns(acl: TopicAcl, topic: TopicName) -> bool:
+    if acl.pattern == Pattern.PREFIXED:
+        return topic.startswith(acl.topic)
+    return acl.topic in (topic, EVERY_TOPIC)
+
+
+def throttles(
+    present: Collection[Quota], exempt_users: Collection[str], exempt_clients: Collection[str]
+) -> tuple[list[Quota], list[Quota]]:
+    """The quotas to set so that nobody appends but those exempt, and the quotas to set afterwards.
+
+    Every entity that has a quota gets the lowest, for it counts before the one of all users. A user who is exempt is
+    exempt whatever his client id; a client id for all users without a quota of their own.
+    """
+    before = {quota.entity: quota.rate for quota in present}
+    wanted = {EVERY_USER: RATE}
+    for entity in before:
+        if entity.user is not None and entity.user not in exempt_users and entity.client_id not in exempt_clients:
+            wanted[entity] = RATE
+    wanted |= dict.fromkeys((QuotaEntity(user=user) for user in exempt_users), UNLIMITED)
+    wanted |= dict.fromkeys((QuotaEntity("", client) for client in exempt_clients), UNLIMITED)
+    order = sorted(wanted, key=lambda entity: (wanted[entity] != UNLIMITED, str(entity)))
+    return [Quota(one, wanted[one]) for one in order], [Quota(one, before.get(one)) for one in order]
+
+
+def still_ours(present: Collection[Quota], wanted: Iterable[Quota], restore: Iterable[Quota]) -> list[Quota]:
+    """What has to be restored: all but what is neither as the fence set it nor as before, for somebody else set it.
+
+    A broker that is behind may still report what was there before.
+    """
+    now = {quota.entity: quota.rate for quota in present}
+    fenced = {quota.entity: quota.rate for quota in wanted}
+    return [
+        one
+        for one in restore
+        if (rate := now.get(one.entity)) in (one.rate, fenced.get(one.entity))
+        or (rate == FIRST_RATE and fenced.get(one.entity) == RATE)
+    ]
+
+
+def acls_data(acls: Iterable[TopicAcl]) -> list[Data]:
+    """Rights as values of JSON."""
+    return [
+        {
+            "topic": acl.topic,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": int(acl.operation),
+            "permission": int(acl.permission),
+            "pattern": int(acl.pattern),
+        }
+        for acl in acls
+    ]
+
+
+def acls_of(data: Iterable[Data]) -> list[TopicAcl]:
+    """The rights that `acls_data` made."""
+    return [
+        TopicAcl(
+            TopicName(one["topic"]),
+            one["principal"],
+            one["host"],
+            one["operation"],
+            one["permission"],
+            one["pattern"],
+        )
+        for one in data
+    ]
+
+
+def quotas_data(quotas: Iterable[Quota]) -> list[Data]:
+    """Quotas as values of JSON."""
+    return [{"user": one.entity.user, "client": one.entity.client_id, "rate": one.rate} for one in quotas]
+
+
+def quotas_of(data: Iterable[Data]) -> list[Quota]:
+    """The quotas that `quotas_data` made."""
+    return [Quota(QuotaEntity(one["user"], one["client"]), one["rate"]) for one in data]

@@ -1,0 +1,210 @@
+"""Reads the groups of both clusters, and where each would go on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from twinlog.checkpoint.checkpoints import decode_checkpoint
+from twinlog.errors import ClusterError
+from twinlog.flows.plugins import group_filter_of, policy_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.translator import Translator
+from twinlog.record.last_records import KeptRecord, LastRecords
+from twinlog.settings.flow import FlowSettings
+from twinlog.switchover.model import GroupOffset, GroupsSeen, MovedTopic
+
+COMMIT_TRIES = 20
+AGAIN_S = 0.5
+
+Found = tuple[TopicPartition, int | None, bool]
+"""A partition of the target, the offset there, and whether it is exact."""
+
+
+class GroupFacts:
+    """The groups of one flow, as `follows` filters them; `back` is the flow in the other direction."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        back: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        follows: FlowSettings,
+    ) -> None:
+        self._flow = flow
+        self._policy = policy_of(flow)
+        self._filter = group_filter_of(follows)
+        self._source = source
+        self._target = target
+        self._forward = Translator(flow, source, target)
+        self._back = Translator(back, target, source)
+        self._refreshed: set[str] = set()
+
+    def with_members(self) -> tuple[list[str], list[str]]:
+        """The followed groups that have members on the source, and on the target."""
+        here, there = (self._listed(admin) for admin in (self._source, self._target))
+        return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
+
+    def _listed(self, admin: ClusterAdmin) -> dict[GroupId, Group]:
+        found: Mapping[GroupId, Group] = admin.call(GroupAdmin(admin.client).listed)
+        return {name: group for name, group in found.items() if group.commits and self._filter.accepts(name)}
+
+    def _offsets(
+        self, admin: ClusterAdmin, groups: Collection[GroupId]
+    ) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
+        """The committed offsets of groups, and the error codes of those that nobody may read.
+
+        A coordinator that moves or loads is waited for, and then ClusterError is raised: a group whose offset on the
+        target is not known could be set back.
+        """
+        for _ in range(COMMIT_TRIES):
+            found, wrong = admin.call(GroupAdmin(admin.client).offsets, sorted(groups))
+            later = {group: code for group, code in wrong.items() if code in error_codes.RETRIABLE}
+            if not later:
+                return found, wrong
+            admin.clock.sleep(AGAIN_S)
+        group, code = next(iter(later.items()))
+        raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
+
+    def seen(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+    ) -> GroupsSeen:
+        """See `World.groups`."""
+        self._refreshed.clear()
+        groups = self._listed(self._source)
+        committed, wrong = self._offsets(self._source, groups)
+        moved = {topic.name: topic.remote for topic in topics}
+        found = []
+        for group, offsets in sorted(committed.items()):
+            for where, what in sorted(offsets.items()):
+                place = self._place(where, what.offset, moved, cut, there, began)
+                if place is not None:
+                    found.append(GroupOffset(group, where, what.offset, *place, metadata=what.metadata))
+        return self._with_target(groups, found, {g: error_codes.explain(code) for g, code in wrong.items()})
+
+    def _place(
+        self,
+        where: TopicPartition,
+        offset: int,
+        moved: Mapping[TopicName, TopicName],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+    ) -> Found | None:
+        """Where a group that stands there goes on; None for topics that do not move."""
+        upstream = self._upstream(where.topic)
+        if upstream is not None:
+            return self._came_back(TopicPartition(upstream, where.partition), offset)
+        if where.topic not in moved:
+            return None
+        remote = TopicPartition(moved[where.topic], where.partition)
+        if where in began and offset < began[where]:
+            return self._came_back(remote, offset)
+        if where in cut and offset == cut[where]:
+            # Both ends: nothing lies behind them, whatever is known of the way.
+            return remote, there.get(where), where in there
+        self._refresh("there", self._forward)
+        known = self._forward.to_target(where, SourceOffset(offset))
+        return (remote, None, False) if known is None else (remote, known.offset, known.exact)
+
+    def _upstream(self, topic: TopicName) -> TopicName | None:
+        """The topic of the target that a topic of the source is a copy of, by its name."""
+        if self._flow.policy == "identity" or self._policy.source_alias(topic) != self._flow.target:
+            return None
+        return self._policy.upstream_name(topic)
+
+    def _came_back(self, there: TopicPartition, offset: int) -> Found:
+        self._refresh("back", self._back)
+        known = self._back.to_source(there, TargetOffset(offset))
+        return (there, None, False) if known is None else (there, known.offset, known.exact)
+
+    def _refresh(self, name: str, translator: Translator) -> None:
+        if name not in self._refreshed:
+            translator.refresh()
+            self._refreshed.add(name)
+
+    def by_checkpoints(self) -> GroupsSeen:
+        """See `World.groups_by_checkpoints`."""
+        topic = self._policy.checkpoints_topic(self._flow.source)
+        last: LastRecords = {}
+        TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
+        found = []
+        for record in map(KeptRecord.decode, last.values()):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is None or not self._filter.accepts(checkpoint.group):
+                continue
+            upstream = self._policy.upstream_name(checkpoint.remote.topic) or checkpoint.remote.topic
+            here = TopicPartition(upstream, checkpoint.remote.partition)
+            found.append(
+                GroupOffset(
+                    checkpoint.group,
+                    here,
+                    checkpoint.upstream,
+                    checkpoint.remote,
+                    checkpoint.downstream,
+                    metadata=checkpoint.metadata,
+                )
+            )
+        return self._with_target({GroupId(one.group): None for one in found}, found, {})
+
+    def _with_target(
+        self, groups: Mapping[GroupId, Group | None], found: Sequence[GroupOffset], troubles: Mapping[GroupId, str]
+    ) -> GroupsSeen:
+        listed = self._listed(self._target)
+        names = sorted({GroupId(one.group) for one in found})
+        present: Mapping[GroupId, GroupOffsets] = {}
+        if names:
+            present, _ = self._offsets(self._target, names)
+        offsets = []
+        for one in found:
+            on_target = present.get(GroupId(one.group), {}).get(one.target)
+            offsets.append(
+                GroupOffset(
+                    one.group,
+                    one.source,
+                    one.offset,
+                    one.target,
+                    one.there,
+                    one.exact,
+                    None if on_target is None else on_target.offset,
+                    one.metadata,
+                )
+            )
+        return GroupsSeen(
+            {str(name): "" if group is None else group.state for name, group in groups.items()},
+            {str(name): group.state for name, group in listed.items()},
+            tuple(offsets),
+            {str(name): text for name, text in troubles.items()},
+        )
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        """See `World.commit`; a coordinator that moves or loads is waited for."""
+        wanted: dict[GroupId, GroupOffsets] = {}
+        for one in offsets:
+            if one.there is not None:
+                wanted.setdefault(GroupId(one.group), {})[one.target] = CommittedOffset(one.there, one.metadata)
+        refused: dict[GroupId, dict[TopicPartition, int]] = {}
+        admin = GroupAdmin(self._target.client)
+        for _ in range(COMMIT_TRIES):
+            if not wanted:
+                return {}
+            refused = self._target.call(admin.commit, wanted)
+            again = {
+                group
+                for group, codes in refused.items()
+                if any(code in error_codes.RETRIABLE for code in codes.values())
+            }
+            if not again:
+                break
+            wanted = {group: wanted[group] for group in again}
+            self._target.clock.sleep(AGAIN_S)
+        return {str(group): error_codes.explain(next(iter(codes.values()))) for group, codes in refused.items()}

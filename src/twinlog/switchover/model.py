@@ -1,0 +1,166 @@
+"""The values of a switchover: its options, the facts of both clusters, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from twinlog.errors import TwinlogError
+from twinlog.model.types import Alias, TopicName, TopicPartition
+
+Data = dict[str, Any]
+"""What a step writes down: values of JSON only."""
+
+
+class Kind(StrEnum):
+    """What is done: a planned switchover, one whose source is lost, or the way back of either."""
+
+    PLANNED = "planned"
+    EMERGENCY = "emergency"
+    BACK = "back"
+
+
+class Fence(StrEnum):
+    """How producers are kept from the source: refused by an ACL, throttled by a quota, or stopped by the operator."""
+
+    ACL = "acl"
+    QUOTA = "quota"
+    NONE = "none"
+
+
+class State(StrEnum):
+    """How far a switchover is; the last three are ends. After `RETURNED` there was a way back."""
+
+    RUNNING = "running"
+    ABORTING = "aborting"
+    ABORTED = "aborted"
+    DONE = "done"
+    RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator asked for. Times are seconds; `fence` None chooses by the source's authorizer.
+
+    `near` is the lag in records below which producers are fenced. When producers have been fenced for `at_most_s` and
+    not everything is copied, all is undone.
+    """
+
+    kind: Kind
+    fence: Fence | None = None
+    near: int = 10_000
+    at_most_s: float = 600.0
+
+    def data(self) -> Data:
+        """The options as values of JSON."""
+        return {"kind": self.kind, "fence": self.fence, "near": self.near, "at_most_s": self.at_most_s}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Options:
+        """The options that `data` made."""
+        fence = data.get("fence")
+        return cls(Kind(data["kind"]), Fence(fence) if fence else None, int(data["near"]), float(data["at_most_s"]))
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a partition of the source ends: the next offset, and the one behind the last decided transaction."""
+
+    end: int
+    stable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How far a source partition is copied, and the target offset that follows; None where nobody stored that."""
+
+    source: int
+    target: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTopic:
+    """A topic that moves: its copy on the target, and what its producers write to there."""
+
+    name: TopicName
+    remote: TopicName
+    partitions: int
+    producers: TopicName
+
+    @property
+    def keeps_name(self) -> bool:
+        """Whether producers go on behind the copies, so that the way back must begin at the cut."""
+        return self.producers == self.remote
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the pre-flight found. `problems` prevent the switchover, `notes` are for the operator to know."""
+
+    topics: tuple[MovedTopic, ...]
+    fence: Fence
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    lag: int = 0
+    rate: float | None = None
+    """Records per second copied while it looked; None when nothing had to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """A committed offset of a group on the source and where it is on the target; `exact` ones repeat nothing."""
+
+    group: str
+    source: TopicPartition
+    offset: int
+    target: TopicPartition
+    there: int | None
+    exact: bool = False
+    present: int | None = None
+    """What the group has committed on the target so far."""
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The groups of a flow: states on both clusters by group ("" where it is not), and their offsets."""
+
+    source_states: Mapping[str, str]
+    target_states: Mapping[str, str]
+    offsets: tuple[GroupOffset, ...]
+    troubles: Mapping[str, str] = field(default_factory=dict)
+
+
+class NotReadyError(TwinlogError):
+    """The pre-flight found what prevents a switchover; nothing was changed."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class UnderWayError(TwinlogError):
+    """Another process works on a switchover of these clusters, or one of another kind is not at its end."""
+
+
+class TooLongError(TwinlogError):
+    """Producers have been fenced for as long as the operator allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The clusters: `source` is moved from, `target` moved to. Topics that move apart from others are a `wave`."""
+
+    source: Alias
+    target: Alias
+    wave: str = ""
+
+    @property
+    def back(self) -> Ends:
+        """The other direction."""
+        return Ends(self.target, self.source, self.wave)
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"

@@ -1,0 +1,138 @@
+"""What a switchover would do and how long it would take, from what the pre-flight read; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlog.model.acls import Pattern, TopicAcl
+from twinlog.switchover.fencing import FIRST_RATE, acls_of, quotas_of
+from twinlog.switchover.group_step import COMMITTED, judge
+from twinlog.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Survey
+from twinlog.switchover.step import topics_data
+from twinlog.switchover.steps import ORDER, STEPS
+from twinlog.switchover.waiting import LOST_STILL_S, STILL_S
+from twinlog.switchover.world import World
+
+STORED_S = 1.0
+"""Until the position of a partition that came to rest is stored."""
+
+REQUEST_S = 0.3
+GROUPS_PER_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A step: what it would call, in words, and for how many seconds it would last, None when nobody knows."""
+
+    step: str
+    words: str
+    calls: tuple[str, ...]
+    seconds: float | None
+
+
+FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
+"""While these last producers wait."""
+
+
+def unavailable_s(steps: Sequence[Rehearsed]) -> float | None:
+    """Seconds for which producers would wait; None when nobody knows."""
+    found = [one.seconds for one in steps if one.step in FENCED]
+    return None if None in found else sum(second or 0.0 for second in found)
+
+
+def rehearse(world: World, options: Options) -> tuple[Survey, list[Rehearsed]]:
+    """Read everything that the steps would read, and say what each would do. Raises as they do."""
+    survey = world.survey(options)
+    steps: list[Rehearsed] = []
+    if survey.problems:
+        return survey, steps
+    for name in ORDER[options.kind]:
+        calls, seconds = _calls(world, options, survey, name)
+        steps.append(Rehearsed(name, STEPS[name].words, tuple(calls), seconds))
+    return survey, steps
+
+
+def _calls(world: World, options: Options, survey: Survey, step: str) -> tuple[list[str], float | None]:
+    ends = world.ends
+    lost = options.kind is Kind.EMERGENCY
+    if step == "topics":
+        plan = world.missing_topics(survey.topics)["topics"]
+        made = [
+            f"create topic {name} on {ends.target} with {one['partitions']} partitions" for name, one in plan.items()
+        ]
+        return made, REQUEST_S * (1 + len(made) / 100)
+    if step == "fence":
+        return ([], 0.0) if lost else _fence_calls(world, survey)
+    if step == "settle":
+        return [], LOST_STILL_S if lost else STILL_S[survey.fence]
+    if step == "catch-up":
+        return [], _copying_s(max(0, survey.lag - options.near), survey.rate)
+    if step == "drain":
+        copying = _copying_s(min(survey.lag, options.near), survey.rate)
+        return [], None if copying is None else copying + STORED_S
+    if step == "groups":
+        return _group_calls(world, options, survey)
+    if step == "seed":
+        kept = sum(topic.partitions for topic in survey.topics if topic.keeps_name)
+        text = f"store the positions of flow {ends.target}->{ends.source} for {kept} partitions on {ends.source}"
+        return ([text] if kept else []), REQUEST_S
+    return [], REQUEST_S
+
+
+def _copying_s(records: int, rate: float | None) -> float | None:
+    if not records:
+        return 0.0
+    return None if not rate else records / rate
+
+
+def _fence_calls(world: World, survey: Survey) -> tuple[list[str], float]:
+    plan: Data = world.plan_fence(survey.fence, survey.topics)
+    name = world.ends.source
+    calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
+    calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
+    if survey.fence is Fence.QUOTA:
+        calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
+    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if survey.fence is Fence.QUOTA else 0.0)
+
+
+def _acl(acl: TopicAcl) -> str:
+    return f"{acl} (prefix)" if acl.pattern == Pattern.PREFIXED else str(acl)
+
+
+def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[str], float]:
+    seen: GroupsSeen
+    if options.kind is Kind.EMERGENCY:
+        seen = world.groups_by_checkpoints()
+    else:
+        # As if nobody wrote any more: groups that have read everything are at the end of both logs.
+        copied = world.copied()
+        cut = {where: one.source for where, one in copied.items()}
+        there = {where: one.target for where, one in copied.items() if one.target is not None}
+        seen = world.groups(survey.topics, cut, there, {})
+    judged = judge(seen)
+    calls = [
+        f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
+        if one.result == COMMITTED
+        else f"group {one.offset.group}, {one.offset.target}: {one.result}"
+        for one in judged
+    ]
+    return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
+
+
+def as_json(world: World, survey: Survey, steps: Sequence[Rehearsed]) -> Data:
+    """The rehearsal as values of JSON."""
+    return {
+        "from": world.ends.source,
+        "to": world.ends.target,
+        "problems": list(survey.problems),
+        "notes": list(survey.notes),
+        "fence": survey.fence,
+        "lag": survey.lag,
+        "records_per_second": survey.rate,
+        "topics": topics_data(survey.topics),
+        "seconds_without_producers": unavailable_s(steps),
+        "steps": [
+            {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps
+        ],
+    }

@@ -1,0 +1,100 @@
+"""What a step is: what it means to do, what it does, and how it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from twinlog.errors import TwinlogError
+from twinlog.model.types import TopicName
+from twinlog.switchover.entries import Entries
+from twinlog.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
+from twinlog.switchover.places import Offsets, from_json
+from twinlog.switchover.world import World
+
+Tell = Callable[[str, str], None]
+"""Shows how far a step is: its name, and words."""
+
+UNFENCED = ("check", "rejoin", "catch-up", "topics")
+
+
+@dataclass(slots=True)
+class Again:
+    """What a step returns when what was found takes the switchover back to an earlier step, and why."""
+
+    step: str
+    why: str
+
+
+@dataclass
+class Context:
+    """What steps work with; `entries` is the journal as it is now."""
+
+    world: World
+    options: Options
+    entries: Entries
+    tell: Tell = lambda _step, _words: None
+    began_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began_ms = self.world.now_ms()
+
+    def done(self, step: str) -> Data:
+        """What a step before this one did."""
+        found = self.entries.done(step)
+        if found is None:
+            raise TwinlogError(f"the journal has no result of step {step}")
+        return found
+
+    @cached_property
+    def topics(self) -> tuple[MovedTopic, ...]:
+        """The topics that the pre-flight found."""
+        return topics_of(self.done("check"))
+
+    @property
+    def fence(self) -> Fence:
+        """How producers are kept from the source."""
+        return Fence(self.done("check")["fence"])
+
+    def offsets(self, step: str, name: str) -> Offsets:
+        """Offsets that a step before this one wrote down."""
+        return from_json(self.done(step)[name])
+
+    def require_time(self, step: str) -> None:
+        """Raise TooLongError when producers have been fenced for too long."""
+        if self.options.kind is Kind.EMERGENCY:
+            return
+        if self.world.now_ms() - self.began_ms > self.options.at_most_s * 1000:
+            raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
+
+
+def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:
+    """Topics as values of JSON."""
+    return [[one.name, one.remote, one.partitions, one.producers] for one in topics]
+
+
+def topics_of(data: Data) -> tuple[MovedTopic, ...]:
+    """The topics that the pre-flight wrote down."""
+    return tuple(
+        MovedTopic(TopicName(name), TopicName(remote), partitions, TopicName(producers))
+        for name, remote, partitions, producers in data["topics"]
+    )
+
+
+def _nothing(_context: Context) -> Data:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`begin` reads, and returns what will be done; `act` does it, also a second time, and returns what was done.
+
+    `undo` takes back what `act` may have done. `words` say what the step does.
+    """
+
+    name: str
+    words: str
+    act: Callable[[Context], Data | Again]
+    begin: Callable[[Context], Data] = _nothing
+    undo: Callable[[Context], None] | None = None

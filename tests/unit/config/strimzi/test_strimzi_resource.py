@@ -1,0 +1,409 @@
+"""Strimzi's resource in both versions: what it comes to in settings, and what is wrong with one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.certificates import authority
+from twinlog.config import load
+from twinlog.config.strimzi.document import is_resource
+from twinlog.config.strimzi.fields import FIELDS, Version
+from twinlog.config.strimzi.load import ResourceConfig, load_resource
+from twinlog.config.strimzi.reference import render
+from twinlog.config.strimzi.secrets import Secrets, variable_of
+from twinlog.errors import ConfigError
+
+HERE = Path(__file__).parent
+V1 = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata:
+  name: mirror
+spec:
+  replicas: 1
+  target:
+    alias: west
+    bootstrapServers: west:9092
+    groupId: mirrors
+    configStorageTopic: mirrors-configs
+    statusStorageTopic: mirrors-states
+    offsetStorageTopic: mirrors-positions
+  mirrors:
+    - source:
+        alias: east
+        bootstrapServers: east:9092
+      sourceConnector:
+        tasksMax: 2
+        config:
+          replication.factor: 1
+      checkpointConnector:
+        config:
+          sync.group.offsets.enabled: true
+      topicsPattern: "orders.*, clicks"
+      groupsExcludePattern: "test-.*"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "mirror.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def read(folder: Path, text: str, secrets: Path | None = None) -> ResourceConfig:
+    return load_resource(written(folder, text), secrets)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read(folder, text)
+    return [str(problem).removeprefix(str(folder / "mirror.yaml")) for problem in caught.value.problems]
+
+
+def secret_files(folder: Path, **values: str) -> Path:
+    """Files as Kubernetes mounts them: `a__b` is the key b of the Secret a."""
+    for name, value in values.items():
+        secret, key = name.replace("_DOT_", ".").split("__")
+        path = folder / secret.replace("_", "-") / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value, "utf-8")
+    return folder
+
+
+def test_v1_becomes_a_worker_and_its_connectors(tmp_path: Path) -> None:
+    config = read(tmp_path, V1)
+    group = config.worker.settings.group
+    assert group is not None
+    assert (group.group_id, group.config_storage.name, group.status_storage.name, group.offset_storage.name) == (
+        *("mirrors", "mirrors-configs", "mirrors-states", "mirrors-positions"),
+    )
+    source, checkpoint = config.flows
+    assert (source.name, source.kind) == ("east->west.MirrorSourceConnector", "source")
+    assert (checkpoint.name, checkpoint.kind) == ("east->west.MirrorCheckpointConnector", "checkpoint")
+    assert source.settings.topics == checkpoint.settings.topics == ("orders.*", "clicks")
+    assert checkpoint.settings.groups_exclude == ("test-.*",)
+    assert source.settings.tasks_max == 2
+    assert source.settings.consumer.client.bootstrap_servers == ("east:9092",)
+    assert source.settings.producer.client.bootstrap_servers == ("west:9092",)
+    assert config.warnings == ()
+
+
+def test_every_command_gets_one_flow_for_each_mirror(tmp_path: Path) -> None:
+    config = load(written(tmp_path, V1))
+    (one,) = config.flows
+    assert (one.name, one.enabled, one.replication_factor) == ("east->west", True, 1)
+    assert (one.positions_topic, one.connector_name) == ("mirrors-positions", "east->west.MirrorSourceConnector")
+    assert one.group_id == "mirrors"
+    assert one.sync_group_offsets_interval_s is not None
+    assert one.emit_heartbeats_interval_s is None
+
+
+def test_a_mirror_without_checkpoints_translates_nothing(tmp_path: Path) -> None:
+    text = V1.replace("      checkpointConnector:\n        config:\n          sync.group.offsets.enabled: true\n", "")
+    (one,) = load(written(tmp_path, text)).flows
+    assert (one.emit_checkpoints_interval_s, one.sync_group_offsets_interval_s) == (None, None)
+
+
+def test_the_resource_of_a_migration(tmp_path: Path) -> None:
+    ca = authority()
+    user = ca.issue("admin")
+    for secret in ("origin-cluster-ca-cert", "destination-cluster-ca-cert"):
+        (tmp_path / secret).mkdir()
+        (tmp_path / secret / "ca.crt").write_text(ca.pem, "ascii")
+    for secret in ("admin-user-1", "admin-user-2"):
+        (tmp_path / secret).mkdir()
+        (tmp_path / secret / "user.crt").write_text(user.pem, "ascii")
+        (tmp_path / secret / "user.key").write_text(user.key_pem(), "ascii")
+    config = load_resource(HERE / "migration.yaml", tmp_path)
+    kinds = [(one.kind, one.settings.policy) for one in config.flows]
+    assert kinds == [("source", "identity"), ("checkpoint", "identity"), ("heartbeat", "identity")]
+    client = config.flows[0].settings.consumer.client
+    assert client.security_protocol == "SSL"
+    assert client.tls is not None
+    assert config.worker.settings.client.tls is not None
+    (named,) = [warning for warning in config.warnings if "these fields have no effect here" in warning]
+    for field, line in (("spec.version", 6), ("spec.readinessProbe", 71), ("spec.livenessProbe", 74)):
+        assert f"{field} (line {line})" in named
+    assert "spec.clusters[0].config.config.storage.replication.factor (line 23)" in named
+    (one,) = load(HERE / "migration.yaml", secrets=tmp_path).flows
+    assert (one.policy, one.tasks_max, one.offset_syncs_replication_factor) == ("identity", 3, 1)
+    assert one.emit_heartbeats_interval_s is not None
+
+
+def test_secrets_that_are_missing_name_where_they_were_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_resource(HERE / "migration.yaml", tmp_path)
+    first = str(caught.value.problems[0])
+    assert ":13: spec.clusters[0].tls.trustedCertificates" in first
+    assert f"no file {tmp_path}/origin-cluster-ca-cert/ca.crt" in first
+    assert "TWINLOG_SECRET_ORIGIN_CLUSTER_CA_CERT_CA_CRT" in first
+    assert len(caught.value.problems) == 6
+
+
+LOGIN = """\
+        authentication:
+          type: {}
+          username: mirror
+          passwordSecret:
+            secretName: mirror
+            password: password
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "mechanism"), [("plain", "PLAIN"), ("scram-sha-256", "SCRAM-SHA-256"), ("scram-sha-512", "SCRAM-SHA-512")]
+)
+def test_passwords_come_from_secrets(tmp_path: Path, kind: str, mechanism: str) -> None:
+    password = 'a "quoted\\ one'
+    secrets = secret_files(tmp_path / "secrets", mirror__password=f"{password}\n")
+    text = V1.replace(
+        "        bootstrapServers: east:9092\n", "        bootstrapServers: east:9092\n" + LOGIN.format(kind)
+    )
+    config = read(tmp_path, text, secrets)
+    client = config.flows[0].settings.consumer.client
+    assert (client.security_protocol, client.sasl_mechanism) == ("SASL_PLAINTEXT", mechanism)
+    assert (client.sasl_username, client.sasl_password) == ("mirror", password)
+    # What a worker keeps in its topic names the Secret, and not what it holds.
+    submitted = config.resource.connectors[0].config["source.cluster.sasl.jaas.config"]
+    assert "default/mirror:password" in submitted
+    assert password not in submitted
+
+
+def test_secrets_stand_in_the_same_file_or_in_the_environment(tmp_path: Path) -> None:
+    text = V1.replace(
+        "        bootstrapServers: east:9092\n", "        bootstrapServers: east:9092\n" + LOGIN.format("plain")
+    )
+    coded = base64.b64encode(b"geheim").decode()
+    beside = f"---\napiVersion: v1\nkind: Secret\nmetadata: {{name: mirror}}\ndata: {{password: {coded}}}\n"
+    assert read(tmp_path, text + beside).flows[0].settings.consumer.client.sasl_password == "geheim"
+    assert variable_of("my-user", "ca.crt") == "TWINLOG_SECRET_MY_USER_CA_CRT"
+    assert Secrets(environment={"TWINLOG_SECRET_MY_USER_CA_CRT": "x\n"}).read("my-user", "ca.crt") == "x"
+
+
+OLD_LOGIN = """\
+      authentication:
+        type: oauth
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ("audience: x", "the option oauth.audience; expected oauth.scope; Kafka's own client"),
+        ("grantType: password", "another grant type; expected client_credentials"),
+        ("refreshToken: {secretName: s, key: k}", "a login that Kafka's own client has not got either"),
+        ("accessToken: {secretName: s, key: missing}", "it is in no file; expected a directory of secrets"),
+        ("clientId: x", "sasl.oauthbearer.token.endpoint.url is missing; expected the URL of a token endpoint"),
+    ],
+)
+def test_token_logins_that_there_are_not(tmp_path: Path, fields: str, found: str) -> None:
+    where = "      bootstrapServers: east:9092\n"
+    text = OLD.replace(where, f"{where}{OLD_LOGIN}        {fields}\n")
+    assert any(found in line for line in problems(tmp_path, text)), problems(tmp_path, text)
+
+
+def test_a_token_out_of_a_secret(tmp_path: Path) -> None:
+    secrets = secret_files(tmp_path / "secrets", tokens__mine="abc")
+    where = "      bootstrapServers: east:9092\n"
+    text = OLD.replace(where, f"{where}{OLD_LOGIN}        accessToken: {{secretName: tokens, key: mine}}\n")
+    client = read(tmp_path, text, secrets).flows[0].settings.consumer.client
+    assert client.tokens is not None
+    assert client.tokens.file == str(secrets / "tokens" / "mine")
+
+
+def test_a_login_of_ones_own(tmp_path: Path) -> None:
+    """What v1 has in the place of oauth: Strimzi's own handler, told in a JAAS line."""
+    secrets = secret_files(tmp_path / "secrets", mirror__secret="geheim")
+    line = (
+        'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required oauth.client.id="m" '
+        'oauth.token.endpoint.uri="https://tokens/t" oauth.ssl.endpoint.identification.algorithm="" '
+        'oauth.client.secret="${strimzisecrets:default/mirror:secret}" oauth.sasl.extension.tenant="x";'
+    )
+    login = (
+        "        authentication:\n          type: custom\n          sasl: true\n          config:\n"
+        "            sasl.mechanism: OAUTHBEARER\n            ssl.truststore.type: PEM\n"
+        "            sasl.login.callback.handler.class: io.strimzi.kafka.oauth.client."
+        f"JaasClientOauthLoginCallbackHandler\n            sasl.jaas.config: >-\n              {line}\n"
+    )
+    where = "        bootstrapServers: east:9092\n"
+    config = read(tmp_path, V1.replace(where, f"{where}        tls: {{}}\n{login}"), secrets)
+    client = config.flows[0].settings.consumer.client
+    assert (client.security_protocol, client.sasl_mechanism) == ("SASL_SSL", "OAUTHBEARER")
+    assert client.tokens is not None
+    assert (client.tokens.client_id, client.tokens.client_secret) == ("m", "geheim")
+    assert client.tokens.extensions == (("tenant", "x"),)
+    assert client.tokens.tls is not None
+    # Only sasl. and ssl.keystore. may stand there.
+    assert "authentication.config.ssl.truststore.type" in config.warnings[0]
+
+
+def test_a_token_login_as_strimzi_writes_it(tmp_path: Path) -> None:
+    login = (
+        "        authentication:\n          type: oauth\n          tokenEndpointUri: http://tokens/t\n"
+        "          clientId: mirror\n          clientSecret: {secretName: mirror, key: secret}\n"
+        "          scope: copy\n          connectTimeoutSeconds: 7\n"
+    )
+    text = OLD.replace(
+        "      bootstrapServers: east:9092\n",
+        "      bootstrapServers: east:9092\n"
+        + login.replace("        ", "      ", 1).replace("\n          ", "\n        "),
+    )
+    secrets = secret_files(tmp_path / "secrets", mirror__secret="geheim")
+    tokens = read(tmp_path, text, secrets).flows[0].settings.consumer.client.tokens
+    assert tokens is not None
+    assert (tokens.url, tokens.client_id, tokens.client_secret) == ("http://tokens/t", "mirror", "geheim")
+    assert (tokens.scope, tokens.connect_timeout_ms) == ("copy", 7000)
+
+
+OLD = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata:
+  name: mirror
+spec:
+  connectCluster: west
+  clusters:
+    - alias: east
+      bootstrapServers: east:9092
+    - alias: west
+      bootstrapServers: west:9092
+  mirrors:
+    - sourceCluster: east
+      targetCluster: west
+      sourceConnector: {}
+      heartbeatConnector: {pause: true}
+      topicsBlacklistPattern: "x.*"
+"""
+
+
+def test_v1beta2_has_defaults_of_its_own(tmp_path: Path) -> None:
+    config = read(tmp_path, OLD)
+    assert config.worker.settings.group is not None
+    assert config.worker.settings.group.group_id == "mirrormaker2-cluster"
+    assert [(one.kind, one.state) for one in config.resource.connectors] == [
+        ("source", "RUNNING"),
+        ("heartbeat", "PAUSED"),
+    ]
+    assert config.flows[0].settings.topics_exclude == ("x.*",)
+
+
+def test_without_replicas_nothing_runs(tmp_path: Path) -> None:
+    config = read(tmp_path, V1.replace("replicas: 1", "replicas: 0"))
+    assert {one.state for one in config.resource.connectors} == {"PAUSED"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("replicas: 1", "replicas: many", ":6: spec.replicas: the string 'many'; expected a whole number"),
+        ("replicas: 1", "replicas: -1", ":6: spec.replicas: -1; expected at least 0"),
+        ("  replicas: 1\n", "", ":5: spec.replicas: missing; expected a whole number"),
+        ("replicas: 1", "replica: 1", ":6: spec.replica: an unknown field; expected a known field (did you mean re"),
+        ("alias: east", "alias: a b", ":16: spec.mirrors[0].source.alias: 'a b'; expected a text that matches"),
+        ("alias: east", "alias: 7", ':16: spec.mirrors[0].source.alias: the integer \'7\'; expected a text, "7" in'),
+        ("tasksMax: 2", "tasksMax: 0", ":19: spec.mirrors[0].sourceConnector.tasksMax: 0; expected at least 1"),
+        ("tasksMax: 2", "state: halted", ":19: spec.mirrors[0].sourceConnector.state: 'halted'; expected paused or"),
+        ("tasksMax: 2", "pause: true", ":19: spec.mirrors[0].sourceConnector.pause: an unknown field; expected a"),
+        ("replication.factor: 1", "replication.factor: x", ":21: spec.mirrors[0].sourceConnector.config.repli"),
+        ("replication.factor: 1", "replication.factor: [1]", ":21: spec.mirrors[0].sourceConnector.config.repli"),
+        ('"orders.*, clicks"', '"orders.(*"', ":25: spec.mirrors[0].topicsPattern"),
+        ("alias: east", "alias: west", ":15: spec.mirrors[0]: west would mirror itself; expected another cluster"),
+        ("kafka.strimzi.io/v1", "kafka.strimzi.io/v2", ":1: apiVersion: 'kafka.strimzi.io/v2'; expected"),
+        ("KafkaMirrorMaker2", "KafkaConnect", ":1: kind: 'KafkaConnect'; expected one resource of kind"),
+        ("  mirrors:", " mirrors:", ":14: (file): "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, before: str, after: str, found: str) -> None:
+    assert before in V1
+    lines = problems(tmp_path, V1.replace(before, after))
+    assert [line for line in lines if line.startswith(found)], lines
+    assert len(set(lines)) == len(lines)
+
+
+def test_an_alias_that_nobody_knows(tmp_path: Path) -> None:
+    assert problems(tmp_path, OLD.replace("sourceCluster: east", "sourceCluster: north")) == [
+        ":13: spec.mirrors[0].sourceCluster: 'north'; expected an alias of spec.clusters: east, west"
+    ]
+
+
+def test_settings_that_strimzi_drops_are_named(tmp_path: Path) -> None:
+    text = V1.replace(
+        "    alias: west\n", "    alias: west\n    config:\n      sasl.mechanism: PLAIN\n      group.id: x\n"
+    )
+    config = read(tmp_path, text)
+    (warning,) = config.warnings
+    assert warning.endswith(
+        "no effect here: spec.target.config.sasl.mechanism (line 10), spec.target.config.group.id (line 11)"
+    )
+    assert config.worker.settings.client.sasl_mechanism is None
+
+
+def test_loggers_stand_in_the_resource_or_in_a_config_map(tmp_path: Path) -> None:
+    inline = V1 + "  logging: {type: inline, loggers: {rootLogger.level: DEBUG}}\n"
+    assert read(tmp_path, inline).resource.loggers == {"rootLogger.level": "DEBUG"}
+    reference = "{configMapKeyRef: {name: logs, key: log4j2.properties}}"
+    external = V1 + f"  logging: {{type: external, valueFrom: {reference}}}\n"
+    (warning,) = read(tmp_path, external).warnings
+    assert warning.endswith("spec.logging (line 27)")
+    maps = secret_files(tmp_path / "maps", logs__log4j2_DOT_properties="rootLogger.level = WARN\n")
+    assert read(tmp_path, external, maps).resource.loggers == {"rootLogger.level": "WARN"}
+
+
+def test_a_rack_is_that_of_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZONE", "a")
+    config = read(tmp_path, V1 + "  rack: {type: environment-variable, envVarName: ZONE}\n")
+    assert config.flows[0].settings.consumer.client_rack == "a"
+
+
+def test_a_resource_is_told_from_other_files(tmp_path: Path) -> None:
+    assert is_resource(written(tmp_path, V1))
+    assert is_resource(written(tmp_path, json.dumps({"apiVersion": "v1", "kind": "List"}, indent=1)))
+    assert not is_resource(written(tmp_path, "clusters = a, b\nkind = x\napiVersion = y\n"))
+    assert not is_resource(tmp_path / "missing")
+
+
+def test_the_page_is_made_of_the_table() -> None:
+    page = HERE.parents[3] / "docs" / "strimzi.md"
+    assert page.read_text("utf-8") == render(), "run: python -m twinlog.config.strimzi.reference > docs/strimzi.md"
+
+
+def paths(schema: dict[str, object], prefix: str, found: dict[str, dict[str, object]]) -> None:
+    properties = schema.get("properties", {})
+    assert isinstance(properties, dict)
+    for name, below in properties.items():
+        path = f"{prefix}.{name}".lstrip(".")
+        found[path] = below
+        paths(below, path, found)
+        if below.get("type") == "array":
+            found[f"{path}[]"] = below["items"]
+            paths(below["items"], f"{path}[]", found)
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1"])
+def test_the_table_of_fields_is_that_of_strimzis_schema(version: Version) -> None:
+    theirs: dict[str, dict[str, object]] = {}
+    paths(json.loads((HERE / f"crd-{version}.json").read_text("utf-8")), "", theirs)
+    ours = {path: field for path, field in FIELDS.items() if version in field.versions}
+    assert set(ours) == set(theirs)
+    kinds = {"object": "map", "array": "list"}
+    for path, field in ours.items():
+        schema = theirs[path]
+        kind = str(schema["type"])
+        assert field.type == kinds.get(kind, kind), path
+        choices = tuple(word for word in field.choices if version == "v1beta2" or word not in {"oauth", "jaeger"})
+        assert sorted(choices) == sorted(schema.get("enum", ())), path  # type: ignore[call-overload]
+        if path != "spec.replicas":
+            assert field.minimum == schema.get("minimum"), path
+        assert field.pattern == schema.get("pattern"), path
+        below = {
+            name.removeprefix(f"{path}.")
+            for name, one in ours.items()
+            if version in one.required and name.startswith(f"{path}.")
+        }
+        # Its schema of v1beta2 leaves it open, and its operator refuses what has none.
+        required = {name for name in below if "." not in name} - ({"mirrors"} if version == "v1beta2" else set())
+        assert required == set(schema.get("required", ())), path  # type: ignore[call-overload]

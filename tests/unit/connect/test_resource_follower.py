@@ -1,0 +1,316 @@
+"""A file that changes, is swapped, is wrong or has new Secrets, and what its follower asks of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.strimzi.load import load_resource
+from twinlog.connect.model import (
+    ConnectorInfo,
+    ConnectorName,
+    ConnectorStatus,
+    Created,
+    Restart,
+    State,
+    Status,
+    TargetState,
+    TaskId,
+)
+from twinlog.connect.resource.follower import ResourceFollower
+from twinlog.errors import NotOwnerError, RequestError
+
+NAME = ConnectorName("east->west.MirrorSourceConnector")
+TEXT = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata:
+  name: mirror
+  annotations: {}
+spec:
+  replicas: 1
+  target:
+    alias: west
+    bootstrapServers: west:9092
+    groupId: mirrors
+    configStorageTopic: mirrors-configs
+    statusStorageTopic: mirrors-states
+    offsetStorageTopic: mirrors-positions
+  mirrors:
+    - source:
+        alias: east
+        bootstrapServers: east:9092
+        authentication:
+          type: plain
+          username: u
+          passwordSecret: {secretName: east, password: password}
+      sourceConnector:
+        state: running
+        autoRestart: {maxRestarts: 3}
+"""
+
+
+class OneWorker:
+    """Has connectors, and notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.state = State.RUNNING
+        self.has: dict[ConnectorName, tuple[dict[str, str], TargetState]] = {}
+        self.done: list[str] = []
+        self.refusal: RequestError | None = None
+        """What the next change is refused with."""
+
+    def _refuse(self) -> None:
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
+
+    def connectors(self) -> Sequence[ConnectorName]:
+        return list(self.has)
+
+    def info(self, name: ConnectorName) -> ConnectorInfo:
+        return ConnectorInfo(name, self.has[name][0], (), "source")
+
+    def status(self, name: ConnectorName) -> ConnectorStatus:
+        return ConnectorStatus(name, Status(State.RUNNING, "w", 1), {0: Status(self.state, "w", 1)})
+
+    def target_state(self, name: ConnectorName) -> TargetState:
+        return self.has[name][1]
+
+    def put(
+        self, name: ConnectorName, config: Mapping[str, str | None], *, initial: TargetState | None = None
+    ) -> Created:
+        self._refuse()
+        self.done.append(f"put {config.get('topics')}")
+        before = self.has.get(name, ({}, TargetState.STARTED))[1]
+        self.has[name] = {key: str(value) for key, value in config.items()}, initial or before
+        return Created(initial is not None, self.info(name))
+
+    def delete(self, name: ConnectorName) -> None:
+        self.done.append("delete")
+        del self.has[name]
+
+    def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
+        self.done.append(state.value)
+        self.has[name] = self.has[name][0], state
+
+    def restart(self, restart: Restart) -> ConnectorStatus:
+        self._refuse()
+        self.done.append(f"restart{' tasks' * restart.include_tasks}{' failed' * restart.only_failed}")
+        return self.status(restart.connector)
+
+    def restart_task(self, task: TaskId) -> None:
+        self._refuse()
+        self.done.append(f"restart {task.task}")
+        if task.task:
+            raise NotOwnerError("another worker has it", "")
+
+
+class Clock:
+    """Stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.monotonic = lambda: self.now
+        self.wall = lambda: self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def wait(self, *_: object) -> bool:
+        return True
+
+    wait_for = wait
+
+
+class Following:
+    """A follower that looks when it is told to, each time once a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.secret = folder / "mirror.yaml", folder / "secrets" / "east" / "password"
+        self.secret.parent.mkdir(parents=True)
+        self.secret.write_text("one")
+        self.file.write_text(TEXT)
+        self.worker, self.clock = OneWorker(), Clock()
+        self.levels: list[tuple[str, str]] = []
+        load = partial(load_resource, self.file, folder / "secrets")
+        self.follower = ResourceFollower(
+            self.file, load, load(), self.worker, lambda *level: self.levels.append(level), self.clock
+        )
+
+    def look(self, *changes: tuple[str, str]) -> list[str]:
+        """What is done once the file says something else."""
+        text = self.file.read_text() if changes else ""
+        for before, after in changes:
+            assert before in text
+            text = text.replace(before, after)
+        if changes:
+            self.file.write_text(text)
+        for _ in range(3):
+            self.clock.now += 1
+            self.follower.attend()
+        done, self.worker.done = self.worker.done, []
+        return done
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Following:
+    found = Following(tmp_path)
+    assert found.look() == ["put None"]
+    return found
+
+
+def test_states_act_while_it_runs(following: Following) -> None:
+    assert following.look(("state: running", "state: paused")) == ["PAUSED"]
+    assert following.look(("state: paused", "state: stopped")) == ["STOPPED"]
+    assert following.look(("state: stopped", "state: running")) == ["STARTED"]
+    assert following.look(("replicas: 1", "replicas: 0")) == ["PAUSED"]
+    assert following.look() == []
+
+
+def test_other_settings_are_put_and_what_is_gone_is_deleted(following: Following) -> None:
+    assert following.look(("state: running", "config: {topics: x}")) == ["put x"]
+    assert following.look(("sourceConnector", "checkpointConnector")) == ["delete", "put x"]
+
+
+def test_a_file_behind_links_as_kubernetes_swaps_them(tmp_path: Path) -> None:
+    found = Following(tmp_path)
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+        text = TEXT if version == "1" else TEXT.replace("running", "paused")
+        (tmp_path / version / "mirror.yaml").write_text(text)
+    found.file.unlink()
+    (tmp_path / "..data").symlink_to("1")
+    found.file.symlink_to("..data/mirror.yaml")
+    assert found.look() == ["put None"]
+    (tmp_path / "..new").symlink_to("2")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    assert found.look() == ["PAUSED"]
+
+
+def test_a_version_that_is_wrong_changes_nothing(following: Following, caplog: pytest.LogCaptureFixture) -> None:
+    assert following.look(("state: running", "state: halted")) == []
+    assert "mirror.yaml:24: spec.mirrors[0].sourceConnector.state: 'halted'" in caplog.text
+    assert caplog.text.count("nothing was changed") == 1
+    assert following.look(("state: halted", "state: paused")) == ["PAUSED"]
+    following.file.unlink()
+    assert following.look() == []
+    assert "cannot be read, what it said before goes on" in caplog.text
+
+
+def test_another_target_needs_another_process(following: Following, caplog: pytest.LogCaptureFixture) -> None:
+    assert following.look(("west:9092", "elsewhere:9092"), ("state: running", "state: paused")) == []
+    assert "restart this process" in caplog.text
+
+
+def test_annotations(following: Following, caplog: pytest.LogCaptureFixture) -> None:
+    def annotate(before: str, after: str) -> list[str]:
+        return following.look((f"annotations: {before}", f"annotations: {after}"))
+
+    restart = f"{{strimzi.io/restart-connector: '{NAME}:includeTasks'}}"
+    assert annotate("{}", restart) == ["restart tasks"]
+    assert following.look() == []
+    task = f"{{strimzi.io/restart-connector-task: '{NAME}:0'}}"
+    assert annotate(restart, task) == ["restart 0"]
+    paused = "{strimzi.io/pause-reconciliation: 'true'}"
+    assert annotate(task, paused) == []
+    assert following.look(("state: running", "state: stopped")) == []
+    assert annotate(paused, "{strimzi.io/restart-connector: nobody}") == ["STOPPED"]
+    assert "'nobody'; expected a connector, such as" in caplog.text
+
+
+def test_who_does_not_lead_leaves_it_to_who_does(following: Following) -> None:
+    following.worker.leads = False
+    assert following.look(("state: running", "state: paused")) == []
+    task = f"annotations: {{strimzi.io/restart-connector-task: '{NAME}:1'}}"
+    assert following.look(("annotations: {}", task)) == ["restart 1"]
+    following.worker.leads = True
+    assert following.look() == ["PAUSED"]
+
+
+def test_a_new_secret_has_its_connectors_begin_anew(following: Following) -> None:
+    following.secret.write_text("two")
+    following.clock.now += 10
+    assert following.look() == ["restart tasks"]
+    following.clock.now += 10
+    assert following.look() == []
+
+
+def test_a_restart_that_is_not_possible_now_is_done_later(following: Following) -> None:
+    rebalance = RequestError(409, "a rebalance is underway")
+    following.worker.refusal = rebalance
+    following.secret.write_text("two")
+    following.clock.now += 10
+    assert following.look() == ["restart tasks"]
+    following.worker.refusal = rebalance
+    assert following.look(("annotations: {}", f"annotations: {{strimzi.io/restart-connector: '{NAME}'}}")) == [
+        "restart"
+    ]
+    assert following.look() == []
+
+
+def test_a_task_that_is_not_there_is_not_asked_for_again(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    following.worker.refusal = RequestError(404, "Unknown task")
+    task = f"annotations: {{strimzi.io/restart-connector-task: '{NAME}:7'}}"
+    assert following.look(("annotations: {}", task)) == []
+    assert caplog.text.count("Unknown task") == 1
+
+
+def test_a_secret_that_comes_with_a_change_of_the_file(following: Following) -> None:
+    following.secret.write_text("two")
+    assert following.look(("replicas: 1", "replicas: 2")) == ["restart tasks"]
+    following.clock.now += 10
+    assert following.look() == []
+
+
+def test_a_secret_that_changes_while_nothing_may_be_done(following: Following) -> None:
+    paused = "annotations: {strimzi.io/pause-reconciliation: 'true'}"
+    assert following.look(("annotations: {}", paused)) == []
+    following.secret.write_text("two")
+    following.clock.now += 10
+    assert following.look() == []
+    assert following.look((paused, "annotations: {}")) == ["restart tasks"]
+
+
+def test_a_secret_that_comes_after_the_file_that_names_it(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert following.look(("password: password", "password: new"), ("state: running", "state: paused")) == []
+    assert "there is no key 'new' of east" in caplog.text
+    following.secret.with_name("new").write_text("two")
+    following.clock.now += 10
+    assert following.look() == ["PAUSED", "put None"]
+
+
+def test_a_connector_that_is_refused_holds_up_no_other(following: Following, caplog: pytest.LogCaptureFixture) -> None:
+    following.worker.refusal = RequestError(400, "Connector configuration is invalid")
+    both = "sourceConnector:\n        config: {topics: x}"
+    more = "      checkpointConnector: {}\n      sourceConnector"
+    assert following.look(("sourceConnector:", both), ("      sourceConnector", more)) == ["put None", "put x"]
+    assert "stays as it is: Connector configuration is invalid" in caplog.text
+
+
+def test_an_empty_file_deletes_nothing(following: Following, caplog: pytest.LogCaptureFixture) -> None:
+    for text in ("", "\n", "kind: KafkaMirrorMaker2\n", TEXT.partition("  mirrors:")[0]):
+        following.file.write_text(text)
+        assert following.look() == [], text
+        assert "nothing was changed" in caplog.text
+        caplog.clear()
+
+
+def test_a_failed_task_is_restarted(following: Following) -> None:
+    following.worker.state = State.FAILED
+    assert following.look() == ["restart tasks failed"]
+    assert following.look() == []
+
+
+def test_levels_are_those_of_the_file(following: Following) -> None:
+    logging_ = "  logging: {type: inline, loggers: {rootLogger.level: DEBUG}}\n  mirrors:"
+    following.look(("  mirrors:", logging_))
+    assert following.levels == [("root", "DEBUG")]

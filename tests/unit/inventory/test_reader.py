@@ -1,0 +1,60 @@
+"""Reading a cluster takes requests by the hundreds of topics, not one for each; in virtual time."""
+
+from __future__ import annotations
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
+from twinlog.inventory.contents import Inventory, Log
+from twinlog.inventory.reader import CHUNK, Part, read_inventory
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.acls import Operation
+from twinlog.model.topics import DescribedTopic, Topic
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import ClientSettings
+
+
+def test_many_topics_take_few_requests() -> None:
+    count = CHUNK + 100
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "east", brokers=2)
+        for number in range(count):
+            cluster.create(f"t{number}", 2)
+        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        try:
+            admin.connect()
+            cluster.asked.clear()
+            told: list[tuple[str, int, int]] = []
+            found = read_inventory(
+                admin,
+                Part.CONFIGS | Part.LOGS,
+                wanted=lambda name: name != "t0",
+                told=lambda *step: told.append(step),
+            )
+        finally:
+            admin.close()
+    assert (len(found.topics), len(found.configs), len(found.logs)) == (count, count - 1, 2 * (count - 1))
+    assert set(found.logs.values()) == {Log(0, 0)}
+    assert found.brokers == (1, 2)
+    # A hundred topics for each request about settings; two requests for each broker and portion about offsets.
+    assert cluster.asked[DESCRIBE_CONFIGS] == 6
+    assert cluster.asked[LIST_OFFSETS] == 2 * 2 * 2
+    assert cluster.asked[METADATA] <= 8
+    assert told == [
+        ("topics", 0, 1),
+        ("topics", count, count),
+        ("settings", CHUNK, count - 1),
+        ("settings", count - 1, count - 1),
+        ("log ends", CHUNK, count - 1),
+        ("log ends", count - 1, count - 1),
+    ]
+
+
+def test_what_a_cluster_does_not_say_is_neither_allowed_nor_denied() -> None:
+    name = TopicName("t")
+    told = DescribedTopic(Topic(name, 1), 1, operations=frozenset({int(Operation.READ)}))
+    found = Inventory("east", None, (1,), topics={name: told})
+    assert found.may(Operation.READ, name) is True
+    assert found.may(Operation.WRITE, name) is False
+    assert found.may(Operation.READ, TopicName("other")) is None
+    assert found.may(Operation.DESCRIBE) is None

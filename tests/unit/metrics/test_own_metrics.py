@@ -1,0 +1,250 @@
+"""What MirrorMaker 2 does not measure: our dashboard and our alerts on our own page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+from ruamel.yaml import YAML
+
+from tests.promql import Scrapes
+from tests.unit.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
+from twinlog.driver.failover import seconds_to_safe_failover
+from twinlog.driver.report import DriverReport, GroupsProgress
+from twinlog.metrics.meters import SWEEP_S
+from twinlog.model.types import GroupId
+
+MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
+LABELS = {"job": "twinlog", "instance": "127.0.0.1:9404"}
+
+
+def yaml(name: str) -> Any:
+    return YAML(typ="safe").load((MONITORING / name).read_text(encoding="utf-8"))
+
+
+ALERTS: dict[str, str] = {rule["alert"]: rule["expr"] for rule in yaml("alerts.yaml")["groups"][0]["rules"]}
+
+
+def dashboard_queries() -> Iterator[tuple[str, str]]:
+    found = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+    for panel in found["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"].replace("$flow", ".*").replace("$job", ".*")
+
+
+def watched(scene: Scene, minutes: int = 10, each: Any = lambda scene: None) -> Scrapes:
+    """A scrape a minute; before each of them something may happen."""
+    found = Scrapes(**LABELS)
+    for minute in range(minutes + 1):
+        each(scene)
+        found.add(1000.0 + 60 * minute, scene.text())
+    return found
+
+
+def busy(scene: Scene) -> None:
+    scene.take(report(records=30, lag=5), after_s=60.0)
+
+
+@pytest.fixture(scope="module")
+def scrapes() -> Scrapes:
+    scene = Scene()
+    scene.meters.event("gap", 1)
+    return watched(scene, each=busy)
+
+
+@pytest.mark.parametrize(("title", "query"), list(dashboard_queries()))
+def test_each_query_of_our_dashboard_finds_a_series(scrapes: Scrapes, title: str, query: str) -> None:
+    assert scrapes.query(query), f"{title}: {query}"
+
+
+@pytest.mark.parametrize("alert", sorted(ALERTS))
+def test_no_alert_fires_while_all_is_well(alert: str) -> None:
+    scene = Scene()
+    assert watched(scene, each=busy).query(ALERTS[alert]) == {}
+    promql_parser.parse(ALERTS[alert])
+
+
+def changed(**values: Any) -> Scene:
+    scene = Scene()
+    scene.report = replace(REPORT, **values)
+    return scene
+
+
+def falling_behind(scene: Scene) -> None:
+    busy(scene)
+    scene.report = replace(scene.report, lag=scene.report.lag + 10, oldest_ms=scene.report.at_ms - 90_000)
+
+
+def event_of(kind: str) -> Any:
+    def step(scene: Scene) -> None:
+        busy(scene)
+        if scene.now > 300:
+            scene.meters.event(kind, 1)
+
+    return step
+
+
+def restarts(scene: Scene) -> None:
+    busy(scene)
+    scene.restarts += 1
+
+
+def silent(scene: Scene) -> None:
+    scene.heard_s += 60.0
+
+
+FIRING: dict[str, tuple[Scene, Any]] = {
+    "TwinlogFlowWithoutLeader": (changed(), lambda scene: setattr(scene, "leads", False)),
+    "TwinlogFlowFailed": (changed(), lambda scene: setattr(scene, "failed", True)),
+    "TwinlogFlowStopped": (changed(lag=5), lambda scene: None),
+    "TwinlogPartitionsStuck": (changed(), lambda scene: setattr(scene, "stuck", 3)),
+    "TwinlogLagGrows": (changed(lag=1), falling_behind),
+    "TwinlogLagUnknown": (changed(unknown=2), busy),
+    "TwinlogNoReport": (changed(), silent),
+    "TwinlogGap": (changed(), event_of("gap")),
+    "TwinlogForeignWriter": (changed(), event_of("foreign")),
+    "TwinlogNotSafeToFailOver": (changed(lag=5, eta_s=0.0, oldest_ms=REPORT.at_ms - 90_000), busy),
+    "TwinlogGroupSyncOld": (
+        changed(groups=GroupsProgress(1, 0, True, REPORT.at_ms - 400_000, True, REPORT.at_ms)),
+        busy,
+    ),
+    "TwinlogStandbyMissing": (changed(), lambda scene: setattr(scene, "ready", 0)),
+    "TwinlogSparkRestarts": (changed(), restarts),
+}
+
+
+@pytest.mark.parametrize("alert", sorted(set(ALERTS) - {"TwinlogDown"}))
+def test_each_alert_fires_for_its_reason(alert: str) -> None:
+    scene, each = FIRING[alert]
+    assert watched(scene, each=each).query(ALERTS[alert])
+
+
+def test_a_gap_that_was_met_before_the_first_scrape_fires() -> None:
+    scene = Scene()
+    scene.meters.event("gap", 1)
+    scene.meters.event("foreign", 1)
+    found = watched(scene, each=busy)
+    assert found.query(ALERTS["TwinlogGap"])
+    assert found.query(ALERTS["TwinlogForeignWriter"])
+
+
+def test_a_flow_that_failed_in_one_process_and_runs_in_another_has_not_failed() -> None:
+    scene = Scene()
+    scene.failed = True
+    found = watched(scene, each=busy)
+    found.put(found.now, "twinlog_flow_leads", 1.0, flow="east->west", instance="other")
+    assert found.query(ALERTS["TwinlogFlowFailed"]) == {}
+    assert found.query(ALERTS["TwinlogFlowWithoutLeader"]) == {}
+    assert 'twinlog_flow_leads{flow="east->west"} 0.0' in scene.text()
+    assert 'twinlog_flow_state{flow="east->west",state="failed"} 1.0' in scene.text()
+    assert 'twinlog_gaps_total{flow="east->west"} 0.0' in scene.text(), "an alert needs a 0 before the 1"
+
+
+@pytest.mark.parametrize(
+    ("groups", "fires"),
+    [
+        (GroupsProgress(syncs=True), True),
+        (GroupsProgress(1, 0, True, REPORT.at_ms, True, None), True),
+        (GroupsProgress(1, 0, True, REPORT.at_ms, False, None), False),
+    ],
+)
+def test_groups_that_were_never_followed_fire_too(groups: GroupsProgress, fires: bool) -> None:
+    assert bool(watched(changed(groups=groups)).query(ALERTS["TwinlogGroupSyncOld"])) is fires
+
+
+def test_a_lag_of_records_on_their_way_does_not_fire() -> None:
+    scene = changed(lag=5, eta_s=None, oldest_ms=REPORT.at_ms - 2_000)
+    assert watched(scene, each=busy).query(ALERTS["TwinlogNotSafeToFailOver"]) == {}
+
+
+def test_a_worker_without_connectors_is_there() -> None:
+    found = Scrapes(**LABELS)
+    found.put(1000.0, "twinlog_spark_restarts_total", 0.0)
+    assert found.query(ALERTS["TwinlogDown"]) == {}
+
+
+def test_no_other_worker_stands_by_for_a_connector() -> None:
+    scene = changed()
+    scene.ready = None
+    assert watched(scene, each=busy).query(ALERTS["TwinlogStandbyMissing"]) == {}
+
+
+def test_groups_and_partitions_that_went_have_no_meters() -> None:
+    scene = Scene()
+    scene.take(report(records=1))
+    scene.checkpoint()
+    scene.meters.checkpointed([(GroupId("new"), REMOTE)], [GroupId("new")], 1.0, scene.now + SWEEP_S)
+    assert [group for group, _ in scene.meters.groups] == ["new"]
+    assert list(scene.meters.parts) == [ORDERS]
+    scene.meters.keep(())
+    assert scene.meters.parts == {}
+
+
+def test_nothing_that_is_scraped_fires_too() -> None:
+    assert Scrapes(**LABELS).query(ALERTS["TwinlogDown"])
+
+
+def test_each_rule_says_what_to_do() -> None:
+    for rule in yaml("alerts.yaml")["groups"][0]["rules"]:
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_latency_is_a_histogram_of_records() -> None:
+    scene = Scene()
+    scene.take(report(records=10, latency_ms=20))
+    scene.take(report(records=30, latency_ms=400))
+    found = Scrapes()
+    found.add(1.0, scene.text())
+    name = "twinlog_record_latency_seconds"
+    assert found.query(f'{name}_bucket{{le="0.025"}}') == {(("flow", "east->west"), ("le", "0.025")): 10.0}
+    assert list(found.query(f'sum({name}_bucket{{le="+Inf"}})').values()) == [40.0]
+    assert list(found.query(f"{name}_count").values()) == [40.0]
+    assert list(found.query(f"{name}_sum").values()) == [pytest.approx(10 * 0.02 + 30 * 0.4)]
+
+
+GROUPS = GroupsProgress(followed=2, checkpoints_ms=REPORT.at_ms, syncs=True, sync_ms=REPORT.at_ms)
+
+
+@pytest.mark.parametrize(
+    ("report_", "seconds"),
+    [
+        (replace(REPORT, groups=None), 0.0),
+        (replace(REPORT, groups=GROUPS), 0.0),
+        (replace(REPORT, lag=10, eta_s=4.0, groups=GROUPS), 4.0),
+        (replace(REPORT, lag=10, eta_s=None), inf),
+        (replace(REPORT, lag=-1), nan),
+        (replace(REPORT, unknown=1), nan),
+        (replace(REPORT, lag_age_s=60.0), nan),
+        (replace(REPORT, groups=replace(GROUPS, inexact=1)), inf),
+        (replace(REPORT, groups=replace(GROUPS, trouble="refused")), inf),
+        (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=None)), nan),
+        (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=REPORT.at_ms - 60_000)), nan),
+    ],
+)
+def test_it_is_safe_once_all_is_there_and_groups_stand_where_they_would_go_on(
+    report_: DriverReport, seconds: float
+) -> None:
+    found = seconds_to_safe_failover(report_)
+    assert found == seconds or (isnan(found) and isnan(seconds))
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+
+def test_the_page_of_the_documentation_names_every_metric_and_no_other() -> None:
+    scene = Scene()
+    scene.take(report(records=1))
+    scene.meters.event("gap", 1)
+    scene.checkpoint()
+    families = set(re.findall(r"^# TYPE (\S+)", scene.text(), re.MULTILINE))
+    named = set(re.findall(r"`((?:kafka|twinlog|jvm|process)_\w+)`", DOCS.read_text(encoding="utf-8")))
+    assert named - families == set()
+    assert families - named == set()

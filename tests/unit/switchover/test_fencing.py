@@ -1,0 +1,101 @@
+"""Which rights and quotas keep producers away, and what is restored."""
+
+from __future__ import annotations
+
+from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
+from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
+from twinlog.model.types import TopicName
+from twinlog.switchover.fencing import (
+    FIRST_RATE,
+    RATE,
+    UNLIMITED,
+    acls_data,
+    acls_of,
+    denials,
+    fenced_too,
+    opened_too,
+    quotas_data,
+    quotas_of,
+    still_ours,
+    throttles,
+)
+
+ORDERS = TopicName("orders")
+DENY = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY)
+PREFIX = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY, Pattern.PREFIXED)
+READ = TopicAcl(ORDERS, "User:ann", "*", Operation.READ, Permission.ALLOW)
+OTHERS = [ORDERS, TopicName("orders-old"), TopicName("mm2-offset-syncs.west.internal")]
+
+
+def test_a_topic_is_denied_to_everyone_for_writing_alone() -> None:
+    assert denials([ORDERS], OTHERS, [READ], carried=False, open_without_acls=False) == ([DENY], [DENY])
+
+
+def test_a_denial_that_was_there_stays_afterwards() -> None:
+    assert denials([ORDERS], OTHERS, [READ, DENY], carried=False, open_without_acls=False) == ([DENY], [])
+
+
+def test_where_literal_rights_are_carried_over_it_is_a_prefix() -> None:
+    assert denials([ORDERS], OTHERS, [READ], carried=True, open_without_acls=False) == ([PREFIX], [PREFIX])
+    assert fenced_too([ORDERS], OTHERS) == ["orders-old"]
+
+
+def test_topics_of_flows_are_never_denied() -> None:
+    short = TopicName("m")
+    add, _ = denials([short], [short, *OTHERS], [READ], carried=True, open_without_acls=False)
+    assert [acl.pattern for acl in add] == [Pattern.LITERAL]
+    assert fenced_too([short], OTHERS) == []
+
+
+def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:
+    allow = TopicAcl(ORDERS, "User:*", "*", Operation.ALL, Permission.ALLOW)
+    assert denials([ORDERS], OTHERS, [], carried=False, open_without_acls=True)[0] == [allow, DENY]
+    # Another right is there already: whoever reads has one.
+    for acl in (READ, TopicAcl(TopicName("ord"), "User:ann", "*", Operation.READ, Permission.ALLOW, Pattern.PREFIXED)):
+        assert denials([ORDERS], OTHERS, [acl], carried=False, open_without_acls=True)[0] == [DENY]
+
+
+def test_a_right_for_everyone_on_a_prefix_opens_no_topic_that_has_its_own() -> None:
+    own = TopicAcl(TopicName("orders-old"), "User:ann", "*", Operation.READ, Permission.ALLOW)
+    add, _ = denials([ORDERS], OTHERS, [own], carried=True, open_without_acls=True)
+    assert opened_too(add, OTHERS, [own]) == ["orders-old"]
+    assert opened_too(add, OTHERS, []) == []
+    add, _ = denials([ORDERS], OTHERS, [own], carried=False, open_without_acls=True)
+    assert opened_too(add, OTHERS, [own]) == []
+
+
+def test_a_quota_that_somebody_set_behind_the_fence_stays() -> None:
+    ann, copier = QuotaEntity("ann"), QuotaEntity("", "copier")
+    wanted, restore = throttles([Quota(ann, 5e6), Quota(EVERY_USER, 8e6)], set(), {"copier"})
+    assert still_ours(wanted, wanted, restore) == restore
+    # Fast producers meet another rate first; the process may be killed then.
+    first = [Quota(one.entity, FIRST_RATE if one.rate == RATE else one.rate) for one in wanted]
+    assert still_ours(first, wanted, restore) == restore
+    changed = [Quota(ann, 1.0), Quota(copier, UNLIMITED)]
+    assert still_ours(changed, wanted, restore) == [Quota(copier, None)]
+
+
+def test_every_quota_is_the_lowest_but_for_the_flows() -> None:
+    ann, flow, app = QuotaEntity("ann"), QuotaEntity("flow"), QuotaEntity("ann", "app")
+    wanted, restore = throttles([Quota(ann, 5e6), Quota(flow, 7e6), Quota(app, 1e6)], {"flow"}, set())
+    assert {quota.entity: quota.rate for quota in wanted} == {EVERY_USER: RATE, ann: RATE, app: RATE, flow: UNLIMITED}
+    assert {quota.entity: quota.rate for quota in restore} == {EVERY_USER: None, ann: 5e6, app: 1e6, flow: 7e6}
+    # The flows are never without theirs.
+    assert wanted[0].entity == flow
+
+
+def test_without_logins_client_ids_are_exempt() -> None:
+    wanted, restore = throttles([Quota(EVERY_USER, 100.0)], set(), {"copier"})
+    assert wanted == [Quota(QuotaEntity("", "copier"), UNLIMITED), Quota(EVERY_USER, RATE)]
+    assert restore == [Quota(QuotaEntity("", "copier"), None), Quota(EVERY_USER, 100.0)]
+
+
+def test_what_is_written_down_comes_back() -> None:
+    assert acls_of(acls_data([DENY, PREFIX, READ])) == [DENY, PREFIX, READ]
+    quotas = [Quota(EVERY_USER, RATE), Quota(QuotaEntity("ann", "app"), None), Quota(QuotaEntity(None, "x"), 3.5)]
+    assert quotas_of(quotas_data(quotas)) == quotas
+    assert [str(quota) for quota in quotas] == [
+        "producer_byte_rate = 10 for user <default>",
+        "no producer_byte_rate for user ann client-id app",
+        "producer_byte_rate = 3.5 for client-id x",
+    ]

@@ -1,0 +1,412 @@
+"""A switchover whose process is killed at every call it makes, one after the other, ends as if it never was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.unit.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.switchover.entries import Entries, Line, Phase, Run
+from twinlog.switchover.machine import Machine
+from twinlog.switchover.model import (
+    End,
+    Ends,
+    Fence,
+    Kind,
+    MovedTopic,
+    NotReadyError,
+    Options,
+    State,
+    TooLongError,
+    UnderWayError,
+)
+from twinlog.switchover.steps import ORDER
+
+A_TO_B, B_TO_A = Ends(Alias("a"), Alias("b")), Ends(Alias("b"), Alias("a"))
+PLANNED = Options(Kind.PLANNED, near=100)
+P2 = TopicPartition(TopicName("orders"), 2)
+BOTH_NAMINGS = pytest.mark.parametrize("keeps_names", [True, False], ids=["identity", "prefix"])
+
+
+def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None = None) -> Machine:
+    kill = kill or Kill()
+
+    def tell(step: str, words: str) -> None:
+        if told is not None:
+            told.append(f"{step}: {words}")
+
+    return Machine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", tell)
+
+
+def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], Entries]) -> list[Brokers]:
+    """What comes of it with the process killed at its first call, its second and so on, and then called again."""
+    clean = Kill()
+    act(make(), clean)
+    assert clean.calls > 10
+    found = []
+    for at in range(1, clean.calls + 1):
+        for after in (False, True):
+            brokers, kill = make(), Kill(at, after)
+            try:
+                act(brokers, kill)
+            except KilledError:
+                act(brokers, Kill())
+            found.append(brokers)
+    return found
+
+
+def require_moved(brokers: Brokers) -> None:
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert entries.run is not None
+    assert entries.run.state is State.DONE
+    assert brokers.fenced
+    # Nothing came after the cut, everything before it is copied.
+    cut = (entries.done("settle") or {})["cut"]["orders"]
+    assert cut == {str(where.partition): end for where, end in brokers.logs.items()}
+    assert brokers.copied == brokers.logs
+    remote = "orders" if brokers.keeps_names else "a.orders"
+    assert {(where.topic, where.partition): offset for where, offset in brokers.committed.items()} == {
+        (remote, 0): 1030,
+        (remote, 1): 1020,
+    }
+    rows = (entries.done("prove") or {})["rows"]
+    assert [(row["end"], row["copied"], row["to_end"] - 1000) for row in rows] == [
+        (brokers.logs[where],) * 3 for where in (P0, P1)
+    ]
+    if brokers.keeps_names:
+        assert brokers.seeded == {("source", where): end + 1000 for where, end in brokers.logs.items()}
+    else:
+        assert brokers.seeded == {}
+        assert brokers.created == {"orders"}
+
+
+@BOTH_NAMINGS
+@pytest.mark.parametrize("late_writes", [0, 2, 6])
+def test_a_switchover_killed_anywhere_goes_on_and_ends_the_same(keeps_names: bool, late_writes: int) -> None:
+    for brokers in killed_everywhere(
+        lambda: Brokers(A_TO_B, keeps_names, late_writes=late_writes, open_txn=3),
+        lambda brokers, kill: machine(brokers, kill).run(PLANNED),
+    ):
+        require_moved(brokers)
+
+
+def test_undone_at_any_point_producers_write_again_and_the_next_one_works() -> None:
+    clean = Kill()
+    machine(Brokers(A_TO_B), clean).run(PLANNED)
+    for at in range(2, clean.calls):
+        brokers = Brokers(A_TO_B)
+        with pytest.raises(KilledError):
+            machine(brokers, Kill(at)).run(PLANNED)
+        entries = ScriptedJournal(brokers, Kill()).entries
+        if entries.run is None:
+            continue
+        abort = Kill()
+        undone = machine(brokers, abort).abort()
+        assert undone.run is not None
+        assert undone.run.state is State.ABORTED
+        assert not brokers.fenced
+        assert brokers.noted_fence is None
+        machine(brokers).run(PLANNED)
+        require_moved(brokers)
+
+
+def test_an_undoing_that_is_killed_is_ended_before_anything_else() -> None:
+    for at in range(1, 5):
+        brokers = Brokers(A_TO_B, stops_when_fenced=True)
+        with pytest.raises(KilledError):
+            machine(brokers, Kill(40)).run(PLANNED)
+        assert brokers.fenced
+        kill = Kill(at, after=True)
+        try:
+            machine(brokers, kill).abort()
+        except KilledError:
+            state = ScriptedJournal(brokers, Kill()).entries.run
+            assert state is not None
+            if state.state is State.ABORTING:
+                with pytest.raises(UnderWayError, match="is being undone; run it with --abort"):
+                    machine(brokers).run(PLANNED)
+            if state.state is not State.ABORTED:
+                machine(brokers).abort()
+        assert not brokers.fenced
+
+
+def test_producers_that_stay_fenced_for_too_long_are_let_go() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(TooLongError, match="step drain was not done within 60 s of fencing producers"):
+        machine(brokers).run(replace(PLANNED, at_most_s=60))
+    assert not brokers.fenced
+    run = ScriptedJournal(brokers, Kill()).entries.run
+    assert run is not None
+    assert run.state is State.ABORTED
+
+
+def test_what_writes_behind_the_cut_takes_it_back() -> None:
+    told: list[str] = []
+    # Some of them arrive while groups are moved.
+    for looks in range(4, 12):
+        brokers = Brokers(A_TO_B, late_writes=looks)
+        machine(brokers, told=told).run(PLANNED)
+        if not brokers.late_writes:
+            require_moved(brokers)
+    assert "prove: producers wrote to orders behind the cut: goes back to settle" in told
+
+
+def test_it_says_what_it_waits_for() -> None:
+    told: list[str] = []
+    machine(Brokers(A_TO_B, open_txn=8), told=told).run(replace(PLANNED, near=5))
+    assert any(line.startswith("catch-up: ") and "records left" in line for line in told)
+    assert "settle: waits for transactions to end: a transaction" in told
+
+
+def test_problems_change_nothing() -> None:
+    brokers = Brokers(A_TO_B, problems=("no leader",))
+    with pytest.raises(NotReadyError, match="no leader"):
+        machine(brokers).run(PLANNED)
+    assert not brokers.fenced
+    assert ScriptedJournal(brokers, Kill()).entries.begun("fence") is None
+
+
+def test_a_lost_source_is_left_where_it_was_copied_to() -> None:
+    emergency = Options(Kind.EMERGENCY)
+    for brokers in killed_everywhere(
+        lambda: Brokers(A_TO_B, source_lost=True), lambda brokers, kill: machine(brokers, kill).run(emergency)
+    ):
+        entries = ScriptedJournal(brokers, Kill()).entries
+        assert (entries.done("settle") or {})["cut"] == {"orders": {"0": 10, "1": 20}}
+        assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1010, "1": 1020}}
+        assert brokers.seeded == {}
+
+
+@BOTH_NAMINGS
+@pytest.mark.parametrize("lost", [False, True], ids=["planned", "emergency"])
+def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:
+    there = Brokers(A_TO_B, keeps_names, source_lost=lost)
+    earlier = machine(there).run(Options(Kind.EMERGENCY) if lost else PLANNED)
+    for brokers in killed_everywhere(
+        lambda: way_back(there, earlier, left_fence=None if lost else {"restore": "open"}),
+        lambda brokers, kill: machine(brokers, kill).run(Options(Kind.BACK, near=100)),
+    ):
+        assert brokers.fenced
+        assert lost or "target" in brokers.lifts
+        assert brokers.left_fence is None
+        assert brokers.noted_fence == {"restore": "open"}
+        assert brokers.copied == brokers.logs
+        seeds = {side for side, _ in brokers.seeded}
+        if keeps_names and lost:
+            # The source was not there to be told where the way back begins.
+            assert brokers.seeded["target", P0] == 1010
+            assert seeds == {"source", "target"}
+        else:
+            assert seeds == ({"source"} if keeps_names else set())
+
+
+def way_back(there: Brokers, earlier: Entries, **what: Any) -> Brokers:
+    """The clusters after a switchover, with some records more where producers went."""
+    brokers = Brokers(B_TO_A, there.keeps_names, earlier=earlier, **what)
+    if there.keeps_names:
+        brokers.logs = {P0: 1090, P1: 1040}
+        brokers.copied |= {where: offset for (_, where), offset in there.seeded.items()}
+    return brokers
+
+
+def test_a_way_back_that_was_undone_does_not_begin_at_the_cut_again() -> None:
+    there = Brokers(A_TO_B, source_lost=True)
+    earlier = machine(there).run(Options(Kind.EMERGENCY))
+    brokers = way_back(there, earlier, stops_when_fenced=True)
+    back = Options(Kind.BACK, near=60, at_most_s=60)
+    with pytest.raises(TooLongError):
+        machine(brokers).run(back)
+    copied = dict(brokers.copied)
+    assert copied[P0] > 1010
+    brokers.stops_when_fenced = False
+    # The scripted world asserts that no position goes back.
+    machine(brokers).run(back)
+    assert brokers.seeded["target", P0] == 1010
+    assert brokers.copied == brokers.logs
+
+
+def test_what_a_lost_cluster_had_left_is_seen_where_nothing_was_copied_since_an_earlier_way_back() -> None:
+    there = Brokers(A_TO_B, source_lost=True)
+    earlier = machine(there).run(Options(Kind.EMERGENCY))
+    brokers = way_back(there, earlier)
+    brokers.copied = {P0: 1010, P1: 1020}
+    entries = machine(brokers).run(Options(Kind.BACK, near=60))
+    assert (entries.done("rejoin") or {})["tail"]["orders"].keys() == {"0", "1"}
+
+
+def test_one_kind_does_not_go_on_as_another() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(30)).run(PLANNED)
+    with pytest.raises(UnderWayError, match=r"of another kind \(planned\) has begun"):
+        machine(brokers).run(Options(Kind.BACK))
+
+
+@pytest.mark.parametrize("undoing", [False, True])
+def test_a_source_that_is_lost_on_the_way_makes_an_emergency_of_it(undoing: bool) -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(40)).run(PLANNED)
+    plan = ScriptedJournal(brokers, Kill()).entries.begun("fence")
+    assert brokers.fenced
+    assert plan
+    brokers.source_lost = True
+    if undoing:
+        with pytest.raises(RefusedError):
+            machine(brokers).abort()
+    entries = machine(brokers).run(Options(Kind.EMERGENCY))
+    assert entries.run is not None
+    assert (entries.run.state, entries.run.options.kind) == (State.DONE, Kind.EMERGENCY)
+    # How to lift the fence went along.
+    assert entries.begun("fence") == plan
+
+
+def test_an_emergency_after_the_end_brings_groups_alone_unless_there_was_a_way_back() -> None:
+    brokers = Brokers(A_TO_B)
+    planned = machine(brokers).run(PLANNED).run
+    brokers.source_lost = True
+    assert planned is not None
+    again = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    assert again is not None
+    assert again.name == planned.name
+    # The journal that tells of the way back is lost with the source; but more was copied since.
+    brokers.copied[P0] += 5
+    another = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    assert another is not None
+    assert (another.state, another.options.kind) == (State.DONE, Kind.EMERGENCY)
+    assert another.name != planned.name
+
+
+def test_before_the_check_is_passed_other_options_count() -> None:
+    brokers = Brokers(A_TO_B, problems=("use --fence quota",))
+    with pytest.raises(NotReadyError):
+        machine(brokers).run(PLANNED)
+    brokers.problems = ()
+    entries = machine(brokers).run(replace(PLANNED, fence=Fence.QUOTA))
+    assert (entries.done("check") or {})["fence"] == "quota"
+
+
+def test_what_was_released_is_at_its_end() -> None:
+    brokers = Brokers(A_TO_B)
+    first = machine(brokers).run(PLANNED)
+    assert machine(brokers).release().done("release") is not None
+    assert not brokers.fenced
+    entries = machine(brokers).run(PLANNED)
+    assert first.run is not None
+    assert entries.run is not None
+    assert entries.run.name != first.run.name
+    require_moved(brokers)
+
+
+def test_a_journal_of_other_topics_or_clusters_is_not_gone_on_with() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(40)).run(PLANNED)
+    brokers.file = "payments"
+    with pytest.raises(UnderWayError, match=r"has topics orders, and this file payments; .* or --wave"):
+        machine(brokers).run(PLANNED)
+    # It may be undone all the same.
+    machine(brokers).abort()
+    assert not brokers.fenced
+    brokers.stops_when_fenced = False
+    machine(brokers).run(PLANNED)
+    brokers.file = "orders"
+    with pytest.raises(UnderWayError, match="has topics payments, and this file orders"):
+        machine(brokers).run(PLANNED)
+
+
+def test_partitions_that_come_before_the_fence_are_moved_too() -> None:
+    brokers, told = Brokers(A_TO_B), list[str]()
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def tell(step: str, words: str) -> None:
+        told.append(f"{step}: {words}")
+        if step == "catch-up" and brokers.partitions == 2:
+            brokers.partitions = 3
+            brokers.logs[P2], brokers.copied[P2] = 7, 0
+
+    entries = Machine(world, journal, "host 1", tell).run(PLANNED)
+    assert "topics: orders: topics or partitions came to the source: goes back to check" in told
+    assert (entries.done("settle") or {})["cut"]["orders"]["2"] == 7
+
+
+def test_records_in_partitions_that_came_after_the_fence_are_no_success() -> None:
+    brokers = Brokers(A_TO_B)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+    moving = world.moving
+
+    def grown() -> tuple[MovedTopic, ...]:
+        return tuple(replace(one, partitions=3) for one in moving()) if brokers.fenced else moving()
+
+    world.moving = grown  # type: ignore[method-assign]
+    ends = world.source_ends
+    world.source_ends = lambda topics: {  # type: ignore[method-assign]
+        **ends(topics),
+        **({P2: End(1, 1)} if any(one.partitions == 3 for one in topics) else {}),
+    }
+    with pytest.raises(TwinlogError, match="orders: came to a after the check"):
+        Machine(world, journal, "host 1").run(PLANNED)
+
+
+def test_copies_that_have_no_end_are_no_proof() -> None:
+    brokers = Brokers(A_TO_B)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+    ends = world.target_ends
+    world.target_ends = lambda parts: {where: end for where, end in ends(parts).items() if where != P1}  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="cluster b: orders-1 does not report where it ends"):
+        Machine(world, journal, "host 1").run(PLANNED)
+
+
+def test_a_process_that_only_waits_hears_that_another_one_took_over() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    journal = ScriptedJournal(brokers, Kill())
+    seen: list[int] = []
+    write = journal.write
+
+    def noted(lines: Sequence[Line], run: Run | None = None) -> None:
+        if run is not None:
+            seen.append(run.seen_ms)
+        write(lines, run)
+
+    journal.write = noted  # type: ignore[method-assign]
+    with pytest.raises(TooLongError):
+        Machine(ScriptedWorld(brokers, Kill()), journal, "host 1").run(replace(PLANNED, at_most_s=60))
+    assert len(seen) > 5
+    assert max(after - before for before, after in pairwise(seen)) < 20_000
+
+
+def test_nothing_is_undone_twice_or_after_the_end() -> None:
+    brokers = Brokers(A_TO_B)
+    with pytest.raises(UnderWayError, match="nothing is under way"):
+        machine(brokers).abort()
+    machine(brokers).run(PLANNED)
+    with pytest.raises(UnderWayError, match="it is done: go back instead"):
+        machine(brokers).abort()
+    assert brokers.fenced
+
+
+def test_every_step_is_written_down_before_and_after() -> None:
+    brokers = Brokers(A_TO_B)
+    entries = machine(brokers).run(PLANNED)
+    for step in ORDER[Kind.PLANNED]:
+        begun, done = (entries.at_ms(step, phase) for phase in Phase)
+        assert begun is not None
+        assert done is not None
+        assert begun <= done
+
+
+def test_a_target_that_lost_copies_is_no_proof() -> None:
+    brokers = Brokers(A_TO_B)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+    ends = world.target_ends
+    world.target_ends = lambda parts: {where: end - 5 for where, end in ends(parts).items()}  # type: ignore[method-assign]
+    with pytest.raises(TwinlogError, match="cluster b lost records that were copied: orders-0, orders-1"):
+        Machine(world, journal, "host 1").run(PLANNED)
+    # Whoever calls next may end or undo it.
+    assert brokers.fenced
