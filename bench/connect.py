@@ -31,6 +31,9 @@ RECORDS = 1_000
 FIRST_RECORD_S = 180.0
 LOOK_EVERY_S = 0.02
 WARM_UP_S = 10
+UP_S = 30.0
+"""How long a worker is up and idle that then gets its first connector."""
+
 SETTLE_S = 30.0
 LOOK_S = 30.0
 SLOW_S = "60"
@@ -43,13 +46,15 @@ class ConnectFigures:
 
     `answer_s` is from the start of the process to the first good answer to `GET /`; `start_s` to the first record on
     the target of a source connector that is POSTed as soon as the worker takes it, `posted_s` from that to the record:
-    each the median of some starts. Lists are those of `bench.listing`, with status and configuration. The rest is of
-    a worker with as many heartbeat as checkpoint connectors and nothing to do.
+    each the median of some starts. `warm_posted_s` is the same on a worker that was up and idle for `UP_S`. Lists are
+    those of `bench.listing`, with status and configuration. The rest is of a worker with as many heartbeat as
+    checkpoint connectors and nothing to do.
     """
 
     answer_s: float
     start_s: float
     posted_s: float
+    warm_posted_s: float
     list_p50_ms: float
     list_p99_ms: float
     lists_per_s: float
@@ -83,6 +88,9 @@ def measure_connect(
         wait_calm()
         starts.append(_start(f"{system}-start-{number}", system, source, target, work))
         say("first answer after {:.2f} s, first record after {:.1f} s, {:.1f} s after its POST".format(*starts[-1]))
+    wait_calm()
+    _, _, warm_posted_s = _start(f"{system}-up", system, source, target, work, up_s=UP_S)
+    say(f"first record {warm_posted_s:.1f} s after a POST to a worker that is up for {UP_S:g} s")
     lists = _lists(item, system, source, target, work)
     took = lists["ms"]
     say(f"{len(took)} lists of {lists['bytes']:,} bytes, p99 {percentile(took, 0.99):,.0f} ms")
@@ -94,6 +102,7 @@ def measure_connect(
         answer_s=answer_s,
         start_s=start_s,
         posted_s=posted_s,
+        warm_posted_s=warm_posted_s,
         list_p50_ms=percentile(took, 0.5),
         list_p99_ms=percentile(took, 0.99),
         lists_per_s=len(took) / item.seconds,
@@ -107,7 +116,7 @@ def measure_connect(
 
 
 def _start(
-    group: str, system: SystemName, source: KafkaCluster, target: KafkaCluster, work: Path
+    group: str, system: SystemName, source: KafkaCluster, target: KafkaCluster, work: Path, *, up_s: float = 0.0
 ) -> tuple[float, float, float]:
     alias = ALIASES[system]
     # Only records are copied, as in the other items.
@@ -124,6 +133,7 @@ def _start(
     try:
         with BenchWorker(system, group, target, work) as worker:
             answer_s = worker.answered()
+            time.sleep(up_s)
             worker.post_at_once("posted", config)
             posted = time.monotonic()
             while not watch.total():

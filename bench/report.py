@@ -73,6 +73,7 @@ _SHOWN = {
     "busy_share": ("  the same while all partitions move", "{:.0%}"),
     "answer_s": ("start to first HTTP answer, s", "{:.2f}"),
     "posted_s": ("  from its POST, s", "{:.1f}"),
+    "warm_posted_s": ("  from a POST to a worker that is up for 30 s, s", "{:.1f}"),
     "list_p50_ms": ("list with status and info p50, ms", "{:,.1f}"),
     "list_p99_ms": ("  p99, ms", "{:,.1f}"),
     "lists_per_s": ("  lists per s", "{:,.0f}"),

@@ -19,13 +19,22 @@ def golden_answers(version: str, resource: str, home: Path = HOME) -> list[Kept]
 
 
 def with_golden(
-    version: str, resource: str, kept: Sequence[Kept], worker: str | None = None, home: Path = HOME
+    version: str,
+    resource: str,
+    kept: Sequence[Kept],
+    worker: str | None = None,
+    home: Path = HOME,
+    used: set[Known] | None = None,
 ) -> list[Difference]:
-    """What `worker` answered otherwise than that of Kafka `version`, which was recorded, and is not meant to."""
+    """What `worker` answered otherwise than that of Kafka `version`, which was recorded, and is not meant to.
+
+    `used` gets the explanations that explained something.
+    """
     known = MEANT.get((version, worker or version), ())
-    return unexpected(
-        differences(facts(resource, golden_answers(version, resource, home)), facts(resource, kept)), known
-    )
+    found = differences(facts(resource, golden_answers(version, resource, home)), facts(resource, kept))
+    if used is not None:
+        used.update(one for one in known if any(one.covers(each) for each in found))
+    return unexpected(found, known)
 
 
 def is_late(version: str, worker: str, resource: str, call: str) -> bool:

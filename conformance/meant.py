@@ -102,6 +102,7 @@ OF_TWINLOG: Sequence[Known] = (
         one="500",
         other="400",
     ),
+    Known(r"root / no metrics: .*", "The page of metrics is there: Kafka's worker has them in JMX."),
     Known(r".*: body\.message( line \d)?", "Words of the parser, which name classes of Java.", one=_JACKSON),
     Known(
         r".*: header (Content-Type|Allow)",
@@ -272,10 +273,6 @@ OF_TWINLOG: Sequence[Known] = (
         "Records are appended with all whatever the policy allows, as above.",
     ),
     Known(
-        r"overrides-(none|principal) / validate both: body\.(error_count|configs\.producer\.override\.acks\..*)",
-        "The same.",
-    ),
-    Known(
         r"validate-exact / .*: body\.configs\.exactly\.once\.support\.value",
         "The value as it was written.",
         one="null",
@@ -287,11 +284,6 @@ OF_TWINLOG: Sequence[Known] = (
         "The same without a class of Java.",
         one=".*BigInteger.*",
         other=".*a number beyond 64 bits.*",
-    ),
-    Known(
-        r"(offsets-heartbeat / one after the first beat|client-strimzi / offsets|standalone / offsets)"
-        r": (waited in vain for|body\.offsets.*)",
-        "A heartbeat connector has no position, and stores none.",
     ),
     Known(
         r"client-strimzi / topics: body\..*\.topics",

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import quote
 
 from conformance.call import NO_BODY, Answer, Json, Step
@@ -21,6 +20,7 @@ from harness.certificates import authority
 from harness.cluster import KafkaCluster
 from harness.connect_worker import Mode
 from harness.ports import claim_port, release_port
+from harness.started import Started
 from harness.wait import wait_for
 
 START_DEADLINE_S = 180.0
@@ -62,7 +62,7 @@ class Resource:
     leaves: bool = False
 
 
-class Stage:
+class Stage(Started):
     """Use as a context manager: the workers run while it is open."""
 
     def __init__(
@@ -93,7 +93,11 @@ class Stage:
             f"worker-{number}": launch(self._order(number)) for number in range(1, arrangement.workers + 1)
         }
 
-    def start(self, name: str) -> None:
+    def start(self) -> None:
+        for name in self.workers:
+            self.start_worker(name)
+
+    def start_worker(self, name: str) -> None:
         """Start one worker, and wait until it serves connectors."""
         text = self._properties(name.removeprefix("worker-"))
         self.workers[name].start(text)
@@ -143,20 +147,6 @@ class Stage:
             return False
 
         wait_for(gone, CLEAR_DEADLINE_S, "no connector is left", every_s=0.1)
-
-    def __enter__(self) -> Stage:
-        try:
-            for name in self.workers:
-                self.start(name)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         for worker in self.workers.values():

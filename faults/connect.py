@@ -3,6 +3,9 @@
 Three workers and two clusters of one broker each. In each round connectors are created, changed, paused, stopped,
 restarted and removed, and meanwhile workers are killed and started again. Afterwards every worker answers what was
 acknowledged last, and that is what runs: a heartbeat connector that is to run beats once a second, and no other one.
+
+After the rounds a worker is killed now and then while nothing changes, and the time is taken until its connectors run
+elsewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import os
 import random
 import shutil
 import sys
@@ -20,13 +24,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
 from harness.produce import numbered, produce
+from harness.started import Started
 from harness.topics import create_topic, topics
 from harness.wait import slowness, wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
@@ -68,7 +72,24 @@ class Round:
         )
 
 
-class Group:
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """What a killed worker ran, and after how many seconds others had been given it, all of it was shown as running,
+    and the first record copied by it was on the target."""
+
+    moved: int
+    given_s: float
+    running_s: float
+    copied_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.moved} connectors of a killed worker: given to others after {self.given_s:.1f} s, running after "
+            f"{self.running_s:.1f} s, first record after {self.copied_s:.1f} s"
+        )
+
+
+class Group(Started):
     """Three workers on the target, and what they acknowledged; use as a context manager."""
 
     def __init__(
@@ -84,21 +105,13 @@ class Group:
         self._sources = [f"{name}-s{number}" for number in range(sources)]
         self._produced: Counter[str] = Counter()
 
-    def __enter__(self) -> Group:
-        try:
-            for worker in self.workers:
-                worker.process.start()
-            wait_for(lambda: all(map(_healthy, self.workers)), SETTLED_S, "every worker is healthy", every_s=0.2)
-            for name in self._sources:
-                create_topic(self.source, name, 2)
-                self.ask(Round(0), name, self._source(name))
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
+    def start(self) -> None:
+        for worker in self.workers:
+            worker.process.start()
+        wait_for(lambda: all(map(_healthy, self.workers)), SETTLED_S, "every worker is healthy", every_s=0.2)
+        for name in self._sources:
+            create_topic(self.source, name, 2)
+            self.ask(Round(0), name, self._source(name))
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -173,8 +186,7 @@ class Group:
         """Change connectors and kill workers at the same time, then judge."""
         one = Round(number)
         for name in self._sources:
-            produce(self.source, name, numbered(20, start=self._produced[name]), partition=0)
-            self._produced[name] += 20
+            self._produce(name, 20)
         ends = time.monotonic() + self._chance.uniform(3.0, 8.0) * min(3.0, slowness())
         killer = threading.Thread(target=self._kill, args=(one, random.Random(self._chance.random()), ends))
         killer.start()
@@ -201,6 +213,65 @@ class Group:
             one.killed += 1
             time.sleep(chance.uniform(0.0, 2.0))
             worker.process.start()
+
+    # How long others take.
+
+    def take_over(self) -> TakeOver:
+        """Kill the worker that has the first source connector once all is settled, and start it again afterwards."""
+        calm = Round(0)
+        for name in self._names[:4]:
+            self.ask(calm, name, self._any(name))
+        wait_for(self._settled, SETTLED_S, "every worker answers what was acknowledged", every_s=0.5)
+        name = self._sources[0]
+        remote = f"{self.alias(name)}.{name}"
+        self._produce(name, 1)
+        wait_for(lambda: self._has(remote, self._last(name)), SETTLED_S, "all is copied", every_s=0.5)
+        killed = next(one for one in self.workers if one.url.endswith(self._owners()[name][0]))
+        other = next(one for one in self.workers if one is not killed)
+        lost = {one for one, (worker, _) in self._owners().items() if killed.url.endswith(worker)}
+        killed.process.kill()
+        began = time.monotonic()
+        took: dict[str, float] = {}
+        self._produce(name, 1)
+
+        def look(step: str, true: bool) -> None:
+            if true:
+                took.setdefault(step, time.monotonic() - began)
+
+        def over() -> bool:
+            found = self._owners(other)
+            look("given", all(not killed.url.endswith(found[one][0]) for one in lost))
+            look("running", "given" in took and all(found[one][1] for one in lost))
+            if "copied" not in took:
+                look("copied", self._has(remote, self._last(name)))
+            return len(took) == 3
+
+        try:
+            wait_for(over, SETTLED_S, "others run what a killed worker ran", every_s=0.05)
+        finally:
+            killed.process.start()
+        return TakeOver(len(lost), took["given"], took["running"], took["copied"])
+
+    def _owners(self, asked: ConnectWorker | None = None) -> dict[str, tuple[str, bool]]:
+        """Which worker each connector is on, and whether it runs there with its tasks."""
+        _, found = (asked or self.workers[0]).ask("GET", "/connectors?expand=status")
+        return {
+            name: (
+                one["status"]["connector"]["worker_id"],
+                {part["state"] for part in (one["status"]["connector"], *one["status"]["tasks"])} == {"RUNNING"},
+            )
+            for name, one in found.items()
+        }
+
+    def _produce(self, name: str, count: int) -> None:
+        produce(self.source, name, numbered(count, start=self._produced[name]), partition=0)
+        self._produced[name] += count
+
+    def _last(self, name: str) -> bytes:
+        return b"%d" % (self._produced[name] - 1)
+
+    def _has(self, topic: str, value: bytes) -> bool:
+        return topic in topics(self.target) and any(one.value == value for one in consume(self.target, topic))
 
     # The judgement.
 
@@ -319,6 +390,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.connect", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="default: %(default)s")
     parser.add_argument("--seed", type=int, help="repeat the choices of an earlier run (default: a new one)")
+    parser.add_argument("--take-overs", type=int, default=3, metavar="N", help="timed (default: %(default)s)")
     parser.add_argument("--sources", type=int, default=1, metavar="N", help="source connectors (default: %(default)s)")
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(100_000) if asked.seed is None else asked.seed
@@ -337,6 +409,9 @@ def main() -> int:
                 print(done[-1], flush=True)
                 if not done[-1].fine:
                     break
+            if asked.sources and len(done) == asked.rounds:
+                for _ in range(asked.take_overs):
+                    print(f"      {group.take_over()} (load {os.getloadavg()[0]:.1f})", flush=True)
     except (HarnessError, TimeoutError) as error:
         print(f"faults: {error}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -198,7 +198,7 @@ def run_drill(source: KafkaCluster, target: KafkaCluster, require_alive: Callabl
     readers = {group: Reader(source, TOPIC, group, at_most=most) for group, most in AT_MOST.items()}
     try:
         wait_for(lambda: readers[RESTED].full, DEADLINE_S, f"group {RESTED} has read its part")
-        wait_for(lambda: _across(source, target, require_alive), DEADLINE_S, f"group {STEADY} is known on the target")
+        wait_for(lambda: across(source, target, require_alive), DEADLINE_S, f"group {STEADY} is known on the target")
         # It reads on for a while, beside the steady one, and rests then.
         before = {RESTED: readers[RESTED].stop()}
         readers[RESTED] = Reader(source, TOPIC, RESTED, at_most=AT_MOST[RESTED])
@@ -213,7 +213,7 @@ def run_drill(source: KafkaCluster, target: KafkaCluster, require_alive: Callabl
     before[STEADY] = readers[STEADY].processed
     uncommitted = {group: len(reader.processed) - reader.committed for group, reader in readers.items()}
     copied = {identity for record in consume(target, REMOTE) if (identity := identify(record))}
-    after = {group: _resume(target, group) for group in (STEADY, RESTED)}
+    after = {group: resume(target, group) for group in (STEADY, RESTED)}
     groups = {
         group: GroupDrill(
             processed=len(before[group]),
@@ -226,7 +226,8 @@ def run_drill(source: KafkaCluster, target: KafkaCluster, require_alive: Callabl
     return Drill(len(copied), len(set(before[STEADY]) - copied), groups)
 
 
-def _across(source: KafkaCluster, target: KafkaCluster, require_alive: Callable[[], None]) -> bool:
+def across(source: KafkaCluster, target: KafkaCluster, require_alive: Callable[[], None]) -> bool:
+    """Whether the steady group has offsets on the target for every partition that it has some for on the source."""
     require_alive()
     if REMOTE not in topics(target):
         return False
@@ -234,8 +235,8 @@ def _across(source: KafkaCluster, target: KafkaCluster, require_alive: Callable[
     return len(there) == len(here)
 
 
-def _resume(target: KafkaCluster, group: str) -> list[Identity]:
-    """What the group gets on the target, to the end."""
+def resume(target: KafkaCluster, group: str) -> list[Identity]:
+    """What a group gets of the copies on the target, to the end."""
     reader = Reader(target, REMOTE, group)
     places = [TopicPartition(REMOTE, partition) for partition in range(PARTITIONS)]
     watcher = Consumer({**target.client_config(), "group.id": "harness", "enable.auto.commit": False})
@@ -252,7 +253,10 @@ def _resume(target: KafkaCluster, group: str) -> list[Identity]:
 
 def main() -> int:
     """Drill with both systems; 1 when twinlog skips a record."""
-    argparse.ArgumentParser(prog="python -m faults.drill", description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(prog="python -m faults.drill", description=__doc__)
+    parser.add_argument("--planned", action="store_true", help="move from a healthy source instead")
+    if parser.parse_args().planned:
+        return _planned()
     drills = {}
     for system in ("twinlog", "MirrorMaker 2"):
         home = Path(tempfile.mkdtemp(prefix="twinlog-drill-"))
@@ -265,6 +269,25 @@ def main() -> int:
                 process.kill()
         print(f"{system}: {drills[system]}", flush=True)
     return int(any(group.skipped for group in drills["twinlog"].groups.values()))
+
+
+def _planned() -> int:
+    """Move with both systems; 1 when twinlog skips or repeats a record."""
+    from faults.planned import PlannedMove, by_command, by_hand, run_planned  # noqa: PLC0415 - it is built on this
+
+    moves: dict[str, PlannedMove] = {}
+    for system in ("twinlog", "MirrorMaker 2"):
+        home = Path(tempfile.mkdtemp(prefix="twinlog-drill-"))
+        print(f"{system}: two clusters, a mirror, load and a group; logs in {home}", flush=True)
+        with KafkaCluster(HERE, acls=True) as source, KafkaCluster(THERE, sasl=False) as target:
+            process = start(system, properties(source, target), home)
+            operator = by_command(home / "mm2.properties") if system == "twinlog" else by_hand(source, target)
+            try:
+                moves[system] = run_planned(source, target, process.require_alive, operator)
+            finally:
+                process.kill()
+        print(f"{system}: {moves[system]}", flush=True)
+    return int(bool(moves["twinlog"].skipped or moves["twinlog"].repeated))
 
 
 def start(system: str, text: str, home: Path) -> Child:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import psutil
@@ -23,6 +22,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.filled import Filled
 from harness.jars import cache_dir
+from harness.started import Started
 from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.driver.restarts import WAITS_S, WINDOW_S
@@ -85,7 +85,7 @@ def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 
-class Scene:
+class Scene(Started):
     """Use as a context manager; everything it started ends with it. Logs and data lie in `home`."""
 
     def __init__(
@@ -205,28 +205,18 @@ class Scene:
 
             wait_for(whole, HEALTHY_S, f"every replica in {cluster.name} is in sync")
 
-    def __enter__(self) -> Scene:
-        try:
-            for cluster in (self.source, self.target):
-                cluster.start_async()
-            for cluster in (self.source, self.target):
-                cluster.wait_ready()
-            for topic in TOPICS:
-                create_topic(self.source, topic, PARTITIONS, config=KEPT)
-            create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config={**KEPT, **RESTAMPED})
-            if self.filled.records:
-                self.filled.fill(self.source, self.target)
-            self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")
-            self.start_twinlog()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def start(self) -> None:
+        for cluster in (self.source, self.target):
+            cluster.start_async()
+        for cluster in (self.source, self.target):
+            cluster.wait_ready()
+        for topic in TOPICS:
+            create_topic(self.source, topic, PARTITIONS, config=KEPT)
+        create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config={**KEPT, **RESTAMPED})
+        if self.filled.records:
+            self.filled.fill(self.source, self.target)
+        self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")
+        self.start_twinlog()
 
     def close(self) -> None:
         """Kill what still runs, also what killed drivers left."""

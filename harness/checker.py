@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
@@ -189,6 +189,8 @@ class Load:
         codec: Codec = "none",
         name: str = "load",
         tick_s: float = TICK_S,
+        user: str | None = None,
+        client_id: str = "load",
     ) -> None:
         self.topic = topic
         self.sent = [0] * partitions
@@ -200,7 +202,8 @@ class Load:
         self._stopping = threading.Event()
         self._producer = Producer(
             {
-                **cluster.client_config(),
+                **cluster.client_config(user),
+                "client.id": client_id,
                 "enable.idempotence": True,
                 "acks": "all",
                 "compression.type": codec,
@@ -216,6 +219,11 @@ class Load:
     def total(self) -> int:
         """Records handed to the producer so far."""
         return sum(self.sent)
+
+    @property
+    def errors(self) -> list[str]:
+        """Why records were not written."""
+        return list(self._errors)
 
     def start(self) -> Load:
         self._thread.start()
@@ -274,6 +282,10 @@ class Load:
                 )
             except BufferError:
                 self._producer.poll(0.05)
+            except KafkaException as error:
+                # The producer refuses itself what its cluster has refused.
+                self._errors.append(str(error))
+                self._stopping.set()
             else:
                 self.sent[partition] += 1
                 return

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar
 
 from confluent_kafka import KafkaException
@@ -20,6 +19,7 @@ from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 from harness.relay import Distance, relay_command
 from harness.request_counter import counter_jar
+from harness.started import Started
 from harness.wait import wait_for
 
 USERS: Mapping[str, str] = {
@@ -34,7 +34,7 @@ FAR, RELAY = "FAR", "RELAY"
 """Names of ports: where a broker listens for the relay, and where the relay listens for clients."""
 
 
-class KafkaCluster:
+class KafkaCluster(Started):
     """Brokers started as child processes; use as a context manager, or `start()` and `close()`.
 
     `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
@@ -164,18 +164,6 @@ class KafkaCluster:
             self.relay.kill()
         if self._own_dir and not os.environ.get("TWINLOG_KEEP"):
             shutil.rmtree(self.work_dir, ignore_errors=True)
-
-    def __enter__(self) -> KafkaCluster:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- making nodes fail
 

@@ -1,8 +1,8 @@
 """Runs the services of a compose file as processes of this machine, for where there is no container engine.
 
 Each service has an address of its own on loopback, and a directory that stands for its disk. Commands, files and
-variables are those of the compose file; only names of hosts become addresses, and paths of the image become paths in
-that directory. Ports stay what they are.
+variables are those of the compose file; only names of hosts become addresses, paths of the image become paths in that
+directory, and scripts look more often and for longer than they say. Ports stay what they are.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -24,12 +23,15 @@ from harness.child import Child
 from harness.compose_file import Service, read_compose
 from harness.errors import HarnessError
 from harness.images import ROOT, programs
+from harness.started import Started
 from harness.wait import slowness, wait_for
 
 START_S = 120.0
 STOP_S = 20.0
 PATIENCE = 10
 """How many seconds a script's `timeout` waits for one that it names: machines that run tests are busy."""
+PAUSE_S = 0.5
+"""How long a script's `sleep` lasts, whatever it names: between two looks, nobody watches what it prints."""
 
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0")
 _PLACES = ("/opt/kafka", "/etc/kafka", "/var/lib/kafka")
@@ -37,30 +39,22 @@ _PLACES = ("/opt/kafka", "/etc/kafka", "/var/lib/kafka")
 _random = random.SystemRandom()
 
 
-class ComposeStack:
-    """The services of `file` whose programs are here; use as a context manager. What they write stays in `home`."""
+class ComposeStack(Started):
+    """The services of `file` whose programs are here; use as a context manager. What they write stays in `home`.
 
-    def __init__(self, file: Path, home: Path) -> None:
+    `edit` makes of the text of a mounted file what the service finds.
+    """
+
+    def __init__(self, file: Path, home: Path, edit: Callable[[str], str] = str) -> None:
         network = f"127.{_random.randrange(64, 250)}.{_random.randrange(250)}"
         self.services = read_compose(file)
         self.addresses = {name: f"{network}.{number}" for number, name in enumerate(self.services, 1)}
         self.running: dict[str, Child] = {}
         self._children: list[Child] = []
         self._home = home
+        self._edit = edit
 
-    def __enter__(self) -> ComposeStack:
-        try:
-            return self.up()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def up(self) -> ComposeStack:
+    def start(self) -> ComposeStack:
         """Start all services, each once those it waits for are healthy. Raises HarnessError with the log of one that
         ends, TimeoutError for one that does not become healthy.
         """
@@ -137,6 +131,7 @@ class ComposeStack:
             self._script(service.name, path, f'exec {shlex.join(command)} "$@"')
         seconds = f'exec {shutil.which("timeout")} "$(( ${{1%s}} * {PATIENCE} ))" "${{@:2}}"'
         self._script(service.name, "/bin/timeout", seconds)
+        self._script(service.name, "/bin/sleep", f"exec {shutil.which('sleep')} {PAUSE_S}")
         for mount in service.mounts:
             place = self.mounted(service.name, mount.target)
             if mount.source is None:
@@ -155,7 +150,7 @@ class ComposeStack:
 
     def _copy(self, name: str, source: Path, place: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(self._here(name, source.read_text(encoding="utf-8")), encoding="utf-8")
+        place.write_text(self._here(name, self._edit(source.read_text(encoding="utf-8"))), encoding="utf-8")
         shutil.copymode(source, place)
 
     def _disk(self, name: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.cluster import KafkaCluster
@@ -22,6 +22,15 @@ _COORDINATOR_MOVES = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
+
+_NOBODY_ANSWERS = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError._RESOLVE,
+}
+LOOK_S = 5.0
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -48,6 +57,7 @@ def commit_offsets(cluster: KafkaCluster, offsets: Mapping[str, Mapping[Place, C
 
     def done() -> bool:
         for some in _portions(sorted(left)):
+            _wait_for_coordinator(cluster, some[0])
             left.difference_update(set(some) - set(_commit(admin, {group: offsets[group] for group in some})))
         return not left
 
@@ -89,6 +99,7 @@ def group_offsets(cluster: KafkaCluster, names: Iterable[str] | None = None) -> 
     admin = AdminClient(cluster.client_config())
     found: dict[str, Offsets] = {}
     for some in _portions(groups(cluster) if names is None else names):
+        _wait_for_coordinator(cluster, some[0])
         futures = {
             name: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)], request_timeout=DEADLINE_S)
             for name in some
@@ -104,6 +115,25 @@ def group_offsets(cluster: KafkaCluster, names: Iterable[str] | None = None) -> 
                 if one.offset >= 0
             }
     return found
+
+
+def _wait_for_coordinator(cluster: KafkaCluster, group: str) -> None:
+    """Librdkafka ends the process, with an assertion in rd_kafka_enq_once_del_source_return, when the time of an admin
+    request is over while it still looks for the coordinator of a group. Consumers only get an error then."""
+    consumer = Consumer({**cluster.client_config(), "group.id": group})
+
+    def answers() -> bool:
+        try:
+            consumer.committed([TopicPartition("none", 0)], timeout=LOOK_S)
+        except KafkaException as error:
+            # Whatever is refused comes again, and is told, with the request itself.
+            return error.args[0].code() not in {*_COORDINATOR_MOVES, *_NOBODY_ANSWERS}
+        return True
+
+    try:
+        wait_for(answers, DEADLINE_S, f"{cluster.name} has a coordinator for group {group}")
+    finally:
+        consumer.close()
 
 
 def _place(place: Place, committed: Committed | int) -> TopicPartition:

@@ -8,13 +8,13 @@ import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
 from harness.child import Child
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
+from harness.started import Started
 from harness.wait import wait_for
 from twinlog.spark.archive import use_options
 
@@ -71,7 +71,7 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-class SparkCluster:
+class SparkCluster(Started):
     """Master and workers as child processes; use as a context manager.
 
     Tests may share one: each begins with the number of workers that it needs. A worker has `cores` and `memory_mb` for
@@ -163,15 +163,3 @@ class SparkCluster:
         release_port(self._port)
         if not os.environ.get("TWINLOG_KEEP"):
             shutil.rmtree(self.work_dir, ignore_errors=True)
-
-    def __enter__(self) -> SparkCluster:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -156,7 +156,7 @@ PAIR = Resource(
             "create at the second alone", "POST /connectors", {"name": "pair-f", "config": heartbeat()}, to="worker-2"
         ),
         Call("delete at the second alone", "DELETE /connectors/pair-f", to="worker-2"),
-        Act("start the first again", lambda stage: stage.start("worker-1")),
+        Act("start the first again", lambda stage: stage.start_worker("worker-1")),
         _get("spread once more", "/connectors?expand=status", 1, _spread(9, 2)),
         Call("create at the first, which follows now", "POST /connectors", {"name": "pair-g", "config": heartbeat()}),
         Call("not forwarded by the first", "DELETE /connectors/pair-g?forward=false", conflicts=True),

@@ -7,9 +7,10 @@ rebalance then. What a connector does is only whether something of it runs: `Wor
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -25,9 +26,9 @@ from twinlog.connect.model import Validation
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.driver.election.leadership_lease import LeadershipLease
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.settings.worker import GroupSettings
 
 TICK_S = 0.2
@@ -43,7 +44,7 @@ class World:
         self.clock = _Clock(self)
         self.config = config
         self.chance = random.Random(seed)
-        self.topics: dict[str, list[StoredRecord]] = {}
+        self.topics: dict[str, Log] = {}
         self.workers: list[VirtualWorker] = []
         self.running: list[Doing] = []
         self.later: list[tuple[float, Callable[[], None]]] = []
@@ -170,6 +171,7 @@ class Coordinator:
         """The members in the order in which they came, and when each was heard of last; the first one leads."""
         self.generation = 0
         self.rebalances = False
+        self._planned: Mapping[Any, str] = {}
 
     def leave(self, member: Member) -> None:
         """Also as an administrator removes it."""
@@ -192,7 +194,8 @@ class Coordinator:
         members = {member.worker.name: member for member in self.seen}
         leader = next(iter(members.values()))
         joined = {name: Worker.decode(member.join()) for name, member in members.items()}
-        given = assign({name: one.owned for name, one in joined.items()}, leader.connectors())
+        spread = assign({name: one.owned for name, one in joined.items()}, leader.connectors(), self._planned)
+        given, self._planned = spread.given, spread.planned
         owners = {name: joined[worker].url for worker, names in given.items() for name in names}
         for name, member in members.items():
             encoded = encode_assignment(joined[leader.worker.name], given[name], owners)
@@ -209,7 +212,10 @@ class Member:
         self.reason: str | None = None
         self.joined = False
         self.term = 0
+        self.rebalances = 0
+        self.synced_at: float | None = None
         self.myself = Worker("", "")
+        self.ready: Callable[[], bool] = lambda: True
         self.connectors = connectors
         self._owned = owned
         self._group = self.worker.world.group
@@ -276,6 +282,16 @@ def _state(worker: VirtualWorker, group: GroupSettings, changed: Changed) -> Gro
     return GroupState(config, status, offset, changed)
 
 
+class Log(list[StoredRecord]):
+    """A topic's records; `number` is its id."""
+
+    _numbers = count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = next(self._numbers)
+
+
 class Topic:
     """In the place of a StateTopic; one that was deleted is not among the topics of the world."""
 
@@ -285,21 +301,25 @@ class Topic:
         self._decode = decode
         self._read = 0
         self.ensure()
-        self.topic_id: object = id(self._log)
+        self.topic_id: object = self._log.number
 
     @property
-    def _log(self) -> list[StoredRecord]:
+    def _log(self) -> Log:
         try:
             return self._worker.world.topics[self._name]
         except KeyError:
             raise TopicGoneError(f"cluster worker: topic {self._name} does not exist") from None
 
+    claimed = True
+
+    def claim(self) -> None: ...
+
     def ensure(self) -> None:
-        self._worker.world.topics.setdefault(self._name, [])
+        self._worker.world.topics.setdefault(self._name, Log())
 
     def read(self) -> list[Any]:
-        if self.topic_id != id(self._log):
-            self.topic_id, self._read = id(self._log), 0
+        if self.topic_id != self._log.number:
+            self.topic_id, self._read = self._log.number, 0
         records, self._read = self._log[self._read :], len(self._log)
         decoded = [self._decode(*record) for record in records]
         assert not any(isinstance(one, Unreadable) for one in decoded)
@@ -325,8 +345,10 @@ class Topic:
 class Doing:
     """In the place of what a checkpoint connector or a heartbeat connector does."""
 
-    failure = trouble = None
+    failure: str | None = None
+    trouble: str | None = None
     groups = ("g",)
+    has_beaten = False
 
     def __init__(self, settings: Any, allowed: Callable[[], bool], *more: Any, connect: Any = None) -> None:
         admin = (connect or more[-1])("", None)
@@ -344,6 +366,9 @@ class Doing:
         self.worker.world.running.append(self)
 
     def attend(self) -> None: ...
+
+    def positions(self) -> dict[str, Any]:
+        return {}
 
     def take_written(self) -> set[str]:
         return {f"topic-of-{self.name}"} if self.writes else set()

@@ -22,13 +22,27 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("connect_handover", "connect_exactly_once"),
-    *("standalone", "examples", "standby", "resume", "exactly_once_run", "parity", "run", "harness_clusters", "status"),
-    *("encrypted", "checkpoints", "translation", "take_over", "gaps_run", "engine", "exactly_once", "leases"),
-    *("resume_copier", "connect_standalone", "topologies", "failover", "demo", "mirror_maker", "formats", "few_slots"),
+    *("switchover", "strimzi", "standalone", "seen_from_outside"),
+    *("connect_faults", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
+    *(
+        "run",
+        "status",
+        "exactly_once_run",
+        "plan",
+        "metrics",
+        "distance",
+        "connect_standalone",
+        "election",
+        "topologies",
+        "exactly_once",
+    ),
+    *("connect_handover", "resume_shapes", "parity", "encrypted", "take_over", "copy_memory", "demo", "leases"),
+    *("harness_clusters", "leases_slow_target", "examples", "stale_topic_ids", "kubernetes", "failover", "engine"),
+    *("positions", "connect_secrets", "resume_copier", "gaps_run", "lost_on_target", "gaps_truncated", "rights"),
 )
-"""Files that take longest, those that take longer first. They are begun in this order, so that no worker is left with
-one of them alone at the end. `make test` has pytest-xdist keep it, which else begins with the files of most tests."""
+"""Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
+this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which
+else begins with the files of most tests."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +53,11 @@ def standing(cluster: KafkaCluster, group: str) -> dict[Place, int]:
     return {place: committed.offset for place, committed in group_offsets(cluster, [group]).get(group, {}).items()}
 
 
+def is_of(flow: str, key: bytes) -> bool:
+    """Whether a heartbeat is one of a flow a->b."""
+    return flow.partition("->")[0].encode() in key
+
+
 def test_the_three_connectors(
     clusters: tuple[KafkaCluster, KafkaCluster],
     worker: Callable[[], ConnectWorker],
@@ -82,6 +90,7 @@ def test_the_three_connectors(
     copied(target, remote, 100)
     wait_for(lambda: standing(target, group) == {(remote, 1): 40}, COPIED_S, "the group was translated", every_s=0.5)
     assert "heartbeats" in topics(target)
+    measured(here, alias, remote, group)
     source_path = path_of(names["Source"])
 
     # Stopped, it has no tasks, and its offsets can be deleted; then it begins anew.
@@ -117,6 +126,22 @@ def test_the_three_connectors(
     here.wait_for_state(names["Source"], "RUNNING")
     copied(target, remote, 115)
     assert "Traceback" not in here.log
+
+
+def measured(worker: ConnectWorker, alias: str, remote: str, group: str) -> None:
+    """The worker measures its three connectors, and 100 records in a partition."""
+    place = f"source={alias},target=t,"
+    here = f"topic={remote},partition=1"
+
+    def all_counted() -> bool:
+        beans = worker.ask("GET", "/metrics.json")[1]["value"]
+        mirror = beans.get(f"kafka.connect.mirror:type=MirrorSourceConnector,{place}{here}", {})
+        checkpoint = beans.get(f"kafka.connect.mirror:type=MirrorCheckpointConnector,{place}group={group},{here}", {})
+        own = beans["kafka.connect:type=connect-worker-metrics"]
+        counts = mirror.get("record-count"), own["connector-count"], own["task-count"]
+        return counts == (100, 3, 4) and checkpoint.get("checkpoint-latency-ms", -1) >= 0
+
+    wait_for(all_counted, COPIED_S, "everything is measured", every_s=0.5)
 
 
 def test_a_wrong_connector_is_refused_and_leaves_nothing(
@@ -160,7 +185,8 @@ def test_workers_share_connectors_and_take_over(
         return all(found.count(one) == 2 for one in workers)
 
     wait_for(shared, COPIED_S, "each worker runs two connectors")
-    assert sorted(second.ask("GET", "/connectors")[1]) == sorted(flows)
+    everywhere = sorted(flows)
+    wait_for(lambda: sorted(second.ask("GET", "/connectors")[1]) == everywhere, COPIED_S, "each worker knows them all")
 
     # The leader writes the tasks of what another worker runs.
     def task_classes() -> set[str]:
@@ -184,9 +210,19 @@ def test_workers_share_connectors_and_take_over(
     wait_for(lambda: set(owners().values()) == alone, COPIED_S, "the worker that is left runs all")
     first.start()
     wait_for(shared, COPIED_S, "each worker runs two connectors again")
-    second.process.kill()
     left = first.url.removeprefix("http://")
+    # A worker that stands still and wakes behind those that took over writes no beat of before.
+    os.killpg(second.process.pid, signal.SIGSTOP)
     wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")
+    os.killpg(second.process.pid, signal.SIGCONT)
+    wait_for(shared, COPIED_S, "each worker runs two connectors once more")
+    second.process.kill()
+    wait_for(lambda: set(owners().values()) == {left}, COPIED_S, "the other worker runs all")
+    for flow in flows.values():
+        beats = [record.value or b"" for record in consume(target, "heartbeats") if is_of(flow, record.key or b"")]
+        sent = [struct.unpack_from(">q", beat, 2)[0] for beat in beats]
+        assert len(sent) > 1
+        assert sent == sorted(sent)
     assert first.ask("DELETE", path_of("c0"))[0] == 204
     assert sorted(first.ask("GET", "/connectors")[1]) == ["c1", "c2", "c3"]
 

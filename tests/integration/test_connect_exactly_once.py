@@ -1,7 +1,7 @@
 """Kafka's own workers and ours copy exactly once in turn, each while the one before only stands still.
 
 A worker that stands still in the middle of transactions and wakes behind its successor is what zombies are. Workers
-that are killed instead are in `make parity`, by `test_connect_handover.py`.
+that end instead are in `test_connect_handover.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic
 from harness.wait import wait_for
-from tests.integration.connect_worker import ConnectWorker, connector
+from tests.integration.connect_worker import ConnectWorker, connector, path_of
 from tests.integration.consuming import Count
 from tests.integration.copying import TARGET, flow_settings
 from tests.integration.parity import MM2_VERSION
@@ -30,6 +31,7 @@ from twinlog.kafka.coordinator.transactions import list_transactional_ids
 DEADLINE_S = 180.0
 PARTITIONS = 2
 NAME = "exact"
+NOTE = "sync.topic.acls.interval.seconds"
 SETTINGS = {
     "exactly.once.source.support": "enabled",
     "session.timeout.ms": "6000",
@@ -48,6 +50,7 @@ class Stage:
         self.copied = Count(target, self.remote, PARTITIONS)
         self.load = Load(source, topic, PARTITIONS, rate=500, tick_s=SLOW_TICK_S)
         self.started: list[ConnectWorker] = []
+        self.acknowledged: list[str] = []
         self.config = {
             **connector("Source", source, target, "s->t", topics=topic),
             "tasks.max": str(PARTITIONS),
@@ -89,6 +92,17 @@ class Stage:
         count = json.loads(found[fencing].value or b"")["task-count"]
         return count, f"commit-{NAME}".encode() in records[fencing:]
 
+    def note(self, worker: ConnectWorker, text: str) -> None:
+        """Change something of the connector that changes nothing of what it does."""
+        status, answer = worker.put(NAME, {**self.config, NOTE: text})
+        assert status in (200, 409, 500), answer
+        if status == 200:
+            self.acknowledged.append(text)
+
+    def noted_by(self, worker: ConnectWorker) -> str:
+        """The note that a worker knows."""
+        return str(worker.ask("GET", path_of(NAME))[1]["config"][NOTE])
+
     def ids(self) -> set[str]:
         """The transactional ids of the connector that the target knows."""
         prefix = f"{self.workers}-{NAME}-"
@@ -114,6 +128,7 @@ def stage(
     made.admin.close()
 
 
+@pytest.mark.parity
 def test_who_wakes_behind_its_successor_writes_nothing(stage: Stage) -> None:
     theirs = stage.worker(MM2_VERSION)
     status, answer = theirs.put(NAME, stage.config)
@@ -130,6 +145,19 @@ def test_who_wakes_behind_its_successor_writes_nothing(stage: Stage) -> None:
     # Of another kind than the members of the group, it ends; what it has open is aborted.
     assert theirs.process.wait(DEADLINE_S) != 0
     stage.goes_on(ours)
+    # The leader stands still while it is asked for something, and wakes behind the next one: what was acknowledged
+    # last is what all have.
+    late = threading.Thread(target=stage.note, args=(ours, "1"))
+    os.killpg(ours.process.pid, signal.SIGSTOP)
+    late.start()
+    following.wait_until_it_has(NAME)
+    stage.note(following, "2")
+    os.killpg(ours.process.pid, signal.SIGCONT)
+    late.join()
+    stage.goes_on(following)
+    stage.note(ours, "3")
+    assert stage.acknowledged[-1] == "3"
+    wait_for(lambda: {stage.noted_by(one) for one in (ours, following)} == {"3"}, DEADLINE_S, "both have it")
     # The second step: from here on ours copies in transactions.
     assert ours.process.terminate()
     stage.goes_on(following)

@@ -11,13 +11,14 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic
+from harness.topics import topics as all_topics
 from tests.integration.copying import TARGET, flow_settings
 from twinlog.connect.model import ConnectorName, TargetState, TaskId
 from twinlog.connect.storage import config_records, topics
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import ConfigRecord
 from twinlog.connect.storage.topics import StateTopic
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.settings.worker import StorageTopic
@@ -135,3 +136,16 @@ def test_a_long_topic_with_leftovers_is_read_once(
     assert "connector-wrapped" in passed_over[0]
     assert "internal.value.converter.schemas.enable" in passed_over[0]
     assert "connector-broken" in passed_over[1]
+
+
+def test_a_topic_of_more_replicas_than_brokers_is_not_created(
+    here: ClusterAdmin, target_cluster: KafkaCluster, new_name: Callable[[str], str]
+) -> None:
+    name, factor = new_name("configs"), "config.storage.replication.factor"
+    topic = StateTopic[ConfigRecord](
+        here, StorageTopic(name, 1, 3), "config.storage.topic", config_records.decode, factor_key=factor
+    )
+    with pytest.raises(TooFewBrokersError) as refused:
+        topic.ensure()
+    assert f"write {factor} = 1, or -1 for the brokers' default" in str(refused.value)
+    assert name not in all_topics(target_cluster)

@@ -68,7 +68,8 @@ def test_partitions_that_are_stuck_stop_no_other(copy_flow: CopyFlow, topic_name
     sizes: list[int] = []
     wait_for(lambda: sampled(copier, sizes) or sizes[-1] > LIMIT // 2, DEADLINE_S, "partitions wait", every_s=0.02)
 
-    produce(copy_flow.source, topic_name, numbered(1000, size=10_000), per_batch=10)
+    # More than the copier may hold.
+    produce(copy_flow.source, topic_name, numbered(500, size=10_000), per_batch=10)
     end = offsets(copy_flow.source, topic_name)[1]
 
     def copied() -> bool:

@@ -21,7 +21,6 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
 from harness.groups import commit_offsets, group_offsets, groups
-from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, numbered, produce
 from harness.requests import LoopWatch, requests
 from harness.tools import dump_log
@@ -36,15 +35,6 @@ from harness.topics import (
     topics,
 )
 from harness.wait import wait_for
-
-INTERNAL_TOPICS = (
-    "checkpoints.topic",
-    "heartbeats.topic",
-    "offset-syncs.topic",
-    "offset.storage",
-    "status.storage",
-    "config.storage",
-)
 
 
 @pytest.fixture(scope="module")
@@ -244,33 +234,6 @@ def test_acls_bind_users_but_not_the_plaintext_listener(topic_name: str) -> None
         with pytest.raises(HarnessError, match="TOPIC_AUTHORIZATION_FAILED"):
             produce(cluster, topic_name, numbered(1), user="mirrormaker")
         assert offsets(cluster, topic_name) == (0, 1)
-
-
-def test_mirrormaker_2_mirrors(own_cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
-    remote = f"a.{topic_name}"
-    create_topic(own_cluster, topic_name)
-    produce(own_cluster, topic_name, numbered(50, keys=5))
-    properties = (
-        "clusters=a,b\n"
-        "a->b.enabled=true\n"
-        f"topics={topic_name}\n"
-        "emit.heartbeats.enabled=false\n"
-        "replication.factor=1\n"
-        + "".join(f"{kind}.replication.factor=1\n" for kind in INTERNAL_TOPICS)
-        + own_cluster.java_properties("mirrormaker", "a.")
-        + own_cluster.java_properties("mirrormaker", "b.")
-    )
-    with MirrorMaker2(properties, heap="256m", jit="quick", work_dir=tmp_path) as mirror_maker:
-
-        def copied() -> bool:
-            mirror_maker.process.require_alive()
-            return remote in topics(own_cluster) and offsets(own_cluster, remote)[1] == 50
-
-        wait_for(copied, 60, "MirrorMaker 2 has copied 50 records")
-        assert mirror_maker.stop()
-    assert [one.content for one in consume(own_cluster, remote)] == [
-        one.content for one in consume(own_cluster, topic_name)
-    ]
 
 
 def test_three_nodes_live_through_the_loss_of_one(topic_name: str) -> None:

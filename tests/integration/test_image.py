@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -145,3 +146,13 @@ def test_requirements_are_those_that_everything_here_was_tested_with() -> None:
     assert len(pinned) > 20
     assert {name: importlib.metadata.version(name) for name, _ in pinned} == dict(pinned)
     assert sys.version_info >= (3, 11)
+
+
+def test_spark_finds_the_start_of_its_executors() -> None:
+    (started,) = (step.rest.split() for step in STEPS if step.word == "COPY" and "executor" in step.rest)
+    source = ROOT / started[0]
+    assert started[1] == "/opt/twinlog/bin/executor"
+    assert os.access(source, os.X_OK)
+    done = subprocess.run([sys.executable, source], env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "SPARK_DRIVER_URL" in done.stderr

@@ -80,6 +80,8 @@ def test_the_flow_ends_with_one_line_that_names_both_versions_and_the_way_out(
     # Spark tried a task four times, each with a copier of its own.
     assert failed.startswith("left->right: FAILED: ")
     assert re.sub(r"copier \S+", "copier", failed).endswith(re.sub(r"copier \S+", "copier", logged))
-    assert "the query is started again" not in process.log
+    # On a busy machine Spark may have given up a Python before that one could say what version it has.
+    again = re.findall(r"the query is started again in \d+ s: (.*)", process.log)
+    assert set(again) <= {"Python worker failed to connect back."}
     assert "Traceback" not in process.log
     assert offsets(right, f"left.{topic}")[1] == 0

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.spark_cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
-from tests.integration.arriving import LoadedFlow, both_ways, require_true_copies, wait_until_copied
-from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
+from tests.integration.connect_worker import ConnectWorker, connector
+from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.spark.session import SparkEngine
 
 PARTITIONS = 4
-RATE = 1000
-SLOW_RATE = 300
+RATE = 300
 
 
 @pytest.fixture(scope="module")
@@ -103,78 +104,108 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     assert sorted(int(record.value or b"") for record in consume(far, remote)) == list(range(total))
 
 
-def test_executors_and_workers_die(
-    source_cluster: KafkaCluster,
-    target_cluster: KafkaCluster,
-    new_name: Callable[[str], str],
-    tmp_path: Path,
-    chance: random.Random,
-    spark: SparkCluster,
-) -> None:
-    topic = create_topic(source_cluster, new_name("t"), PARTITIONS)
-    load = Load(source_cluster, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S)
-    flows = (LoadedFlow(source_cluster, target_cluster, f"lone.{topic}", load),)
-
-    settings = {"topics": topic, "tasks.max": "2"}
-    properties = flow_properties("lone->near", source_cluster, target_cluster, settings)
-    spark.have(2)
-    twinlog = MirrorProcess(tmp_path, "lone, near", properties, *spark.options)
-    twinlog.start()
-    try:
-        with load:
-            twinlog.wait_for_line(r"4 partitions in 2 tasks", 150)
-            wait_until_copied(twinlog, flows)
-
-            chance.choice(spark.workers).executors[0].kill()
-            twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 120)
-            wait_until_copied(twinlog, flows)
-            # Its worker starts another.
-            twinlog.wait_for_line(r"lease \d+: 4 partitions in 2 tasks", 120, times=2)
-            wait_until_copied(twinlog, flows, RATE)
-
-            chance.choice(spark.workers).kill()
-            twinlog.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 120, times=2)
-            wait_until_copied(twinlog, flows, 2 * RATE)
-
-            # The driver's own; its application is gone for the master, and comes back as another one.
-            twinlog.jvm().kill()
-            twinlog.wait_for_line(r"Spark's JVM was killed by SIGKILL", 120)
-            wait_until_copied(twinlog, flows, RATE)
-        wait_until_copied(twinlog, flows)
-        assert twinlog.terminate() == 0
-    finally:
-        if twinlog.alive:
-            twinlog.kill()
-    require_true_copies(flows)
-
-
-def test_flows_share_the_slot_that_is_left(
+def test_executors_workers_and_the_jvm_die(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
     new_name: Callable[[str], str],
+    chance: random.Random,
     spark: SparkCluster,
 ) -> None:
+    """Two flows with three tasks, for which fewer and fewer slots are left."""
     left, right = clusters
-    flows = both_ways(clusters, new_name, PARTITIONS, SLOW_RATE)
+    flows = both_ways(clusters, new_name, PARTITIONS, RATE)
     there, back = (flow.load.topic for flow in flows)
-    spark.have(2)
+    spark.have(3)
     process = run_twinlog(
         "left, right",
-        flow_properties("left->right", left, right, {"topics": there})
-        + flow_properties("right->left", right, left, {"topics": back}),
+        flow_properties("left->right", left, right, {"topics": there, "tasks.max": "2"})
+        + flow_properties("right->left", right, left, {"topics": back, "tasks.max": "1"}),
         *spark.options,
     )
+    lease = r"left->right: lease \d+: 4 partitions in "
+    two, one = rf"{lease}2 tasks", rf"{lease}1 task$"
+
+    def logs_after(act: Callable[[], None], line: str) -> None:
+        """It logs a line once more than it had before something was done, and the flows go on."""
+        before = len(re.findall(line, process.log, re.MULTILINE))
+        act()
+        process.wait_for_line(line, 200, times=before + 1)
+        wait_until_copied(process, flows, RATE)
+
+    def kill_executors() -> None:
+        # Whichever two of three, one task at least was the first flow's. Their workers start others.
+        for worker in chance.sample(spark.workers, 2):
+            worker.executors[0].kill()
+
+    def kill_worker() -> None:
+        # Its machine does not come back.
+        worker = chance.choice(spark.workers)
+        spark.workers.remove(worker)
+        worker.kill()
 
     with flows[0].load, flows[1].load:
-        process.wait_for_line(r"lease \d+: 4 partitions in 1 task$", 200, times=2)
-        wait_until_copied(process, flows, SLOW_RATE)
+        process.wait_for_line(two, 200)
+        process.wait_for_line(r"right->left: lease \d+: 4 partitions in 1 task$", 200)
+        wait_until_copied(process, flows)
+        logs_after(kill_executors, two)
+        logs_after(kill_worker, one)
         shared = process.log.count("share one")
-        # Its machine does not come back.
-        spark.workers[0].kill()
-        process.wait_for_line(r"Spark runs 1 task at once for 2 flows: left->right, right->left share one", 120)
+        logs_after(kill_worker, "Spark runs 1 task at once for 2 flows: left->right, right->left share one")
         assert process.log.count("share one") == shared + 1
-        wait_until_copied(process, flows, SLOW_RATE)
+        # The driver's own; its application is gone for the master, and comes back as another one.
+        logs_after(process.jvm().kill, r"Spark's JVM was killed by SIGKILL")
     wait_until_copied(process, flows)
     assert process.terminate() == 0
     require_true_copies(flows)
     assert "Traceback" not in process.log
+
+
+@pytest.mark.scenario
+def test_workers_of_a_connect_group_take_over_on_one_spark_cluster(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], spark: SparkCluster, tmp_path: Path
+) -> None:
+    source, target = clusters
+    spark.have(2)
+    group, topics_of = new_name("workers"), {f"c{number}": new_name("t") for number in range(2)}
+    workers = [
+        ConnectWorker(tmp_path / f"worker-{number}", target, group, arguments=spark.options) for number in range(2)
+    ]
+    total = 0
+
+    def has(remote: str, count: int) -> bool:
+        return remote in topics(target) and offsets(target, remote)[1] >= count
+
+    def goes_on() -> None:
+        nonlocal total
+        for name, topic in topics_of.items():
+            produce(source, topic, numbered(10, start=total))
+            remote = f"{name}.{topic}"
+            try:
+                wait_for(
+                    partial(has, remote, total + 10),
+                    200,
+                    f"{remote} has {total + 10} records",
+                )
+            except TimeoutError as late:
+                raise AssertionError("\n\n".join([str(late), *(one.log for one in workers)])) from late
+        total += 10
+
+    try:
+        first, second = (one.start() for one in workers)
+        for name, topic in topics_of.items():
+            create_topic(source, topic)
+            assert first.put(name, connector("Source", source, target, f"{name}->t", topics=topic))[0] == 201
+        goes_on()
+        owners = {first.wait_for_state(name, "RUNNING", tasks=1)["connector"]["worker_id"] for name in topics_of}
+        assert len(owners) == 2, "each has one of those that copy"
+        second.process.kill()
+        goes_on()
+        for name in topics_of:
+            first.wait_until_it_has(name)
+        assert first.process.terminate()
+        assert "Traceback" not in first.log
+    finally:
+        for one in workers:
+            one.close()
+    for name, topic in topics_of.items():
+        assert [int(record.value or b"") for record in consume(target, f"{name}.{topic}")] == list(range(total))

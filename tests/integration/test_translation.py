@@ -70,6 +70,12 @@ class Oracle:
         return len(read - ahead)
 
 
+def wait_until_committed(flow: CopyFlow, topic: str, last: int) -> None:
+    """Wait for the end of a transaction: its coordinator answers before the marker is in the partition, and until then
+    the partition ends before the transaction for whoever reads what is committed."""
+    wait_for(lambda: offsets(flow.source, topic)[1] > last, 60, "the transaction has ended")
+
+
 def part(topic: str, partition: int = 0) -> TopicPartition:
     return TopicPartition(TopicName(topic), partition)
 
@@ -107,7 +113,8 @@ def test_a_topic_with_holes_on_both_sides(copy_flow: CopyFlow, topic_name: str, 
     for number in range(6):
         start = number * 100
         produce(copy_flow.source, topic_name, numbered(40, start=start), per_batch=15)
-        produce(copy_flow.source, topic_name, numbered(20, start=start + 40), transactional_id=new_name("tx"))
+        written = produce(copy_flow.source, topic_name, numbered(20, start=start + 40), transactional_id=new_name("tx"))
+        wait_until_committed(copy_flow, topic_name, written[-1])
         copy_flow.wait_until_caught_up(running, topic_name)
         produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number)])
     running.release()
@@ -349,7 +356,7 @@ def test_the_command_translates_a_group_there_and_back(
     }  # fmt: skip
     assert by_topic[topic_name, 1]["to"]["offset"] == 50
     assert by_topic[left_out, 0]["to"] is None
-    assert by_topic[left_out, 0]["reason"].endswith(f"does not mirror {left_out}: topics.exclude matches it")
+    assert f"does not mirror {left_out}: topics.exclude matches it (" in by_topic[left_out, 0]["reason"]
 
     commit_offsets(copy_flow.target, {group: {(remote, 0): 31}})
     done = CliRunner().invoke(app, ["translate", str(file), "--group", group, "--back", "--flow", "north->south"])

@@ -1,0 +1,75 @@
+"""A flow of a properties file that runs in this process: what `twinlog run` does with records, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.copying import RunningCopier
+from tests.integration.mirroring import mirror_topics
+from twinlog.config import load
+from twinlog.flows.topology import topology_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.lease.grant import Grant
+from twinlog.mirror.topics import TopicMirror
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.store import PositionStore
+
+LIMIT = 1_048_588
+
+
+class LightFlow:
+    """Copies the topics that are there when it is made; `stop` ends it in order."""
+
+    def __init__(self, file: Path, name: str) -> None:
+        (settings,) = (flow for flow in load(file).flows if flow.name == name and flow.enabled)
+        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
+        target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._source.connect()
+        target.connect()
+        try:
+            TopicMirror(settings, self._source, target).create_internal_topics()
+            assert mirror_topics(settings) == {}
+            topology = topology_of(settings)
+            self.partitions = [
+                TopicPartition(topic, number)
+                for topic, found in self._source.topics().items()
+                if topology.mirrors(topic)
+                for number in range(found.partitions)
+            ]
+            store = PositionStore(settings, target)
+            maps = MapStore(settings, target, store)
+            positions = store.read(self.partitions)
+            maps.read()
+            tips = maps.tips(self.partitions)
+        finally:
+            target.close()
+        self.copier = RunningCopier(settings)
+        self.copier.grant(
+            [
+                Grant(
+                    part,
+                    TopicPartition(TopicName(topology.remote_name(part.topic)), part.partition),
+                    None,
+                    LIMIT,
+                    positions.get(part),
+                    tip=tips.get(part),
+                )
+                for part in self.partitions
+            ]
+        )
+
+    def wait_until_caught_up(self) -> None:
+        """Wait until it has copied what the source holds now."""
+        ends = self._source.offsets(self.partitions, latest=True)
+        for part, end in ends.items():
+            self.copier.wait_for_position(part.topic, end, part.partition)
+
+    def stop(self) -> None:
+        self.copier.release()
+        self._source.close()
+
+    def kill(self) -> None:
+        """End at once."""
+        self.copier.crash()
+        self._source.close()

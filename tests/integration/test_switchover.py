@@ -1,0 +1,324 @@
+"""`twinlog switchover` and `switchback` on real brokers, killed at several steps: groups skip and repeat nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.acls import Acl, acls, create_acls
+from harness.checker import Load, require_clean
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import commit_offsets, group_offsets
+from harness.produce import NewRecord, numbered, produce
+from harness.topics import create_topic, offsets, topics
+from harness.wait import wait_for
+from tests.integration.consuming import Member
+from tests.integration.light_flow import LightFlow
+from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.quotas import describe_producer_quotas
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
+from twinlog.settings.flow import ClientSettings
+
+COMMAND_S = 240.0
+TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
+TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")
+WRITER = "connect"
+PARTITIONS = 2
+QUICK = {"quota.window.num": "3", "group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """East has an authorizer, for which producers are no super users; west has none."""
+    east = KafkaCluster("east", acls=True, heap="256m", config=QUICK)
+    west = KafkaCluster("west", sasl=False, heap="256m", config=QUICK)
+    try:
+        east.start_async()
+        west.start_async()
+        yield east.wait_ready(), west.wait_ready()
+    finally:
+        east.close()
+        west.close()
+
+
+class Commands:
+    """Runs commands on the files of a test."""
+
+    def __init__(self, home: Path, pair: tuple[KafkaCluster, KafkaCluster], topic: str, group: str) -> None:
+        self.home = home
+        self._pair = pair
+        self._topic = topic
+        self._group = group
+        self._count = 0
+        self.killed = 0
+
+    def file(self, *flows: str, identity: bool = False) -> Path:
+        """A file of both clusters in which these flows are enabled."""
+        lines = {
+            "clusters": "east, west",
+            "east.bootstrap.servers": self._pair[0].bootstrap,
+            "west.bootstrap.servers": self._pair[1].bootstrap,
+            "replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "topics": self._topic,
+            "groups": f"{self._group}.*",
+            "emit.heartbeats.enabled": "false",
+            "sync.topic.configs.enabled": "false",
+        }
+        if identity:
+            lines["replication.policy.class"] = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+        lines |= {f"{flow}.enabled": "true" for flow in flows}
+        self._count += 1
+        path = self.home / f"{self._count}.properties"
+        path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        return path
+
+    def start(self, *words: str | Path) -> Child:
+        self._count += 1
+        command = [sys.executable, "-m", "twinlog", *map(str, words)]
+        child = Child(f"command {self._count}", command, self.home / f"command-{self._count}.log")
+        child.start()
+        return child
+
+    def text(self, child: Child) -> str:
+        return child.log.read_text(encoding="utf-8") if child.log.exists() else ""
+
+    def run(self, *words: str | Path, code: int = 0) -> str:
+        child = self.start(*words)
+        ended = child.wait(COMMAND_S)
+        assert ended == code, self.text(child)
+        return self.text(child)
+
+    def kill_at(self, step: str, *words: str | Path, number: signal.Signals = signal.SIGKILL) -> str:
+        """Send it a signal as soon as it says that a step has begun; what it wrote. Now and then it is at its end."""
+        command = [sys.executable, "-m", "twinlog", *map(str, words)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            assert process.stderr is not None
+            told = []
+            for line in process.stderr:
+                told.append(line)
+                if f" s  {step} " in line:
+                    process.send_signal(number)
+                    break
+            told += list(process.stderr)
+            code = process.wait(COMMAND_S)
+        assert code in ((-number, 0) if number == signal.SIGKILL else (128 + number,)), "".join(told)
+        self.killed += code != 0
+        return "".join(told)
+
+    def report(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(path.with_name(path.name + ".json").read_text())
+        return found
+
+
+@pytest.fixture
+def commands(tmp_path: Path, pair: tuple[KafkaCluster, KafkaCluster], topic_name: str) -> Commands:
+    return Commands(tmp_path, pair, topic_name, f"g-{topic_name}")
+
+
+def producer_rights(topic: str) -> list[Acl]:
+    return [Acl(topic, f"User:{WRITER}", "WRITE")]
+
+
+def ends(cluster: KafkaCluster, topic: str) -> list[int]:
+    return [offsets(cluster, topic, number)[1] for number in range(PARTITIONS)]
+
+
+def stands(cluster: KafkaCluster, group: str, topic: str) -> list[int | None]:
+    found = group_offsets(cluster, [group])[group]
+    return [one.offset if (one := found.get((topic, number))) else None for number in range(PARTITIONS)]
+
+
+def quotas(cluster: KafkaCluster) -> list[str]:
+    admin = ClusterAdmin("any", ClientSettings((cluster.bootstrap,)))
+    try:
+        admin.connect()
+        return sorted(map(str, admin.call(describe_producer_quotas, admin.client)))
+    finally:
+        admin.close()
+
+
+def wait_refused(load: Load, why: str) -> None:
+    wait_for(lambda: any(why in error for error in load.errors), 60, f"the producer gets {why}")
+
+
+def test_there_and_back_with_prefixes_killed_at_several_steps(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
+    create_topic(east, topic, PARTITIONS)
+    create_acls(east, producer_rights(topic))
+    rights = acls(east)
+    file = commands.file("east->west", "west->east")
+    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "prefixes")
+    load = Load(east, topic, PARTITIONS, rate=300, user=WRITER).start()
+    wait_for(lambda: min(ends(east, topic)) > 100, 60, "there are records")
+    flow = LightFlow(file, "east->west")
+    try:
+        with Member(east, group, [topic], "classic") as member:
+            member.read(50)
+            member.commit()
+            rehearsed = commands.run(*there, "--rehearse")
+            assert f"create ACL on east: DENY WRITE on {topic} for User:* from *" in rehearsed
+            assert f"create topic {topic} on west with 2 partitions" in rehearsed
+            assert "nothing was changed" in rehearsed
+            assert acls(east) == rights
+            assert topic not in topics(west)
+
+            # Undone, producers go on.
+            ended = commands.kill_at("settle", *there, number=signal.SIGINT)
+            assert commands.killed == 1
+            assert "ended by SIGINT: east->west is running, last step" in ended
+            assert "producers are fenced; the same command goes on there, --abort undoes it" in ended
+            wait_refused(load, "TOPIC_AUTHORIZATION_FAILED")
+            load.abandon()
+            commands.run(*there, "--abort")
+            assert acls(east) == rights
+            load = Load(east, topic, PARTITIONS, rate=300, user=WRITER, name="again").start()
+            before = ends(east, topic)
+            wait_for(lambda: min(ends(east, topic)) > max(before), 60, "producers write again")
+
+            for step in ("catch-up", "fence", "settle", "groups"):
+                commands.kill_at(step, *there)
+            assert commands.killed >= 3
+            wait_refused(load, "TOPIC_AUTHORIZATION_FAILED")
+            load.abandon()
+            path = commands.home / "there"
+            commands.run(*there, "--report", path)
+            report = commands.report(path)
+            assert report["state"] == "done"
+            assert [row["end"] for row in report["partitions"]] == ends(east, topic)
+            assert [row["to_end"] for row in report["partitions"]] == ends(west, remote)
+            assert report["groups"][group]["members_on_source"]
+            assert any(f"groups with members on east: {group}" in line for line in report["next"])
+            # It reads on until it stops.
+            rest = sum(ends(east, topic)) - 50
+            member.read(rest)
+            member.commit()
+        require_clean(east, topic, west, remote)
+        assert topics(west)[topic] == PARTITIONS
+        commands.run(*there, "--report", path)
+        assert stands(west, group, remote) == ends(west, remote)
+        assert commands.report(path)["groups"][group]["repeated"] == 0
+        markdown = path.with_name("there.md").read_text()
+        assert "# Switchover east -> west: done" in markdown
+        # A second one has nothing to do, and another way round there is none.
+        assert "done" in commands.run(*there, "--status")
+        assert "it is done: go back instead" in commands.run(*there, "--abort", code=5)
+    finally:
+        flow.stop()
+        load.abandon()
+
+    # Producers and consumers are on west now.
+    back = ("switchback", file, "--from", "west", "--to", "east", "--wave", "prefixes")
+    produce(west, topic, numbered(40))
+    commit_offsets(west, {group: {(topic, number): end for number, end in enumerate(ends(west, topic))}})
+    flow = LightFlow(file, "west->east")
+    load = Load(west, topic, PARTITIONS, rate=100, client_id="shop").start()
+    try:
+        wait_for(lambda: sum(ends(west, topic)) > 100, 60, "there are new records")
+        commands.kill_at("settle", *back)
+        path = commands.home / "back"
+        commands.run(*back, "--report", path)
+        load.abandon()
+        report = commands.report(path)
+        assert report["fence"] == "quota"
+        assert [row["end"] for row in report["partitions"]] == ends(west, topic)
+        # Only what was written on west came over.
+        assert f"west.{remote}" not in topics(east)
+        assert ends(east, f"west.{topic}") == ends(west, topic)
+        # East is as it was before, and west is closed.
+        assert acls(east) == rights
+        assert "producer_byte_rate = 10 for user <default>" in quotas(west)
+        # The group had read all of east's own records on west.
+        assert stands(east, group, topic) == ends(east, topic)
+        assert None not in stands(east, group, f"west.{topic}")
+    finally:
+        load.abandon()
+        flow.stop()
+
+
+def test_there_and_back_where_names_stay(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, group = topic_name, f"g-{topic_name}"
+    create_topic(east, topic, PARTITIONS)
+    produce(east, topic, numbered(100))
+    commit_offsets(east, {group: {(topic, 0): 10, (topic, 1): ends(east, topic)[1]}})
+    forth, back = (commands.file(flow, identity=True) for flow in ("east->west", "west->east"))
+    flow = LightFlow(forth, "east->west")
+    commands.run("switchover", forth, *TO_WEST, "--fence", "acl")
+    flow.stop()
+    assert stands(west, group, topic) == [10, ends(west, topic)[1]]
+    cut = ends(west, topic)
+
+    produce(west, topic, numbered(30, start=1000))
+    commit_offsets(west, {group: {(topic, 1): ends(west, topic)[1]}})
+    commands.kill_at("catch-up", "switchback", back, *TO_EAST, "--near", "0", "--fence", "none")
+    flow = LightFlow(back, "west->east")
+    commands.run("switchback", back, *TO_EAST, "--fence", "none")
+    flow.stop()
+    # What came from east is there once, and the new records behind it.
+    assert ends(east, topic) == ends(west, topic)
+    assert sum(ends(east, topic)) == sum(cut) + 30
+    assert values(east, topic) == values(west, topic)
+    assert stands(east, group, topic) == [10, ends(east, topic)[1]]
+
+    # And once more, with east lost.
+    produce(east, topic, numbered(20, start=2000))
+    flow = LightFlow(forth, "east->west")
+    flow.wait_until_caught_up()
+    flow.stop()
+    assert values(west, topic) == values(east, topic)
+    produce(east, topic, numbered(5, start=3000))
+    stood = Checkpoint(GroupId(group), TopicName(topic), 1, SourceOffset(0), TargetOffset(0))
+    late = Checkpoint(GroupId(f"{group}-late"), TopicName(topic), 0, SourceOffset(30), TargetOffset(30))
+    create_topic(west, "east.checkpoints.internal", config={"cleanup.policy": "compact"})
+    produce(west, "east.checkpoints.internal", [NewRecord(one.value, one.key) for one in (stood, late)])
+    east.kill()
+    told = commands.run("switchover", forth, *TO_WEST, "--emergency")
+    assert "Emergency switchover east -> west: done" in told
+    # By its last checkpoint, and never back.
+    assert stands(west, late.group, topic)[0] == 30
+    assert stands(west, group, topic)[0] == 10
+    east.restart()
+    produce(west, topic, numbered(7, start=4000))
+    path = commands.home / "again"
+    commands.kill_at("catch-up", "switchback", back, *TO_EAST, "--near", "0", "--fence", "none")
+    flow = LightFlow(back, "west->east")
+    commands.run("switchback", back, *TO_EAST, "--fence", "none", "--report", path)
+    flow.stop()
+    assert sum(ends(east, topic)) == sum(ends(west, topic)) + 5
+    tail = commands.report(path)["tail"][topic]
+    assert sum(end - first for first, end in tail.values()) == 5
+
+
+def values(cluster: KafkaCluster, topic: str) -> list[list[bytes | None]]:
+    found: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
+    for record in consume(cluster, topic):
+        found[record.partition].append(record.value)
+    return found
+
+
+def test_wrong_input_says_what_to_do(commands: Commands) -> None:
+    file = commands.file("east->west")
+    assert "no cluster of the file" in commands.run("switchover", file, "--from", "north", "--to", "west", code=2)
+    assert "write west->east.enabled = true" in commands.run(
+        "switchback", file, "--from", "west", "--to", "east", code=2
+    )
+    assert "mirrors no topic that exists on east" in commands.run(
+        "switchover", file, "--from", "east", "--to", "west", "--wave", "nothing", code=3
+    )
