@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from twinlog.cli.switchover import ALIVE_S, _require_free
+from twinlog.cli.switchover_owner import ALIVE_S, require_free
 from twinlog.model.types import Alias
 from twinlog.switchover.entries import Entries, Run
 from twinlog.switchover.model import Ends, Kind, Options, State, UnderWayError
@@ -32,10 +32,10 @@ def entries(owner: str, silent_s: float = 0.0, state: State = State.RUNNING) -> 
     ],
 )
 def test_it_is_free(free: Entries) -> None:
-    _require_free(free)
+    require_free(free)
 
 
 @pytest.mark.parametrize("owner", ["elsewhere 1", f"{HERE} {os.getppid()}"])
 def test_another_process_is_named(owner: str) -> None:
     with pytest.raises(UnderWayError, match=r"works on switchover a->b .* wait for it, or give --take-over"):
-        _require_free(entries(owner))
+        require_free(entries(owner))

@@ -1,0 +1,53 @@
+"""Which flows of a file a switchover is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlog.errors import TwinlogError
+from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+
+
+def flows_between(
+    flows: Sequence[FlowSettings], source: str, target: str
+) -> tuple[FlowSettings, FlowSettings, FlowSettings]:
+    """The flow that leads there, the one that follows its groups, and the flow back.
+
+    Connectors of a worker copy and follow groups apart from each other. Where the file has no flow back it has the
+    settings of the first.
+    """
+    known = sorted({str(alias) for flow in flows for alias in (flow.source, flow.target)})
+    for alias, option in ((source, "--from"), (target, "--to")):
+        if alias not in known:
+            raise TwinlogError(f"{option} {alias}: no cluster of the file, which has {', '.join(known)}")
+
+    def found(*ends: str) -> list[FlowSettings]:
+        return [one for one in flows if one.enabled and (one.source, one.target) == ends]
+
+    flow = next((one for one in found(source, target) if one.copies), None)
+    if flow is None:
+        raise TwinlogError(f"the file has no flow {source}->{target}; write {source}->{target}.enabled = true")
+    follows = next((one for one in found(source, target) if one.kind == "checkpoint"), flow)
+    back = next((one for one in found(target, source) if one.copies), None)
+    return flow, follows, back or _reversed(flow)
+
+
+def _reversed(flow: FlowSettings) -> FlowSettings:
+    """The flow back as it would be with the same keys; its clients are called as it would call them."""
+    there, back = f"{flow.source}->{flow.target}", f"{flow.target}->{flow.source}"
+
+    def called(client: ClientSettings, like: ClientSettings) -> ClientSettings:
+        return replace(client, client_id=like.client_id.replace(there, back))
+
+    here, far = flow.source_admin.client, flow.target_admin.client
+    return replace(
+        flow,
+        source=flow.target,
+        target=flow.source,
+        consumer=replace(flow.consumer, client=called(flow.producer.client, flow.consumer.client)),
+        producer=replace(flow.producer, client=called(flow.consumer.client, flow.producer.client)),
+        source_admin=AdminSettings(called(far, here)),
+        target_admin=AdminSettings(called(here, far)),
+        worker_group_id=None,
+    )

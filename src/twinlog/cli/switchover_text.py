@@ -1,0 +1,92 @@
+"""What a switchover shows: its steps as they go, its report, a rehearsal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.switchover import rehearsal
+from twinlog.switchover.clusters import Clusters
+from twinlog.switchover.entries import Entries
+from twinlog.switchover.machine import ENDED
+from twinlog.switchover.model import Options
+from twinlog.switchover.report import markdown, report
+from twinlog.switchover.steps import ORDER
+
+EXIT_NOT_READY = 3
+LINE_EVERY_S = 2.0
+
+
+def stands(entries: Entries) -> str:
+    """How far it is, in a line."""
+    run = entries.run
+    if run is None:
+        return "nothing was changed"
+    if run.state in ENDED:
+        return f"the last switchover {run.ends} is {run.state}; nothing is under way"
+    step = entries.last_begun(ORDER[run.options.kind]) or "none"
+    fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
+    return f"{run.ends} is {run.state}, last step {step}; {fenced}the same command goes on there, --abort undoes it"
+
+
+class StepLines:
+    """Shows steps as they go, on a terminal in place."""
+
+    def __init__(self) -> None:
+        self._begun = SYSTEM.monotonic()
+        self._last: tuple[str, float] = "", 0.0
+        self._tty = sys.stderr.isatty()
+        self._width = 0
+
+    def __call__(self, step: str, words: str) -> None:
+        now = SYSTEM.monotonic()
+        same = step == self._last[0]
+        if same and not self._tty and now - self._last[1] < LINE_EVERY_S:
+            return
+        self._last = step, now
+        line = f"{now - self._begun:7.1f} s  {step:9} {words}"
+        if not self._tty:
+            typer.echo(line, err=True)
+            return
+        end = "\r" if same else "\n"
+        typer.echo(f"{end}{line.ljust(self._width)}", err=True, nl=False)
+        self._width = len(line)
+
+
+def print_report(entries: Entries, path: Path | None, as_json: bool) -> None:
+    """Print the report, and write it to PATH.md and PATH.json where a path is given."""
+    data = report(entries)
+    as_text = json.dumps(data, indent=2, ensure_ascii=False)
+    if path is not None:
+        path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
+        path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
+    if sys.stderr.isatty():
+        typer.echo("", err=True)
+    typer.echo(as_text if as_json else markdown(data))
+
+
+def print_rehearsal(clusters: Clusters, options: Options, as_json: bool) -> int:
+    """Rehearse, and print every call and how long it would take; returns the code of the command."""
+    survey, steps = rehearsal.rehearse(clusters, options)
+    if as_json:
+        typer.echo(json.dumps(rehearsal.as_json(clusters, survey, steps), indent=2, ensure_ascii=False))
+        return EXIT_NOT_READY if survey.problems else 0
+    for problem in survey.problems:
+        typer.echo(f"problem: {problem}", err=True)
+    for note in survey.notes:
+        typer.echo(f"note: {note}")
+    if survey.problems:
+        return EXIT_NOT_READY
+    for one in steps:
+        seconds = "unknown" if one.seconds is None else f"{one.seconds:.1f} s"
+        typer.echo(f"{one.step:9} {seconds:>8}  {one.words}")
+        for call in one.calls:
+            typer.echo(f"{'':20}{call}")
+    total = rehearsal.unavailable_s(steps)
+    typer.echo(f"producers would wait {'for an unknown time' if total is None else f'about {total:.0f} s'}")
+    typer.echo("nothing was changed")
+    return 0
