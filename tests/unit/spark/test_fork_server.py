@@ -166,3 +166,21 @@ def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(own_fork_ser
         wait_for(lambda: not any(child.is_running() for child in forked), DEADLINE_S, "the daemons are gone")
         # They are our own children.
         assert daemon.wait(DEADLINE_S) == other.wait(DEADLINE_S) == 0
+
+
+def test_numpy_is_not_imported_for_copying_and_can_be_for_rows() -> None:
+    """pyarrow imports it where it is there; arrays of rows come out of its memory all the same."""
+    program = """
+import sys
+from twinlog.spark.fork_server import preload
+preload()
+assert "pyarrow" in sys.modules and "numpy" not in sys.modules
+from tests.source_log import New, SourceLog
+from twinlog.model.types import TopicPartition
+from twinlog.rows.decode import RowRules, decode
+log = SourceLog()
+log.batch([New(5, b"v", None, (("h", b"c"),))] * 3)
+batch, = decode(log.fetch(), TopicPartition("t", 0), 0, 9, RowRules(headers=True)).batches
+assert batch.column("value").to_pylist() == [b"v"] * 3 and batch.column("key").null_count == 3
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S * 5)

@@ -1,0 +1,225 @@
+"""Turns fetched record batches into Arrow record batches, as a consumer of the topic would see their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from twinlog.errors import CopyError
+from twinlog.model.types import TopicPartition
+from twinlog.record.aborted import AbortedFilter
+from twinlog.record.batch import HEADER_SIZE, Batch, check_crc, read_batch
+from twinlog.record.compression import NONE
+from twinlog.record.records import is_abort_marker, records_block
+from twinlog.rows.arrow import gather, header_lists, microseconds, numbers, schema
+from twinlog.rows.exact import NO_TIMESTAMP_TYPE, decode_exactly, timestamp_type
+from twinlog.rows.fields import Cells, Fields, read_fields, read_headers
+from twinlog.rows.starts import find_starts
+from twinlog.rows.vectors import Longs, UnusualError
+
+__all__ = ["NO_TIMESTAMP_TYPE", "RowRules", "Rows", "decode"]
+
+MOST_BYTES = 32 << 20
+"""Bytes of records, decompressed, from which on the next batch begins another Arrow record batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared."""
+
+    headers: bool = False
+    read_committed: bool = False
+    check_crcs: bool = True
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one fetch came to: Arrow record batches, none of them empty, and the offset to fetch from next."""
+
+    batches: list[Any]
+    position: int
+
+
+def decode(
+    records: memoryview,
+    partition: TopicPartition,
+    position: int,
+    end: int,
+    rules: RowRules,
+    aborted: Iterable[tuple[int, int]] | None = None,
+) -> Rows:
+    """Decode the records with offsets from `position` to below `end` out of the batches that a fetch returned.
+
+    Control batches are left out, and so are aborted ones under `rules.read_committed`, which `aborted` names as
+    (producer id, first offset). Nothing returned refers to `records`. Raises CorruptBatchError for a damaged batch.
+    """
+    work = _Decoding(records, partition, position, end, rules)
+    work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
+    return Rows(work.found, min(work.position, end))
+
+
+class _Decoding:
+    """The batches of one fetch on their way; `section` are those that will be decoded together."""
+
+    def __init__(self, records: memoryview, partition: TopicPartition, position: int, end: int, rules: RowRules):
+        self.records = records
+        self.partition = partition
+        self.first = position
+        self.end = end
+        self.rules = rules
+        self.position = position
+        self.found: list[Any] = []
+        self.section: list[Batch] = []
+        self.blocks: list[bytes | memoryview] = []
+        self.bytes = 0
+        self.compressed = False
+
+    def run(self, hidden: AbortedFilter | None) -> None:
+        at = 0
+        while self.position < self.end and (batch := read_batch(self.records, at)) is not None:
+            # A wrapper of the old formats has the offset of its last record.
+            if batch.base_offset >= self.end and batch.magic == 2:
+                self.position = self.end
+                break
+            self._take(batch, hidden)
+            at = batch.end
+        self._flush()
+
+    def _take(self, batch: Batch, hidden: AbortedFilter | None) -> None:
+        if self.rules.check_crcs:
+            check_crc(self.records, batch)
+        past = batch.last_offset + 1
+        if batch.magic < 2:
+            self._flush()
+            self._add(decode_exactly(self.records, batch))
+        else:
+            aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
+            if not (aborted or batch.is_control or not batch.record_count) and past > self.first:
+                self._join(batch)
+        self.position = max(self.position, past)
+
+    def _join(self, batch: Batch) -> None:
+        """Put a batch into the section; its records are decompressed here."""
+        if batch.codec == NONE:
+            block: bytes | memoryview = self.records[batch.start + HEADER_SIZE : batch.end]
+        else:
+            block = records_block(self.records, batch)
+            self.compressed = True
+        self.section.append(batch)
+        self.blocks.append(block)
+        self.bytes += len(block)
+        if self.bytes >= MOST_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Decode the section."""
+        batches, blocks, compressed = self.section, self.blocks, self.compressed
+        self.section, self.blocks, self.bytes, self.compressed = [], [], 0, False
+        if not batches:
+            return
+        counts = [batch.record_count for batch in batches]
+        if compressed:
+            data: bytes | memoryview = b"".join(blocks)
+            ends = np.cumsum([len(block) for block in blocks]).tolist()
+            begins = [0, *ends[:-1]]
+        else:
+            # The blocks stay where they are in the fetch.
+            data = self.records
+            begins = [batch.start + HEADER_SIZE for batch in batches]
+            ends = [batch.end for batch in batches]
+        try:
+            array = np.frombuffer(data, dtype=np.uint8)
+            fields = read_fields(array, find_starts(data, array, begins, ends, counts))
+            self._add_fields(data, array, fields, batches, counts)
+        except UnusualError:
+            for batch in batches:
+                self._add(decode_exactly(self.records, batch))
+
+    def _add_fields(self, data: Any, array: Any, fields: Fields, batches: list[Batch], counts: list[int]) -> None:
+        offsets = _per_record([batch.base_offset for batch in batches], counts) + fields.offset_deltas
+        timestamps = _per_record([batch.base_timestamp for batch in batches], counts) + fields.timestamp_deltas
+        kinds = [timestamp_type(batch) for batch in batches]
+        if any(kinds):
+            stamped = _per_record(kinds, counts) == 1
+            timestamps[stamped] = _per_record([batch.max_timestamp for batch in batches], counts)[stamped]
+        inside = (offsets >= self.first) & (offsets < self.end)
+        all_kinds = _per_record(kinds, counts).astype(np.int32)
+        if not inside.all():
+            chosen = np.flatnonzero(inside)
+            offsets, timestamps, all_kinds = offsets[chosen], timestamps[chosen], all_kinds[chosen]
+            fields = _only(fields, chosen)
+        if not len(offsets):
+            return
+        headers = read_headers(array, fields) if self.rules.headers else None
+        try:
+            times = microseconds(timestamps)
+        except OverflowError:
+            raise self._no_timestamp() from None
+        columns = [
+            gather(data, fields.keys),
+            gather(data, fields.values),
+            *self._where(len(offsets)),
+            numbers(pa.int64(), offsets),
+            numbers(schema(headers=False).field("timestamp").type, times),
+            numbers(pa.int32(), all_kinds),
+        ]
+        if self.rules.headers:
+            columns.append(header_lists(data, len(offsets), headers))
+        self.found.append(pa.RecordBatch.from_arrays(columns, schema=schema(headers=self.rules.headers)))
+
+    def _add(self, records: list[tuple[int, int, int, Any, Any, Any]]) -> None:
+        """Add records that were decoded one by one."""
+        inside = [record for record in records if self.first <= record[0] < self.end]
+        if not inside:
+            return
+        offsets, timestamps, kinds, keys, values, headers = zip(*inside, strict=True)
+        try:
+            times = microseconds(np.asarray(timestamps, dtype=np.int64))
+        except OverflowError:
+            raise self._no_timestamp() from None
+        names = schema(headers=self.rules.headers)
+        columns = [
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            *self._where(len(inside)),
+            pa.array(offsets, pa.int64()),
+            numbers(names.field("timestamp").type, times),
+            pa.array(kinds, pa.int32()),
+        ]
+        if self.rules.headers:
+            columns.append(pa.array(headers, names.field("headers").type))
+        self.found.append(pa.RecordBatch.from_arrays(columns, schema=names))
+
+    def _where(self, count: int) -> list[Any]:
+        topic, number = self.partition
+        return [pa.repeat(pa.scalar(topic, pa.string()), count), pa.repeat(pa.scalar(number, pa.int32()), count)]
+
+    def _no_timestamp(self) -> CopyError:
+        return CopyError(
+            f"{self.partition}: a record between the offsets {self.first} and {self.end} has a timestamp that does not "
+            "fit into Spark's microseconds; choose other offsets with startingOffsets and endingOffsets"
+        )
+
+
+def _per_record(values: list[int], counts: list[int]) -> Longs:
+    """A value of each batch for each of its records."""
+    return np.repeat(np.asarray(values, dtype=np.int64), counts)
+
+
+def _only(fields: Fields, chosen: Longs) -> Fields:
+    def cells(all_of: Cells) -> Cells:
+        return Cells(all_of.first[chosen], all_of.length[chosen])
+
+    return Fields(
+        fields.timestamp_deltas[chosen],
+        fields.offset_deltas[chosen],
+        cells(fields.keys),
+        cells(fields.values),
+        fields.header_counts[chosen],
+        fields.headers_at[chosen],
+        fields.ends[chosen],
+    )
