@@ -10,13 +10,15 @@ from math import inf, nan
 from twinlog.driver.report import DriverReport
 
 FRESH_S = 30.0
-"""A lag that was not confirmed for so long, and a look at groups so long ago, count as unknown."""
+"""A lag that was not confirmed for so long counts as unknown, and so does what was done for groups when that is so
+long overdue."""
 
 
 def seconds_to_safe_failover(report: DriverReport) -> float:
     """Seconds until all that the source has is on the target, and the groups stand where they would go on.
 
     0 where that is so, infinite while the lag does not shrink or groups cannot be followed, NaN while it is unknown.
+    Groups count as they stood at the last look, which the flow's own intervals allow to be that long ago.
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan
@@ -29,12 +31,14 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
     groups = report.groups
     if groups is None:
         return left_s
-    if groups.followed is None or _old(groups.checkpoints_ms, report.at_ms):
+    if groups.followed is None or _overdue(groups.checkpoints_ms, groups.checkpoints_every_s, report.at_ms):
+        return nan
+    if groups.syncs and _overdue(groups.sync_ms, groups.sync_every_s, report.at_ms):
         return nan
     if groups.trouble is not None or groups.inexact:
         return inf
     return left_s
 
 
-def _old(done_ms: int | None, now_ms: int) -> bool:
-    return done_ms is None or now_ms - done_ms > FRESH_S * 1000
+def _overdue(done_ms: int | None, every_s: float, now_ms: int) -> bool:
+    return done_ms is None or now_ms - done_ms > (every_s + FRESH_S) * 1000

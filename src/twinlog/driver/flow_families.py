@@ -231,6 +231,16 @@ def _groups(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
             if groups.syncs
         ),
     )
+    yield _gauge(
+        "twinlog_checkpoint_interval_seconds",
+        "How often checkpoints are brought up to date: emit.checkpoints.interval.seconds.",
+        ((flow, groups.checkpoints_every_s) for flow, _, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_group_sync_interval_seconds",
+        "How often groups are moved along on the target: sync.group.offsets.interval.seconds.",
+        ((flow, groups.sync_every_s) for flow, _, groups in followed if groups.syncs),
+    )
 
 
 _BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")

@@ -48,9 +48,10 @@ class FollowedSoFar:
 
     def progress(self) -> GroupsProgress | None:
         """None where the flow follows no groups."""
-        if self._settings.emit_checkpoints_interval_s is None:
+        checkpoints_s, sync_s = self._settings.emit_checkpoints_interval_s, self._settings.sync_group_offsets_interval_s
+        if checkpoints_s is None:
             return None
-        groups = GroupsProgress(syncs=self._settings.sync_group_offsets_interval_s is not None)
+        groups = GroupsProgress(syncs=sync_s is not None, checkpoints_every_s=checkpoints_s, sync_every_s=sync_s or 0.0)
         writer, checkpoints, sync = self._writer, self._checkpoints, self._sync
         if writer is None or checkpoints is None:
             return groups

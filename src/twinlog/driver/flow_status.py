@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
@@ -21,6 +21,12 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 WINDOW_S = 5.0
 SAMPLE_S = 0.5
+TREND_S = 15.0
+"""How far back one looks for whether the lag shrinks, and how fast."""
+
+ON_ITS_WAY_S = 2.0
+"""What is copied within so long is no lag that may grow: while the source is written to, some record always waits."""
+
 BUSY = 0.8
 """A copier that computes for more than this share of the time is at its limit."""
 
@@ -280,17 +286,18 @@ class FlowStatus:
             self._forget_old(now)
             span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
             lag, age_s, unknown = self._lag(now)
+            rate = sum(entry[1] for entry in self._window) / span
             return Summary(
                 partitions=sum(one.partitions for one in self._holders.values()),
                 records=self._records,
                 bytes=self._bytes,
-                record_rate=sum(entry[1] for entry in self._window) / span,
+                record_rate=rate,
                 byte_rate=sum(entry[2] for entry in self._window) / span,
                 lag=lag,
                 lag_age_s=age_s,
                 unknown=unknown,
                 latency_ms=max((entry[3] for entry in self._window), default=-1),
-                eta_s=self._eta(now, lag),
+                eta_s=self._eta(now, lag, rate),
                 copiers=sum(now - one.heard_at < WINDOW_S and one.gone_at is None for one in self._holders.values()),
                 trouble=self._first_trouble() or next(iter(self._troubles.values()), None),
             )
@@ -325,12 +332,21 @@ class FlowStatus:
                 unknown += one.unknown
         return (lag, age_s, unknown) if known else (-1, age_s, unknown)
 
-    def _eta(self, now: float, lag: int) -> float | None:
-        """Seconds until the lag is gone at the speed it shrank lately; 0 when there is none, None when it grows."""
+    def _eta(self, now: float, lag: int, rate: float) -> float | None:
+        """Seconds until the lag is gone: at the present `rate` where that is soon, else at the speed at which it
+        shrinks. 0 when there is none, None when it grows or is unknown."""
         if lag <= 0:
             return 0.0 if lag == 0 else None
-        then, before = next(((at, old) for at, old in self._lags if old >= 0), (0.0, -1))
-        passed = now - then
-        if before <= lag or passed <= 0:
-            return None
-        return lag / ((before - lag) / passed)
+        if lag <= rate * ON_ITS_WAY_S:
+            return lag / rate
+        slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
+        return lag / -slope if slope < 0 else None
+
+
+def _slope(points: Sequence[tuple[float, int]]) -> float:
+    """How fast it grows a second, by least squares; 0 of fewer than two moments."""
+    if not points:
+        return 0.0
+    middle = sum(at for at, _ in points) / len(points)
+    spread = sum((at - middle) ** 2 for at, _ in points)
+    return sum((at - middle) * value for at, value in points) / spread if spread else 0.0

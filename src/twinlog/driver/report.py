@@ -49,7 +49,7 @@ class GroupsProgress:
     has no exact translation yet.
 
     Times are those of the last turn that did all it had to (Unix ms), None before; `syncs` and `checkpoints` whether
-    there are such turns at all.
+    there are such turns at all, and how often they come.
     """
 
     followed: int | None = None
@@ -59,6 +59,8 @@ class GroupsProgress:
     syncs: bool = False
     sync_ms: int | None = None
     trouble: str | None = None
+    checkpoints_every_s: float = 0.0
+    sync_every_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,44 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert status.summary().record_rate == 0
 
 
+def etas(lags: list[int], records: int = 0) -> list[float | None]:
+    """The ETA after each of these lags, which come a second apart while so many records a second are copied."""
+    clock = Clock()
+    status = FlowStatus(clock)
+    found = []
+    for lag in lags:
+        clock.now += 1
+        status.take(report(progress(ORDERS, 0, lag, records=records)))
+        found.append(status.summary().eta_s)
+    return found
+
+
+def test_the_lag_is_gone_at_the_speed_at_which_it_shrinks() -> None:
+    assert etas([100_000 - 1000 * step for step in range(20)], records=3000)[-1] == pytest.approx(81.0)
+
+
+def test_a_lag_that_grows_has_no_end() -> None:
+    assert etas([10_000 + 100 * step for step in range(20)], records=1000)[1:] == [None] * 19
+
+
+def test_records_on_their_way_arrive_at_the_rate_of_copying_however_many_they_are_just_now() -> None:
+    lags = [300, 700, 100, 900, 500] * 6
+    found = etas(lags, records=1000)[6:]
+    assert None not in found, found
+    assert max(one for one in found if one is not None) < 1.0
+
+
+def test_a_lag_that_shrinks_in_fits_and_starts_has_an_end_all_the_time() -> None:
+    found = etas([100_000 - 1000 * step + 1500 * (step % 2) for step in range(40)], records=500)[15:]
+    assert all(one is not None and 40 < one < 150 for one in found), found
+
+
+def test_a_burst_is_seen_to_shrink_soon_after_it_came() -> None:
+    found = etas([0] * 10 + [1_000_000 - 10_000 * step for step in range(30)], records=10_000)
+    assert found[10:12] == [None, None]
+    assert found[30] == pytest.approx(80.0, rel=0.2)
+
+
 def test_all_of_what_is_held_up_is_named_by_one_and_counted() -> None:
     status = FlowStatus()
     status.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))

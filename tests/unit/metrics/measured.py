@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
 from twinlog.driver.flow_families import FlowFacts, flow_families
 from twinlog.driver.report import DriverReport, GroupsProgress, TopicProgress
 from twinlog.lease.figures import AGE_BOUNDS_MS, Figures
@@ -94,6 +96,7 @@ class Scene:
         self.report = REPORT
         self.leads, self.ready, self.stuck, self.heard_s, self.restarts = True, 1, 0, 1.0, 0
         self.failed = False
+        self.started_s = 900.0
 
     def take(self, one: Report, after_s: float = 1.0) -> None:
         """A report comes some time after the last."""
@@ -137,7 +140,13 @@ class Scene:
         flow = FlowFacts("east->west", self.leads, self.ready, self.report, self.meters, self.heard_s, self.stuck)
         if self.failed:
             flow = FlowFacts("east->west", leads=False, meters=self.meters, failed=True)
-        return Measured(beans, [*flow_families([flow]), *process_families(), *jvm_families(JVM, self.restarts)])
+        return Measured(beans, [*flow_families([flow]), *self._process(), *jvm_families(JVM, self.restarts)])
+
+    def _process(self) -> Iterator[Metric]:
+        """This process, as if it had begun at another moment."""
+        for family in process_families():
+            began = family.name == "process_start_time_seconds"
+            yield GaugeMetricFamily(family.name, family.documentation, value=self.started_s) if began else family
 
     def _of_connector(self, one: ConnectorFacts) -> Iterator[BeanTable]:
         return connector_beans(one, "1.0", self.now, self.meters if one.kind == SOURCE else None)

@@ -10,7 +10,6 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
-import promql_parser
 import pytest
 from ruamel.yaml import YAML
 
@@ -29,7 +28,8 @@ def yaml(name: str) -> Any:
     return YAML(typ="safe").load((MONITORING / name).read_text(encoding="utf-8"))
 
 
-ALERTS: dict[str, str] = {rule["alert"]: rule["expr"] for rule in yaml("alerts.yaml")["groups"][0]["rules"]}
+RULES: dict[str, dict[str, Any]] = {rule["alert"]: rule for rule in yaml("alerts.yaml")["groups"][0]["rules"]}
+ALERTS: dict[str, str] = {alert: rule["expr"] for alert, rule in RULES.items()}
 
 
 def dashboard_queries() -> Iterator[tuple[str, str]]:
@@ -42,10 +42,34 @@ def dashboard_queries() -> Iterator[tuple[str, str]]:
 def watched(scene: Scene, minutes: int = 10, each: Any = lambda scene: None) -> Scrapes:
     """A scrape a minute; before each of them something may happen."""
     found = Scrapes(**LABELS)
-    for minute in range(minutes + 1):
-        each(scene)
-        found.add(1000.0 + 60 * minute, scene.text())
+    found.now = 940.0
+    continued(found, scene, minutes + 1, each)
     return found
+
+
+def continued(found: Scrapes, scene: Scene, minutes: int, each: Any) -> None:
+    """More scrapes."""
+    for _ in range(minutes):
+        each(scene)
+        found.add(found.now + 60.0, scene.text())
+
+
+def waits(alert: str) -> int:
+    """For how many minutes a rule waits before it fires."""
+    return int(RULES[alert].get("for", "0m").removesuffix("m"))
+
+
+def fires(found: Scrapes, alert: str) -> bool:
+    """Whether a rule fires at the last scrape: its expression has had a result at each one for as long as it waits."""
+    at = found.now
+    try:
+        for minute in range(waits(alert) + 1):
+            found.now = at - 60 * minute
+            if not found.query(ALERTS[alert]):
+                return False
+        return True
+    finally:
+        found.now = at
 
 
 def busy(scene: Scene) -> None:
@@ -66,9 +90,8 @@ def test_each_query_of_our_dashboard_finds_a_series(scrapes: Scrapes, title: str
 
 @pytest.mark.parametrize("alert", sorted(ALERTS))
 def test_no_alert_fires_while_all_is_well(alert: str) -> None:
-    scene = Scene()
-    assert watched(scene, each=busy).query(ALERTS[alert]) == {}
-    promql_parser.parse(ALERTS[alert])
+    found = watched(Scene(), each=busy)
+    assert found.query(ALERTS[alert]) == {}
 
 
 def changed(**values: Any) -> Scene:
@@ -96,34 +119,86 @@ def restarts(scene: Scene) -> None:
     scene.restarts += 1
 
 
+def dies(scene: Scene) -> None:
+    """The process is another one at each scrape, and counts from 0."""
+    busy(scene)
+    scene.started_s += 60.0
+
+
 def silent(scene: Scene) -> None:
     scene.heard_s += 60.0
 
 
-FIRING: dict[str, tuple[Scene, Any]] = {
-    "TwinlogFlowWithoutLeader": (changed(), lambda scene: setattr(scene, "leads", False)),
-    "TwinlogFlowFailed": (changed(), lambda scene: setattr(scene, "failed", True)),
-    "TwinlogFlowStopped": (changed(lag=5), lambda scene: None),
-    "TwinlogPartitionsStuck": (changed(), lambda scene: setattr(scene, "stuck", 3)),
-    "TwinlogLagGrows": (changed(lag=1), falling_behind),
-    "TwinlogLagUnknown": (changed(unknown=2), busy),
-    "TwinlogNoReport": (changed(), silent),
-    "TwinlogGap": (changed(), event_of("gap")),
-    "TwinlogForeignWriter": (changed(), event_of("foreign")),
-    "TwinlogNotSafeToFailOver": (changed(lag=5, eta_s=0.0, oldest_ms=REPORT.at_ms - 90_000), busy),
-    "TwinlogGroupSyncOld": (
-        changed(groups=GroupsProgress(1, 0, True, REPORT.at_ms - 400_000, True, REPORT.at_ms)),
-        busy,
-    ),
-    "TwinlogStandbyMissing": (changed(), lambda scene: setattr(scene, "ready", 0)),
-    "TwinlogSparkRestarts": (changed(), restarts),
+def stays(**values: Any) -> Any:
+    """Everything goes on but for these values."""
+
+    def step(scene: Scene) -> None:
+        busy(scene)
+        for name, value in values.items():
+            setattr(scene, name, value)
+
+    return step
+
+
+def reports(**values: Any) -> Any:
+    """Everything goes on, and the process says so of itself."""
+
+    def step(scene: Scene) -> None:
+        busy(scene)
+        scene.report = replace(scene.report, **values)
+
+    return step
+
+
+LATE = GroupsProgress(1, 0, True, REPORT.at_ms - 400_000, True, REPORT.at_ms)
+FAULTS: dict[str, Any] = {
+    "TwinlogFlowWithoutLeader": stays(leads=False),
+    "TwinlogFlowFailed": stays(failed=True),
+    "TwinlogFlowNotCopying": reports(state="waiting", lag=-1, unknown=1),
+    "TwinlogFlowStopped": lambda scene: reports(lag=5, records=scene.report.records)(scene),
+    "TwinlogPartitionsStuck": stays(stuck=3),
+    "TwinlogLagGrows": falling_behind,
+    "TwinlogLagUnknown": reports(unknown=2),
+    "TwinlogNoReport": silent,
+    "TwinlogGap": event_of("gap"),
+    "TwinlogForeignWriter": event_of("foreign"),
+    "TwinlogNotSafeToFailOver": reports(lag=5, eta_s=0.0, oldest_ms=REPORT.at_ms - 90_000),
+    "TwinlogGroupSyncOld": reports(groups=LATE),
+    "TwinlogStandbyMissing": stays(ready=0),
+    "TwinlogProcessRestarts": dies,
+    "TwinlogSparkRestarts": restarts,
 }
+"""What goes wrong before each scrape."""
 
 
 @pytest.mark.parametrize("alert", sorted(set(ALERTS) - {"TwinlogDown"}))
-def test_each_alert_fires_for_its_reason(alert: str) -> None:
-    scene, each = FIRING[alert]
-    assert watched(scene, each=each).query(ALERTS[alert])
+def test_each_alert_fires_for_its_reason_once_that_lasts_and_ends_with_it(alert: str) -> None:
+    scene = Scene()
+    found = watched(scene, 1, each=busy)
+    well = scene.report
+    continued(found, scene, waits(alert) + 11, FAULTS[alert])
+    assert fires(found, alert)
+    scene.leads, scene.failed, scene.stuck, scene.ready, scene.heard_s = True, False, 0, 1, 1.0
+    scene.report = replace(well, records=scene.report.records)
+    # What happened an hour ago is told no more.
+    found.now += 3600
+    continued(found, scene, waits(alert) + 2, busy)
+    assert not fires(found, alert)
+
+
+@pytest.mark.parametrize("alert", sorted(alert for alert, rule in RULES.items() if "for" in rule))
+def test_no_alert_that_waits_fires_for_a_moment(alert: str) -> None:
+    scene = Scene()
+    found = watched(scene, waits(alert), each=busy)
+    continued(found, scene, 1, FAULTS.get(alert, busy))
+    assert not fires(found, alert)
+
+
+def test_positions_of_groups_may_be_as_old_as_the_flow_is_asked_to_let_them() -> None:
+    rare = replace(LATE, checkpoints_every_s=600.0)
+    found = watched(Scene(), 16, each=reports(groups=rare))
+    assert not fires(found, "TwinlogGroupSyncOld")
+    assert not fires(found, "TwinlogNotSafeToFailOver")
 
 
 def test_a_gap_that_was_met_before_the_first_scrape_fires() -> None:
@@ -212,6 +287,8 @@ def test_latency_is_a_histogram_of_records() -> None:
 
 GROUPS = GroupsProgress(followed=2, checkpoints_ms=REPORT.at_ms, syncs=True, sync_ms=REPORT.at_ms)
 
+RARELY = replace(GROUPS, checkpoints_every_s=60.0, sync_every_s=300.0)
+
 
 @pytest.mark.parametrize(
     ("report_", "seconds"),
@@ -227,6 +304,11 @@ GROUPS = GroupsProgress(followed=2, checkpoints_ms=REPORT.at_ms, syncs=True, syn
         (replace(REPORT, groups=replace(GROUPS, trouble="refused")), inf),
         (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=None)), nan),
         (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=REPORT.at_ms - 60_000)), nan),
+        (replace(REPORT, groups=replace(RARELY, checkpoints_ms=REPORT.at_ms - 60_000)), 0.0),
+        (replace(REPORT, groups=replace(RARELY, checkpoints_ms=REPORT.at_ms - 95_000)), nan),
+        (replace(REPORT, groups=replace(RARELY, sync_ms=REPORT.at_ms - 300_000)), 0.0),
+        (replace(REPORT, groups=replace(RARELY, sync_ms=REPORT.at_ms - 335_000)), nan),
+        (replace(REPORT, groups=replace(GROUPS, syncs=False, sync_ms=None)), 0.0),
     ],
 )
 def test_it_is_safe_once_all_is_there_and_groups_stand_where_they_would_go_on(
