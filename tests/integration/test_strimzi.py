@@ -115,6 +115,8 @@ spec:
       sourceConnector:
         tasksMax: 2
         state: running
+        listOffsets: {{toConfigMap: {{name: stored}}}}
+        alterOffsets: {{fromConfigMap: {{name: stored}}}}
         config:
           replication.factor: -1
           offset-syncs.topic.replication.factor: -1
@@ -165,6 +167,18 @@ def test_a_resource_runs_and_follows_its_file(
     run.wait_for_line("this version is wrong, nothing was changed")
     run.change("state: halted", "state: stopped")
     assert run.wait_for_state(copier, "STOPPED")["tasks"] == []
+    # Annotations list what is stored, and alter it while the connector is stopped.
+    pair = f"strimzi.io/mirrormaker-connector: '{copier}', strimzi.io/connector-offsets"
+    run.change("annotations: {}", f"annotations: {{{pair}: list}}")
+    run.wait_for_line(f"connector {copier}: its offsets are in ")
+    listed = run.file.parent / "secrets" / "stored" / f"{alias}--t.MirrorSourceConnector.json"
+    stored = json.loads(listed.read_text())["offsets"]
+    assert [one["offset"] for one in stored if one["partition"]["partition"] == 1] == [{"offset": 49}]
+    stored = [{**one, "offset": {"offset": 44}} for one in stored if one["partition"]["partition"] == 1]
+    listed.write_text(json.dumps({"offsets": stored}))
+    run.change(f"{{{pair}: list}}", f"{{{pair}: alter}}")
+    run.wait_for_line("The offsets for this connector have been altered successfully")
+    run.change(f"{{{pair}: alter}}", "{}")
     produce(source, topic_name, numbered(25, start=50), partition=1)
     run.wait_for_state(beats, "RUNNING", tasks=1)
     run.change("state: stopped", "state: paused")
@@ -172,7 +186,8 @@ def test_a_resource_runs_and_follows_its_file(
     assert len(consume(target, remote)) == 50
     run.change("state: paused", "state: running")
     run.wait_for_state(copier, "RUNNING", tasks=2)
-    copied(target, remote, 75)
+    # Five are there again, as the altered position asks for.
+    copied(target, remote, 80)
 
     # Connectors come and go with the file, and annotations restart them.
     run.change("heartbeatConnector", "checkpointConnector")
@@ -182,7 +197,7 @@ def test_a_resource_runs_and_follows_its_file(
     run.change("annotations: {}", f"annotations: {{strimzi.io/restart-connector: '{copier}:includeTasks'}}")
     run.wait_for_line(f"connector {copier} is restarted, an annotation asks for it")
     produce(source, topic_name, numbered(25, start=75), partition=0)
-    copied(target, remote, 100)
+    copied(target, remote, 105)
     assert [record.value for record in consume(target, remote) if record.partition == 0] == [
         record.value for record in consume(source, topic_name) if record.partition == 0
     ]

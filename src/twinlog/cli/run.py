@@ -63,6 +63,17 @@ def run(
         ),
     ] = DEFAULT_LISTENER,
     metrics_listener: MetricsListeners = None,
+    offsets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            envvar="TWINLOG_OFFSETS_DIR",
+            file_okay=False,
+            help="Where offsets are listed that annotations of Strimzi's resource ask for: DIR/NAME/KEY by the name of "
+            "the ConfigMap. Default: that of --secrets, or else that of FILE.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
@@ -83,7 +94,7 @@ def run(
         _check_options(until, clusters)
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
-        run_resource(file, secrets, listen, master, settings, metrics_listener)
+        run_resource(file, secrets, listen, master, settings, metrics_listener, offsets)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:

@@ -33,9 +33,10 @@ def run_resource(
     master: str | None,
     conf: Mapping[str, str],
     metrics: list[str] | None = None,
+    offsets: Path | None = None,
 ) -> NoReturn:
     """Run the resource until SIGTERM or SIGINT, and end the process with the exit code; `metrics` are addresses that
-    serve these beside the worker's own."""
+    serve these beside the worker's own. What annotations have listed goes to `offsets`."""
     load = partial(load_resource, file, secrets, listen)
     try:
         config = load()
@@ -49,7 +50,7 @@ def run_resource(
         def set_level(logger: str, level: str) -> None:
             worker.levels.set(logger, level, wall_ms(SYSTEM))
 
-        return ResourceFollower(file, load, config, worker.herder, set_level, clock=SYSTEM)
+        return ResourceFollower(file, load, config, worker.herder, set_level, SYSTEM, offsets)
 
     # The worker's own warnings are among those of the resource.
     warnings = [warning for warning in config.warnings if warning not in config.worker.warnings]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from twinlog.config.jaas import Login
 from twinlog.config.keys import SECURITY
 from twinlog.config.oauth_strimzi import HANDLER as STRIMZI
-from twinlog.config.oauth_strimzi import in_kafkas_words
+from twinlog.config.oauth_strimzi import Beyond, in_kafkas_words
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.refused import ValueRefusedError
@@ -50,10 +50,12 @@ def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]
     handler = reading.written("sasl.login.callback.handler.class")
     if handler is not None and handler.value.strip() == STRIMZI:
         try:
-            reading, login = in_kafkas_words(reading, jaas, login)
+            reading, login, beyond = in_kafkas_words(reading, jaas, login)
         except ValueRefusedError as error:
             reading.problems.refuse(jaas, error.found, error.expected)
             return None
+        settings = _Tokens(reading, jaas, login, warnings, beyond).read()
+        return None if settings is None else beyond.with_rest(settings)
     return _Tokens(reading, jaas, login, warnings).read()
 
 
@@ -63,6 +65,7 @@ class _Tokens:
     jaas: Entry
     login: Login
     warnings: list[str]
+    beyond: Beyond = field(default_factory=Beyond)
 
     def read(self) -> TokenSettings | None:
         try:
@@ -131,6 +134,8 @@ class _Tokens:
     # -- tokens from elsewhere
 
     def _retrieved(self) -> TokenSettings | None:
+        if self.beyond.token is not None:
+            return TokenSettings(text=self.beyond.token, extensions=self._extensions("extension_"))
         retriever = self._retriever()
         entry = self.reading.written(_URL)
         url = "" if entry is None else entry.value.strip()
@@ -150,9 +155,10 @@ class _Tokens:
         problems = self.reading.problems.all()
         client_id, secret = self._either(_ID, "clientId"), self._either(_SECRET, "clientSecret")
         if assertion is None and retriever != BEARER and self.reading.problems.all() == problems:
-            for name, value in ((_ID, client_id), (_SECRET, secret)):
-                if not value:
-                    self._lacking(name, "the id of this client at the token server")
+            if not client_id:
+                self._lacking(_ID, "the id of this client at the token server")
+            if not secret and self.beyond.by_client:
+                self._lacking(_SECRET, "what this client shows the token server")
         reading = self.reading
         if reading.number("sasl.login.retry.backoff.max.ms") < reading.number("sasl.login.retry.backoff.ms"):
             longest = (
@@ -222,6 +228,8 @@ class _Tokens:
         if ready is not None and ready.value.strip():
             self._check_file(ready, ready.value.strip())
             return AssertionSettings(file=ready.value.strip())
+        if self.beyond.assertion is not None:
+            return AssertionSettings(ready=self.beyond.assertion)
         if not bearer and reading.written(_ISSUER) is None:
             return None
         key = self._private_key()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from twinlog.settings.tls import TlsSettings
 
-Grant = Literal["client_credentials", "jwt_bearer"]
+Grant = Literal["client_credentials", "jwt_bearer", "password", "refresh_token"]
 Algorithm = Literal["RS256", "ES256"]
 
 
@@ -15,8 +15,9 @@ Algorithm = Literal["RS256", "ES256"]
 class AssertionSettings:
     """A signed statement of who asks for a token (RFC 7523).
 
-    Either `file` holds one that is ready, and is read each time, or one is made: `header` and `claims` are JSON
-    objects, `private_key` is PEM text. It is valid for `valid_s` from now on, and for `valid_before_s` until now.
+    Either `file` holds one that is ready, and is read each time, or `ready` is one, or one is made: `header` and
+    `claims` are JSON objects, `private_key` is PEM text. It is valid for `valid_s` from now on, and for
+    `valid_before_s` until now.
     """
 
     file: str | None = None
@@ -27,16 +28,21 @@ class AssertionSettings:
     valid_s: int = 300
     valid_before_s: int = 60
     with_id: bool = False
+    ready: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from: a file, a token server, or this process itself, which then makes an unsigned one.
+    """Where tokens come from: a file, a token server, or this process itself, which then makes an unsigned one; or
+    `text` is one.
 
     `claims` is the JSON object of an unsigned token, and `lifetime_s` how long that is good for. A token is renewed
     after `refresh_factor` of its life and up to `refresh_jitter` more, but `refresh_buffer_s` before its end and no
     sooner than after `refresh_period_s`, where its life is long enough for both. A token server is asked again until
     `retry_for_ms` have passed. `extensions` go to the broker beside the token.
+
+    `grant_type` is what the server calls the login of a client by itself. A token that `may_be_opaque` ends when its
+    server says so. None counts for longer than `longest_s`.
     """
 
     file: str | None = None
@@ -60,3 +66,13 @@ class TokenSettings:
     refresh_jitter: float = 0.05
     refresh_period_s: int = 60
     refresh_buffer_s: int = 300
+    grant_type: str = "client_credentials"
+    audience: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    refresh_token_file: str | None = None
+    assertion_type: str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    text: str | None = field(default=None, repr=False)
+    may_be_opaque: bool = False
+    longest_s: int | None = None

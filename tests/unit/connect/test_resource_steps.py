@@ -75,7 +75,6 @@ def test_annotations_are_obeyed_once() -> None:
         ("restart-connector", f"{SOURCE}:everything"),
         ("restart-connector-task", SOURCE),
         ("restart-connector-task", f"{SOURCE}:first"),
-        ("connector-offsets", "list"),
     ],
 )
 def test_annotations_that_ask_for_nothing_that_there_is(key: str, value: str) -> None:

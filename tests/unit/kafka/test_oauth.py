@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.parse
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -245,6 +246,80 @@ def test_what_a_token_server_is_sent(tmp_path: Path) -> None:
         "grant_type": ["urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "assertion": ["a.b.c"],
     }
+
+
+def test_what_a_token_server_is_sent_for_users_and_refresh_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "refresh"
+    file.write_text("again\n")
+    user = TokenSettings(url="http://id", grant="password", client_id="m", username="u", password="p&", audience="k")
+    fields = {"grant_type": ["password"], "username": ["u"], "password": ["p&"], "audience": ["k"]}
+    assert urllib.parse.parse_qs(_body(user)) == fields
+    assert _login(user) == "m:"
+    again = TokenSettings(url="http://id", grant="refresh_token", client_id="m", refresh_token_file=str(file))
+    fields = {"grant_type": ["refresh_token"], "refresh_token": ["again"], "client_id": ["m"]}
+    assert urllib.parse.parse_qs(_body(again)) == fields
+    assert "Authorization" not in _headers(again)
+    assert _login(replace(again, client_secret="s")) == "m:s"
+    file.unlink()
+    with pytest.raises(NoTokenError, match="refresh cannot be read"):
+        _body(again)
+    special = TokenSettings(url="http://id", client_id="m", client_secret="s", grant_type="special")
+    assert urllib.parse.parse_qs(_body(special)) == {"grant_type": ["special"]}
+
+
+class AnswersWith(BaseHTTPRequestHandler):
+    """A token server that gives everybody the same."""
+
+    answer = ""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.answer.encode())
+
+    def log_request(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+def answered(answer: str, settings: TokenSettings) -> oauth.Token:
+    """The token that a server's answer makes."""
+    handler = type("Answers", (AnswersWith,), {"answer": answer})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            source = TokenSource(replace(settings, url=f"http://127.0.0.1:{server.server_port}/t"))
+            source.renew()
+        finally:
+            server.shutdown()
+    assert source._token is not None
+    return source._token
+
+
+def test_a_token_that_is_opaque_ends_when_its_server_says_so() -> None:
+    login = TokenSettings(client_id="a", client_secret="b", may_be_opaque=True, retry_for_ms=0)
+    now = time.time()
+    found = answered('{"access_token": "opaque", "expires_in": 600}', login)
+    assert found.text == "opaque"
+    assert now + 600 <= found.ends_at <= time.time() + 600
+    assert answered('{"access_token": "opaque", "expires_in": 600}', replace(login, longest_s=60)).ends_at < now + 590
+    with pytest.raises(LoginRefusedError, match="does not say when its token ends"):
+        answered('{"access_token": "opaque"}', login)
+    with pytest.raises(LoginRefusedError, match="no JSON web token"):
+        answered('{"access_token": "opaque", "expires_in": 600}', replace(login, may_be_opaque=False))
+
+
+def test_a_file_with_an_opaque_token_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    source = TokenSource(TokenSettings(file=str(file), may_be_opaque=True))
+    source.renew()
+    assert source.token() == "one"
+    assert source._token is not None
+    assert source._token.renew_at < time.time() + 75
+    ready = TokenSource(TokenSettings(text="given", may_be_opaque=True))
+    ready.renew()
+    assert ready.token() == "given"
 
 
 def _login(settings: TokenSettings) -> str:

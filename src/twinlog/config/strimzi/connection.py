@@ -22,10 +22,16 @@ _NEEDED = {
     "scram-sha-256": ("username", "passwordSecret"),
     "scram-sha-512": ("username", "passwordSecret"),
 }
-_ENOUGH = (
-    "accessToken, accessTokenLocation, or tokenEndpointUri and clientId with clientSecret, clientAssertion or "
-    "clientAssertionLocation"
+
+
+_TOKEN_SECRETS = (
+    ("clientSecret", "oauth.client.secret", "key"),
+    ("accessToken", "oauth.access.token", "key"),
+    ("refreshToken", "oauth.refresh.token", "key"),
+    ("clientAssertion", "oauth.client.assertion", "key"),
+    ("passwordSecret", "oauth.password.grant.password", "password"),
 )
+_READ_AGAIN = ("oauth.access.token", "oauth.refresh.token", "oauth.client.assertion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +118,24 @@ class Connection:
             ("readTimeoutSeconds", "oauth.read.timeout.seconds"),
             ("accessTokenLocation", "oauth.access.token.location"),
             ("clientAssertionLocation", "oauth.client.assertion.location"),
+            ("clientAssertionType", "oauth.client.assertion.type"),
+            ("maxTokenExpirySeconds", "oauth.max.token.expiry.seconds"),
         ):
             text = login.text_of(field)
             if text is not None:
                 options[option] = text
         if login.text_of("disableTlsHostnameVerification") == "true":
             options["oauth.ssl.endpoint.identification.algorithm"] = ""
-        secret = login.get("clientSecret")
-        if secret is not None:
-            options["oauth.client.secret"] = self._secret(secret, "key", quoted=True)
-        for field, option in (("accessToken", "oauth.access.token"), ("clientAssertion", "oauth.client.assertion")):
+        for field, option, key in _TOKEN_SECRETS:
             one = login.get(field)
-            if one is not None:
-                path = self.secrets.path_of(one.text_of("secretName") or "", one.text_of("key") or "")
-                if path is None:
-                    self.found.wrong(one, "it is in no file", "a directory of secrets that holds it (--secrets)")
-                else:
-                    options[f"{option}.location"] = str(path)
-        for field in ("refreshToken", "passwordSecret"):
-            one = login.get(field)
-            if one is not None:
-                self.found.wrong(one, "a login that Kafka's own client has not got either", _ENOUGH)
+            if one is None:
+                continue
+            path = self.secrets.path_of(one.text_of("secretName") or "", one.text_of(key) or "")
+            if path is not None and option in _READ_AGAIN:
+                # Whoever renews it writes it there.
+                options[f"{option}.location"] = str(path)
+            else:
+                options[option] = self._secret(one, key, quoted=True)
         extensions = login.get("saslExtensions")
         for name, value in (extensions.members if extensions is not None else {}).items():
             options[f"oauth.sasl.extension.{name}"] = value.text

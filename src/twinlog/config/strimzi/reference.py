@@ -52,6 +52,7 @@ The file is read every second, also behind links as Kubernetes swaps them. The p
 | another alias of a cluster | its connectors have other names: they copy everything anew |
 | annotation `strimzi.io/restart-connector` | `<connector>[:includeTasks,onlyFailed]` is restarted, once a value |
 | annotation `strimzi.io/restart-connector-task` | `<connector>:<n>` is restarted, once a value |
+| annotation `strimzi.io/connector-offsets` | stored [offsets](#offsets) are listed, altered or reset |
 | annotation `strimzi.io/pause-reconciliation: "true"` | nothing is done until it goes |
 | `logging` of type inline | levels of loggers, by the names that Kafka gives them |
 | `autoRestart` | what failed is restarted after 0, 2, 6, 12, 20 … minutes, 60 at most, until `maxRestarts` |
@@ -62,6 +63,22 @@ The file is read every second, also behind links as Kubernetes swaps them. The p
 
 Two resources with one target need each a group and topics of its own, as with Strimzi: `group.id` and the three topics
 are the same for all in v1beta2 unless they are set, and each would delete the connectors of the other.
+
+### Offsets
+
+With `listOffsets.toConfigMap.name: NAME` at a connector, the annotations
+
+```yaml
+strimzi.io/connector-offsets: list
+strimzi.io/mirrormaker-connector: east->west.MirrorSourceConnector
+```
+
+write what it has stored into `DIR/NAME/east--west.MirrorSourceConnector.json`, in the form of Connect's REST API. `DIR`
+is that of `--offsets`, or the variable `TWINLOG_OFFSETS_DIR`; else that of `--secrets`, or of the file. Every process
+with this file writes its own. `alter` stores what is in the same key of `alterOffsets.fromConfigMap.name`, which is
+looked for as any ConfigMap is, and at last in `DIR`; `reset` deletes everything stored. For both the connector has to
+be stopped: until it is, and as long as something else is wrong, the log says so and it is tried again. Nothing is done
+for annotations that were there when the process started, or once they are gone.
 
 A connector of the group that is called as no resource would call it stays as it is, and is named once.
 
@@ -107,7 +124,6 @@ _SECRETS = (
     *("trustedCertificates", "tlsTrustedCertificates", "certificateAndKey", "passwordSecret"),
     *("accessToken", "clientAssertion", "clientSecret", "refreshToken"),
 )
-_REFUSED = ("refreshToken", "audience")
 
 
 def render() -> str:
@@ -142,8 +158,6 @@ def _effect(path: str, field: Field, alike: str | None) -> str:
         return f"counts, with all that stands for `{alike}`"
     if field.named is not None:
         return f"named: {field.named}"
-    if path.endswith(_REFUSED):
-        return "an error: Kafka's own client has nothing of the kind either"
     return {"metadata": "counts: annotations, see above", "status": "ignored"}.get(path, "counts")
 
 

@@ -44,6 +44,9 @@ class PlannedConnector:
     entries: Mapping[str, Entry]
     state: InitialState = "RUNNING"
     auto_restart: AutoRestart | None = None
+    lists_to: str | None = None
+    alters_from: str | None = None
+    """ConfigMaps of offsets, for annotations that ask for them."""
 
     @property
     def config(self) -> dict[str, str]:
@@ -258,7 +261,17 @@ class _Reader:
             if tasks is not None:
                 entries["tasks.max"] = self._found.entry("tasks.max", tasks.text, tasks)
             name = f"{source}->{target}.{CONNECTOR_CLASSES[kind].rpartition('.')[2]}"
-            yield PlannedConnector(name, kind, source, target, entries, self._state(spec), _auto_restart(spec))
+            yield PlannedConnector(
+                name,
+                kind,
+                source,
+                target,
+                entries,
+                self._state(spec),
+                _auto_restart(spec),
+                lists_to=spec.text_of("listOffsets", "toConfigMap", "name"),
+                alters_from=spec.text_of("alterOffsets", "fromConfigMap", "name"),
+            )
 
     def _config(self, spec: Item) -> Iterator[tuple[str, Entry]]:
         config = spec.get("config")

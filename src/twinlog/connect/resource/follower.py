@@ -18,11 +18,13 @@ from twinlog.connect.model import (
     Created,
     Restart,
     State,
+    StoredOffset,
     TargetState,
     TaskId,
 )
 from twinlog.connect.resource.auto_restart import AutoRestarts
 from twinlog.connect.resource.loggers import logger_levels
+from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, AskedOffsets, offsets_asked
 from twinlog.connect.resource.steps import PAUSE, Become, Delete, Present, Put, Step, asked, is_of_a_resource, steps
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
@@ -62,13 +64,19 @@ class Connectors(Protocol):
 
     def restart_task(self, task: TaskId) -> None: ...
 
+    def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]: ...
+
+    def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str: ...
+
+    def reset_offsets(self, name: ConnectorName) -> str: ...
+
 
 class ResourceFollower:
     """One thread that keeps a worker's connectors as the file asks for them.
 
     `load` reads the file and raises ConfigError; `current` is what it returned at the start. Every process of a group
     follows its own copy of the file, and the one that leads the group acts. `set_level(logger, level)` is called in
-    each.
+    each. Offsets that annotations ask for are listed in `offsets`, by default where Secrets are or beside the file.
     """
 
     def __init__(
@@ -79,6 +87,7 @@ class ResourceFollower:
         worker: Connectors,
         set_level: Callable[[str, str], object] = lambda logger, level: None,
         clock: Clock = SYSTEM,
+        offsets: Path | None = None,
     ) -> None:
         self._path = path
         self._load = load
@@ -95,6 +104,8 @@ class ResourceFollower:
         """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
         self._asked: list[Restart] = []
         self._tasks: list[TaskId] = []
+        folder = offsets or current.resource.secrets.directory or path.parent
+        self._offsets = AskedOffsets(path, folder, worker, clock)
         self._auto = AutoRestarts()
         self._logged = LogOnce(clock)
         self._stopping = threading.Event()
@@ -135,6 +146,7 @@ class ResourceFollower:
             if leads:
                 self._reconcile()
             self._do_asked()
+            self._offsets.do(self._current.resource.secrets)
             if leads:
                 self._auto_restart()
         except RequestError as error:
@@ -277,7 +289,13 @@ class ResourceFollower:
     def _look_at_annotations(self) -> None:
         resource = self._current.resource
         found = asked(resource.annotations, self._annotations, [one.name for one in resource.connectors])
-        self._annotations = resource.annotations
+        before, self._annotations = self._annotations, resource.annotations
+        if any(before.get(key) != resource.annotations.get(key) for key in (OFFSETS, CONNECTOR)):
+            try:
+                self._offsets.ask(offsets_asked(resource.annotations, resource.connectors))
+            except ValueError as error:
+                self._offsets.ask(None)
+                log.error("%s: metadata.annotations: %s", self._path, error)
         for wrong in found.wrong:
             log.error("%s: metadata.annotations: %s", self._path, wrong)
         self._asked += found.restarts

@@ -14,7 +14,6 @@ from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName, Restart
 PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"
 _RESTART_TASK = "strimzi.io/restart-connector-task"
-_OFFSETS = "strimzi.io/connector-offsets"
 _OPTIONS = {"includeTasks", "onlyFailed"}
 _SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHeartbeatConnector")
 
@@ -109,8 +108,6 @@ def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str
             wrong.append(f"{_RESTART_TASK}: {task!r}; expected a connector and a task, such as {names[0]}:0")
         else:
             tasks.append(TaskId(ConnectorName(name), int(number)))
-    if new.get(_OFFSETS):
-        wrong.append(f"{_OFFSETS}: expected no such annotation; write twinlog connectors offsets")
     return Asked(tuple(restarts), tuple(tasks), tuple(wrong))
 
 

@@ -14,6 +14,8 @@ from twinlog.settings.oauth import AssertionSettings
 
 def assertion(settings: AssertionSettings) -> str:
     """A ready statement out of its file, or one made and signed now. Raises NoTokenError."""
+    if settings.ready is not None:
+        return settings.ready.strip()
     if settings.file is not None:
         try:
             with open(settings.file, encoding="utf-8") as file:

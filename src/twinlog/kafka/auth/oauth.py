@@ -40,6 +40,9 @@ old one would give a very short session."""
 PATIENCE_S = 30.0
 """How long a token server may take to connect and to answer without a setting; Java waits for ever."""
 
+_OPAQUE_S = 60.0
+"""How often a file is read again whose token does not say when it ends."""
+
 OLD_TOKEN_S = 2.0
 """How long a login waits for a new token while the old one is still good."""
 
@@ -118,7 +121,8 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             if self._fresh():
                 return
             try:
-                self._token = _dated(_obtained(self._settings, self._note), self._settings)
+                text, lasts_s = _obtained(self._settings, self._note)
+                self._token = _dated(text, self._settings, lasts_s)
             except NoTokenError:
                 if not self._good():
                     raise
@@ -176,16 +180,19 @@ def token_source(settings: TokenSettings) -> TokenSource:
     return TokenSource(settings)
 
 
-def _obtained(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> str:
+def _obtained(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> tuple[str, float | None]:
+    """A token, and for how many seconds it is good, if its server says so."""
+    if settings.text is not None:
+        return settings.text.strip(), None
     if settings.file is not None:
         try:
             with open(settings.file, encoding="utf-8") as file:
-                return file.read().strip()
+                return file.read().strip(), None
         except OSError as error:
             raise NoTokenError(f"the token file {settings.file} cannot be read: {error.strerror}") from error
     if settings.url is not None:
         return _from_server(settings, failed)
-    return _unsigned(settings)
+    return _unsigned(settings), None
 
 
 def _unsigned(settings: TokenSettings) -> str:
@@ -201,7 +208,7 @@ def _packed(content: dict[str, Any]) -> str:
 # -- token servers
 
 
-def _from_server(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> str:
+def _from_server(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> tuple[str, float | None]:
     """The token that the server gives; asked again for a while when it is in trouble (Kafka class Retry).
 
     `failed` is called with each error before a retry.
@@ -220,7 +227,7 @@ def _from_server(settings: TokenSettings, failed: Callable[[NoTokenError], None]
             pause = max(pause * 2, 0.01)
 
 
-def _asked(settings: TokenSettings) -> str:
+def _asked(settings: TokenSettings) -> tuple[str, float | None]:
     url = urllib.parse.urlsplit(settings.url or "")
     connection = _connection(url, settings)
     where = _where(settings)
@@ -248,12 +255,13 @@ def _asked(settings: TokenSettings) -> str:
             raise LoginRefusedError(f"{text}; check sasl.oauthbearer.* and the client's id and secret")
         raise NoTokenError(text)
     try:
-        token = json.loads(content)["access_token"]
-    except (ValueError, KeyError, TypeError):
-        token = None
+        fields = json.loads(content)
+        token, lasts = fields["access_token"], fields.get("expires_in")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        token = lasts = None
     if not isinstance(token, str) or not token.strip():
         raise NoTokenError(f"{where} answers without an access_token; is that the URL of its token endpoint?")
-    return token.strip()
+    return token.strip(), float(lasts) if isinstance(lasts, int | float) else None
 
 
 def _where(settings: TokenSettings) -> str:
@@ -283,7 +291,7 @@ def _headers(settings: TokenSettings) -> dict[str, str]:
         "Cache-Control": "no-cache",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    if settings.assertion is None:
+    if settings.assertion is None and (settings.grant != "refresh_token" or settings.client_secret):
         names = [settings.client_id or "", settings.client_secret or ""]
         if settings.encode_login:
             names = [urllib.parse.quote_plus(name) for name in names]
@@ -297,16 +305,34 @@ def _body(settings: TokenSettings) -> str:
         assert settings.assertion is not None
         fields["grant_type"] = "urn:ietf:params:oauth:grant-type:jwt-bearer"
         fields["assertion"] = assertion(settings.assertion)
+    elif settings.grant == "password":
+        fields = {"grant_type": "password", "username": settings.username or "", "password": settings.password or ""}
+    elif settings.grant == "refresh_token":
+        fields = {"grant_type": "refresh_token", "refresh_token": _refresh_token(settings)}
+        fields["client_id"] = settings.client_id or ""
     else:
         if settings.assertion is not None:
-            fields["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            fields["client_assertion_type"] = settings.assertion_type
             fields["client_assertion"] = assertion(settings.assertion)
             if settings.client_id:
                 fields["client_id"] = settings.client_id
-        fields["grant_type"] = "client_credentials"
+        fields["grant_type"] = settings.grant_type
     if settings.scope:
         fields["scope"] = settings.scope
+    if settings.audience:
+        fields["audience"] = settings.audience
     return urllib.parse.urlencode(fields)
+
+
+def _refresh_token(settings: TokenSettings) -> str:
+    if settings.refresh_token_file is None:
+        return settings.refresh_token or ""
+    try:
+        with open(settings.refresh_token_file, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        reason = error.strerror
+        raise NoTokenError(f"the refresh token {settings.refresh_token_file} cannot be read: {reason}") from error
 
 
 def _complaint(content: bytes) -> str:
@@ -326,15 +352,27 @@ def _complaint(content: bytes) -> str:
 # -- when to renew
 
 
-def _dated(text: str, settings: TokenSettings) -> Token:
+def _dated(text: str, settings: TokenSettings, lasts_s: float | None = None) -> Token:
     """The token with its times. Raises LoginRefusedError for what is no JSON web token, or one that has ended."""
     now = time.time()
-    claims = _claims(text)
+    try:
+        claims = _claims(text)
+    except LoginRefusedError:
+        if not settings.may_be_opaque:
+            raise
+        claims = {}
+    if settings.may_be_opaque and "exp" not in claims:
+        if lasts_s is None and settings.url is not None:
+            raise LoginRefusedError(f"{_where(settings)} does not say when its token ends (expires_in)") from None
+        # One out of a file counts until the file has another one.
+        claims = {"exp": now + (lasts_s or _OPAQUE_S / _LOGIN_AGAIN)}
     ends, begins = claims.get("exp"), claims.get("iat")
     if not isinstance(ends, int | float):
         raise LoginRefusedError("the token that was obtained has no time at which it ends (claim exp)")
     if ends <= now:
         raise NoTokenError("the token that was obtained has ended already; do the clocks of both hosts agree?")
+    if settings.longest_s is not None:
+        ends = min(ends, (begins if isinstance(begins, int | float) else now) + settings.longest_s)
     return Token(text, renewal(now, begins if isinstance(begins, int | float) else now, ends, settings), ends)
 
 

@@ -16,6 +16,7 @@ from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.config.strimzi.reference import render
 from twinlog.config.strimzi.secrets import Secrets, variable_of
 from twinlog.errors import ConfigError
+from twinlog.settings.oauth import AssertionSettings, TokenSettings
 
 HERE = Path(__file__).parent
 V1 = """\
@@ -193,10 +194,10 @@ OLD_LOGIN = """\
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ("audience: x", "the option oauth.audience; expected oauth.scope; Kafka's own client"),
-        ("grantType: password", "another grant type; expected client_credentials"),
-        ("refreshToken: {secretName: s, key: k}", "a login that Kafka's own client has not got either"),
-        ("accessToken: {secretName: s, key: missing}", "it is in no file; expected a directory of secrets"),
+        ("refreshToken: {secretName: s, key: k}", "there is no key 'k' of s"),
+        ("accessToken: {secretName: s, key: missing}", "there is no key 'missing' of s"),
+        ("username: u", "oauth.password.grant.username without a password"),
+        ("maxTokenExpirySeconds: 59", "oauth.max.token.expiry.seconds below 60; expected at least 60"),
         ("clientId: x", "sasl.oauthbearer.token.endpoint.url is missing; expected the URL of a token endpoint"),
     ],
 )
@@ -213,6 +214,54 @@ def test_a_token_out_of_a_secret(tmp_path: Path) -> None:
     client = read(tmp_path, text, secrets).flows[0].settings.consumer.client
     assert client.tokens is not None
     assert client.tokens.file == str(secrets / "tokens" / "mine")
+
+
+def test_a_token_out_of_a_document(tmp_path: Path) -> None:
+    """Where no file has it, it is what the reference stands for."""
+    where = "      bootstrapServers: east:9092\n"
+    text = OLD.replace(where, f"{where}{OLD_LOGIN}        accessToken: {{secretName: tokens, key: mine}}\n")
+    document = "---\nkind: Secret\nmetadata: {name: tokens}\nstringData: {mine: abc}\n"
+    config = read(tmp_path, f"{text}{document}")
+    tokens = config.flows[0].settings.consumer.client.tokens
+    assert tokens is not None
+    assert (tokens.text, tokens.may_be_opaque) == ("abc", True)
+    assert "abc" not in str(config.resource.connectors[0].config)
+
+
+def old_tokens(folder: Path, login: str, **secrets: str) -> TokenSettings:
+    """How tokens are obtained for a login of type oauth."""
+    where = "      bootstrapServers: east:9092\n"
+    fields = "".join(f"        {line}\n" for line in ("tokenEndpointUri: http://tokens/t", *login.splitlines()))
+    files = secret_files(folder / "secrets", **secrets)
+    found = read(folder, OLD.replace(where, f"{where}{OLD_LOGIN}{fields}"), files).flows[0].settings.consumer.client
+    assert found.tokens is not None
+    return found.tokens
+
+
+def test_a_token_login_by_a_refresh_token(tmp_path: Path) -> None:
+    login = "clientId: m\nrefreshToken: {secretName: s, key: refresh}\naudience: kafka\nmaxTokenExpirySeconds: 600"
+    tokens = old_tokens(tmp_path, login, s__refresh="again")
+    assert (tokens.grant, tokens.client_id, tokens.client_secret) == ("refresh_token", "m", None)
+    assert tokens.refresh_token_file == str(tmp_path / "secrets" / "s" / "refresh")
+    assert (tokens.audience, tokens.longest_s) == ("kafka", 600)
+
+
+def test_a_token_login_by_a_password(tmp_path: Path) -> None:
+    login = "clientId: m\nusername: u\npasswordSecret: {secretName: s, password: p}\nscope: x"
+    tokens = old_tokens(tmp_path, login, s__p='ge"heim')
+    assert (tokens.grant, tokens.username, tokens.password, tokens.scope) == ("password", "u", 'ge"heim', "x")
+    assert 'ge"heim' not in repr(tokens)
+
+
+def test_a_token_login_takes_a_secret_before_an_assertion(tmp_path: Path) -> None:
+    both = "clientId: m\nclientSecret: {secretName: s, key: k}\nclientAssertion: {secretName: s, key: a}\n"
+    tokens = old_tokens(tmp_path, f"{both}grantType: special", s__k="one", s__a="a.b.c")
+    assert (tokens.assertion, tokens.client_secret, tokens.grant_type) == (None, "one", "special")
+    assert tokens.encode_login
+    alone = "clientId: m\nclientAssertion: {secretName: s, key: a}\nclientAssertionType: saml"
+    tokens = old_tokens(tmp_path, alone, s__a="a.b.c")
+    assert tokens.assertion == AssertionSettings(file=str(tmp_path / "secrets" / "s" / "a"))
+    assert tokens.assertion_type == "saml"
 
 
 def test_a_login_of_ones_own(tmp_path: Path) -> None:

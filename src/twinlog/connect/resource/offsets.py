@@ -1,0 +1,153 @@
+"""Lists, alters and resets the stored offsets of a connector where annotations of a resource ask for it.
+
+Follows Strimzi's class AbstractConnectOperator: what it writes into a ConfigMap becomes a file, by the same names.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, cast
+
+from twinlog.clock import Clock
+from twinlog.config.providers import MissingError
+from twinlog.config.strimzi.resource import PlannedConnector
+from twinlog.config.strimzi.secrets import Secrets
+from twinlog.connect.model import ConnectorName, StoredOffset, TargetState
+from twinlog.connect.rest import answers, bodies
+from twinlog.errors import NotOwnerError, RequestError
+from twinlog.log_once import AGAIN_S, LogOnce
+
+log = logging.getLogger(__name__)
+
+OFFSETS = "strimzi.io/connector-offsets"
+CONNECTOR = "strimzi.io/mirrormaker-connector"
+RETRY_S = 5.0
+
+Action = Literal["list", "alter", "reset"]
+_ACTIONS = ("list", "alter", "reset")
+
+
+class OffsetKeeper(Protocol):
+    """What is asked of a worker, see `WorkerHerder`."""
+
+    def target_state(self, name: ConnectorName) -> TargetState: ...
+
+    def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]: ...
+
+    def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str: ...
+
+    def reset_offsets(self, name: ConnectorName) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsAsked:
+    """What is to be done with the offsets of a connector; `config_map` is where they go to or come from."""
+
+    action: Action
+    connector: ConnectorName
+    config_map: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of the ConfigMap: Kubernetes allows no `>` in one."""
+        return f"{self.connector.replace('->', '--')}.json"
+
+
+def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedConnector]) -> OffsetsAsked | None:
+    """What two annotations ask for together; None where there is neither. Raises ValueError for what is wrong."""
+    action, name = (annotations.get(key, "").strip() for key in (OFFSETS, CONNECTOR))
+    if not action and not name:
+        return None
+    known = {one.name: one for one in connectors}
+    if action not in _ACTIONS:
+        raise ValueError(f"{OFFSETS}: {action!r}; expected list, alter or reset")
+    if name not in known:
+        raise ValueError(f"{CONNECTOR}: {name!r}; expected the connector whose offsets are meant: {', '.join(known)}")
+    one = known[name]
+    field = {"list": "listOffsets.toConfigMap", "alter": "alterOffsets.fromConfigMap"}.get(action)
+    config_map = {"list": one.lists_to, "alter": one.alters_from}.get(action)
+    if field is not None and config_map is None:
+        raise ValueError(f"{OFFSETS}: {action}; expected {field}.name at the connector {name}")
+    return OffsetsAsked(cast(Action, action), ConnectorName(name), config_map)
+
+
+class AskedOffsets:
+    """Does what annotations ask for, once; tried again while that is not possible and the annotations stand there.
+
+    Every process lists, into `folder`/NAME/KEY of its own; the one that has the connector changes what is stored.
+    """
+
+    def __init__(self, path: Path, folder: Path, worker: OffsetKeeper, clock: Clock) -> None:
+        self._path = path
+        self._folder = folder
+        self._worker = worker
+        self._clock = clock
+        self._asked: OffsetsAsked | None = None
+        self._at = 0.0
+        self._logged = LogOnce(clock)
+
+    def ask(self, asked: OffsetsAsked | None) -> None:
+        """Replace what is asked for, as the annotations are others now."""
+        self._asked, self._at = asked, self._clock.monotonic()
+
+    def do(self, secrets: Secrets) -> None:
+        """Do what is asked for, if it is time to; `secrets` has the offsets that are to be stored."""
+        asked = self._asked
+        if asked is None or self._clock.monotonic() < self._at:
+            return
+        self._at = self._clock.monotonic() + RETRY_S
+        try:
+            if asked.action == "list":
+                self._list(asked)
+            else:
+                self._change(asked, secrets)
+        except NotOwnerError:
+            log.info("connector %s: its offsets are left to the worker that has it", asked.connector)
+        except (RequestError, MissingError, OSError) as error:
+            if self._logged.is_new(str(error), AGAIN_S):
+                log.warning("%s: %s: %s: tried again: %s", self._path, OFFSETS, asked.action, error)
+            return
+        self._asked = None
+
+    def _list(self, asked: OffsetsAsked) -> None:
+        assert asked.config_map is not None
+        text = json.dumps(answers.offsets(self._worker.offsets(asked.connector)), indent=2)
+        path = self._folder / Path(asked.config_map).name / asked.key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Whoever looks at it finds all of it or nothing.
+        coming = path.with_name(f"..{asked.key}.{os.getpid()}")
+        coming.write_text(f"{text}\n", "utf-8")
+        coming.replace(path)
+        log.info("connector %s: its offsets are in %s", asked.connector, path)
+
+    def _change(self, asked: OffsetsAsked, secrets: Secrets) -> None:
+        if self._worker.target_state(asked.connector) is not TargetState.STOPPED:
+            raise RequestError(400, f"connector {asked.connector} is not stopped; write state: stopped at it")
+        if asked.action == "reset":
+            answer = self._worker.reset_offsets(asked.connector)
+        else:
+            assert asked.config_map is not None
+            offsets = _parsed(self._text(asked.config_map, asked.key, secrets), f"{asked.key} of {asked.config_map}")
+            answer = self._worker.alter_offsets(asked.connector, offsets)
+        log.warning("connector %s: an annotation asks for it: %s", asked.connector, answer)
+
+    def _text(self, name: str, key: str, secrets: Secrets) -> str:
+        """What somebody prepared; else what was listed under the same name and changed there."""
+        try:
+            return secrets.read(name, key)
+        except MissingError:
+            if secrets.directory == self._folder:
+                raise
+            return Secrets(directory=self._folder, environment={}).read(name, key)
+
+
+def _parsed(text: str, where: str) -> list[StoredOffset]:
+    try:
+        return bodies.offsets_request(bodies.parse(text.encode()))
+    except RequestError as error:
+        raise RequestError(error.status, f"{where}: {error}") from None
