@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
 
 from harness.cluster import KafkaCluster
 from harness.groups import Committed, commit_offsets, group_offsets
@@ -18,6 +20,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
@@ -84,6 +87,26 @@ def test_groups_that_committed_nothing_new_keep_their_values(admin: ClusterAdmin
     assert again[name] is first[name]
     commit_soon(admin, groups, {name: some_offsets(topic, 2)})
     assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 2)
+
+
+def test_offsets_in_a_transaction_that_has_not_ended_are_told_from_none(
+    source_cluster: KafkaCluster, admin: ClusterAdmin, topic: str
+) -> None:
+    groups, name = GroupAdmin(admin.client), GroupId(topic)
+    commit_soon(admin, groups, {name: some_offsets(topic, 1)})
+    assert admin.call(groups.stable_offsets, [name])[0][name] == some_offsets(topic, 1)
+    producer = Producer({**source_cluster.client_config(), "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    consumer = Consumer({**source_cluster.client_config(), "group.id": name})
+    producer.send_offsets_to_transaction([Place(topic, 0, 9)], consumer.consumer_group_metadata(), 60)
+    consumer.close()
+    assert admin.call(groups.stable_offsets, [name]) == ({}, {name: Code.UNSTABLE_OFFSET_COMMIT})
+    assert admin.call(groups.offsets, [name])[0][name] == some_offsets(topic, 1)
+    producer.commit_transaction(60)
+    wait_for(lambda: not admin.call(groups.stable_offsets, [name])[1], 60, "the markers are written")
+    where = TopicPartition(TopicName(topic), 0)
+    assert admin.call(groups.stable_offsets, [name])[0][name][where].offset == 9
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -32,6 +32,7 @@ class Obstacle(Enum):
     TARGET_BEHIND = "target-behind"
     TARGET_AHEAD = "target-ahead"
     BEFORE_START = "before-start"
+    IN_TRANSACTION = "in-transaction"
     IN_USE = "in-use"
     NAME_TAKEN = "name-taken"
 
@@ -43,6 +44,7 @@ HEALING = frozenset(
         Obstacle.CHECKPOINT_OLD,
         Obstacle.NOT_COMMITTED,
         Obstacle.TARGET_BEHIND,
+        Obstacle.IN_TRANSACTION,
     }
 )
 """What goes away with time, as long as the flow runs; the others need somebody."""
@@ -83,6 +85,7 @@ class Facts:
     other_kind: str | None = None
     active_on_source: bool = False
     active_on_target: bool = False
+    in_transaction: bool = False
     checkpoints: bool = True
     syncs: bool = True
     source_answers: bool = True
@@ -166,6 +169,9 @@ def judge(facts: Facts, *, most_repeats: int = 0) -> Verdict:
         return _unknown(Obstacle.NO_CHECKPOINTS, "the flow writes no checkpoints, and so commits nothing on the target")
     if not facts.source_answers or facts.committed is None:
         return _without_source(facts)
+    if facts.in_transaction:
+        text = f"the group has committed {facts.committed}, and more in a transaction that has not ended"
+        return Verdict((Reason(Obstacle.IN_TRANSACTION, text),), None, 0)
     in_use: tuple[Reason, ...] = ()
     if facts.active_on_target:
         in_use = (Reason(Obstacle.IN_USE, "the group has members on both clusters, its offset on the target stays"),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -96,6 +97,8 @@ class _Side:
 
     listed: Mapping[GroupId, Group] = field(default_factory=dict)
     offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
+    in_transaction: Collection[GroupId] = ()
+    """Groups that have committed more, in transactions that have not ended."""
 
     def state(self, group: GroupId) -> str | None:
         return self.listed[group].state or None if group in self.listed else None
@@ -191,7 +194,12 @@ class GroupsReader:
     def _side(self, cluster: ClusterAdmin, wanted: Sequence[GroupId]) -> _Side:
         listed = cluster.call(GroupAdmin(cluster.client).listed)
         side = _Side(listed)
-        side.offsets = self._offsets(cluster, [name for name in wanted or listed if side.other_kind(name) is None])
+        names = [name for name in wanted or listed if side.other_kind(name) is None]
+        if names:
+            # What is committed meanwhile counts in both answers, or is said to be under way.
+            _, wrong = cluster.call(GroupAdmin(cluster.client).stable_offsets, names)
+            side.in_transaction = {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
+        side.offsets = self._offsets(cluster, names)
         return side
 
     def _offsets(self, cluster: ClusterAdmin, groups: Sequence[GroupId]) -> Mapping[GroupId, GroupOffsets]:
@@ -201,7 +209,7 @@ class GroupsReader:
         for group, code in wrong.items():
             if error_codes.refused(code):
                 raise cluster.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
-            if code != error_codes.Code.COORDINATOR_NOT_AVAILABLE:
+            if code != Code.COORDINATOR_NOT_AVAILABLE:
                 raise ClusterError(
                     f"cluster {cluster.alias}: offsets of group {group} could not be read: {error_codes.explain(code)}"
                 )
@@ -321,6 +329,7 @@ class GroupsReader:
                 not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
                 not_followed=not_followed,
                 other_kind=there.other_kind(group),
+                in_transaction=group in here.in_transaction,
                 active_on_source=here.active(group),
                 active_on_target=there.active(group),
                 checkpoints=self.settings.emit_checkpoints_interval_s is not None,

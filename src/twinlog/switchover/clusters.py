@@ -22,7 +22,7 @@ from twinlog.mirror.configs import wanted_settings
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.internal_topics import positions as positions_topic
 from twinlog.model.groups import Group
-from twinlog.model.topics import NewTopic
+from twinlog.model.topics import NewTopic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
@@ -31,7 +31,7 @@ from twinlog.record.batch import scan
 from twinlog.settings.flow import FlowSettings
 from twinlog.switchover.entries import Entries
 from twinlog.switchover.fence_calls import lift_fence, plan_fence, raise_fence
-from twinlog.switchover.fencing import fenced_too
+from twinlog.switchover.fencing import fenced_too, kept
 from twinlog.switchover.group_facts import GroupFacts
 from twinlog.switchover.journal import TopicJournal
 from twinlog.switchover.model import (
@@ -156,9 +156,12 @@ class Clusters:
         """With what only the plan of its fence shows to prevent it."""
         if not found.problems and options.kind is not Kind.EMERGENCY:
             try:
-                self.plan_fence(found.fence, found.topics)
+                stays = kept(self.plan_fence(found.fence, found.topics))
             except NotReadyError as error:
                 return replace(found, problems=error.problems)
+            if stays:
+                why = f"writing to {listed(stays)} is denied already on {self.ends.source}, by hand or in another wave"
+                return replace(found, notes=(*found.notes, f"{why}: that stays when this is undone"))
         return found
 
     def _facts(self, kind: Kind) -> Facts:
@@ -286,7 +289,8 @@ class Clusters:
 
     def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
         self._require_source()
-        return plan_fence(self.source, fence, [topic.name for topic in topics], self._flow, self._back)
+        names = [topic.name for topic in topics]
+        return plan_fence(self.source, fence, names, self._flow, self._back, self._other_journal.read().fenced or {})
 
     def fence(self, plan: Data) -> None:
         self._require_source()

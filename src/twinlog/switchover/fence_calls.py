@@ -20,14 +20,17 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 from twinlog.switchover.fencing import (
     FIRST_RATE,
     RATE,
+    acls_before,
     acls_data,
     acls_of,
     denials,
     opened_too,
+    quotas_before,
     quotas_data,
     quotas_of,
     still_ours,
     throttles,
+    with_left,
 )
 from twinlog.switchover.model import Data, Fence, NotReadyError
 
@@ -36,33 +39,40 @@ SILENT_S = 2.0
 
 
 def plan_fence(
-    cluster: ClusterAdmin, fence: Fence, topics: Sequence[TopicName], flow: FlowSettings, back: FlowSettings
+    cluster: ClusterAdmin,
+    fence: Fence,
+    topics: Sequence[TopicName],
+    flow: FlowSettings,
+    back: FlowSettings,
+    left: Data,
 ) -> Data:
     """What to add or set so that nobody but the two flows writes to topics, and what to restore; reads only.
 
-    Raises RefusedError, ClusterError, and NotReadyError where it would open a topic or could not be restored.
+    `left` is the fence of a move whose journal is lost: it is restored with this one. Raises RefusedError,
+    ClusterError, and NotReadyError where it would open a topic or could not be restored.
     """
     if fence is Fence.ACL:
         present = cluster.call(describe_topic_acls, cluster.client)
         if present is None:
             raise ClusterError(f"cluster {cluster.alias} has no authorizer; use --fence quota")
+        before = acls_before(present, left)
         open_topics = cluster.call(everyone_allowed_without_acls, cluster.client)
         carried = flow.sync_topic_acls_interval_s is not None
-        add, remove = denials(topics, cluster.topics(), present, carried=carried, open_without_acls=open_topics)
-        opened = opened_too(remove, cluster.topics(), present)
+        add, remove = denials(topics, cluster.topics(), before, carried=carried, open_without_acls=open_topics)
+        opened = opened_too(remove, cluster.topics(), before)
         if opened:
             why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"
             raise NotReadyError((why,))
-        return {"add": acls_data(add), "remove": acls_data(remove)}
+        return with_left({"add": acls_data(add), "remove": acls_data(remove)}, left)
     if fence is Fence.QUOTA:
         users, clients = exempt(flow, back)
-        quotas = cluster.call(describe_producer_quotas, cluster.client)
+        quotas = quotas_before(cluster.call(describe_producer_quotas, cluster.client), left)
         if Quota(EVERY_USER, RATE) in quotas:
             why = f"cluster {cluster.alias} has {Quota(EVERY_USER, RATE)} already, from another wave or move"
             raise NotReadyError((f"{why}: lift that first with --release, for a quota is the whole cluster's",))
         wanted, restore = throttles(quotas, users, clients)
-        return {"set": quotas_data(wanted), "restore": quotas_data(restore)}
-    return {}
+        return with_left({"set": quotas_data(wanted), "restore": quotas_data(restore)}, left)
+    return with_left({}, left)
 
 
 def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:

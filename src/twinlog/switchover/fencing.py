@@ -116,6 +116,41 @@ def still_ours(present: Collection[Quota], wanted: Iterable[Quota], restore: Ite
     ]
 
 
+def kept(plan: Data) -> list[TopicName]:
+    """Topics that stay denied when a fence is taken away, for they were before."""
+    ours = set(acls_of(plan.get("remove", [])))
+    return sorted(
+        acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY and acl not in ours
+    )
+
+
+def acls_before(present: Sequence[TopicAcl], left: Data) -> list[TopicAcl]:
+    """The rights as they were before a fence that is still there."""
+    ours = set(acls_of(left.get("remove", [])))
+    return [acl for acl in present if acl not in ours]
+
+
+def quotas_before(present: Collection[Quota], left: Data) -> list[Quota]:
+    """The quotas as they were before a fence that is still there, but for what somebody changed since."""
+    ours = still_ours(present, quotas_of(left.get("set", [])), quotas_of(left.get("restore", [])))
+    rates = {one.entity: one.rate for one in present} | {one.entity: one.rate for one in ours}
+    return [Quota(entity, rate) for entity, rate in rates.items() if rate is not None]
+
+
+def with_left(plan: Data, left: Data) -> Data:
+    """A plan that takes away, with its own fence, one that is still there."""
+    found = dict(plan)
+    if left.get("remove"):
+        own = plan.get("remove", [])
+        found["remove"] = own + [one for one in left["remove"] if one not in own]
+    if left.get("restore"):
+        known = {(one["user"], one["client"]) for one in plan.get("restore", [])}
+        for part in ("set", "restore"):
+            more = [one for one in left[part] if (one["user"], one["client"]) not in known]
+            found[part] = plan.get(part, []) + more
+    return found
+
+
 def acls_data(acls: Iterable[TopicAcl]) -> list[Data]:
     """Rights as values of JSON."""
     return [

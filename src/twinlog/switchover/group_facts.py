@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from twinlog.checkpoint.checkpoints import decode_checkpoint
 from twinlog.errors import ClusterError
@@ -10,6 +10,7 @@ from twinlog.flows.plugins import group_filter_of, policy_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -23,6 +24,23 @@ AGAIN_S = 0.5
 
 Found = tuple[TopicPartition, int | None, bool]
 """A partition of the target, the offset there, and whether it is exact."""
+
+
+def _trouble(code: int) -> str:
+    if code == Code.UNSTABLE_OFFSET_COMMIT:
+        return "it has committed in a transaction that has not ended; run the same command again when it has"
+    return error_codes.explain(code)
+
+
+def _better(ways: Iterable[Callable[[], Found]]) -> Found:
+    """The first exact place, else the furthest: what is not exact repeats records, and skips none."""
+    found = []
+    for way in ways:
+        place = way()
+        if place[2]:
+            return place
+        found.append(place)
+    return max(found, key=lambda one: -1 if one[1] is None else one[1])
 
 
 class GroupFacts:
@@ -57,19 +75,22 @@ class GroupFacts:
     def _offsets(
         self, admin: ClusterAdmin, groups: Collection[GroupId]
     ) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
-        """The committed offsets of groups, and the error codes of those that nobody may read.
+        """The committed offsets of groups, and the error codes of those that cannot be read.
 
         A coordinator that moves or loads is waited for, and then ClusterError is raised: a group whose offset on the
-        target is not known could be set back.
+        target is not known could be set back. On the source transactions with offsets of a group are waited for, too.
         """
+        reader = GroupAdmin(admin.client)
+        read = reader.stable_offsets if admin is self._source else reader.offsets
         for _ in range(COMMIT_TRIES):
-            found, wrong = admin.call(GroupAdmin(admin.client).offsets, sorted(groups))
+            found, wrong = admin.call(read, sorted(groups))
             later = {group: code for group, code in wrong.items() if code in error_codes.RETRIABLE}
-            if not later:
+            if not later and Code.UNSTABLE_OFFSET_COMMIT not in wrong.values():
                 return found, wrong
             admin.clock.sleep(AGAIN_S)
-        group, code = next(iter(later.items()))
-        raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
+        for group, code in later.items():
+            raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
+        return found, wrong
 
     def seen(
         self,
@@ -89,7 +110,7 @@ class GroupFacts:
                 place = self._place(where, what.offset, moved, cut, there, began)
                 if place is not None:
                     found.append(GroupOffset(group, where, what.offset, *place, metadata=what.metadata))
-        return self._with_target(groups, found, {g: error_codes.explain(code) for g, code in wrong.items()})
+        return self._with_target(groups, found, {group: _trouble(code) for group, code in wrong.items()})
 
     def _place(
         self,
@@ -107,20 +128,25 @@ class GroupFacts:
         if where.topic not in moved:
             return None
         remote = TopicPartition(moved[where.topic], where.partition)
-        if where in began and offset < began[where]:
-            return self._came_back(remote, offset)
-        if where in cut and offset == cut[where]:
+        if where in cut and offset == cut[where] and offset >= began.get(where, 0):
             # Both ends: nothing lies behind them, whatever is known of the way.
             return remote, there.get(where), where in there
-        self._refresh("there", self._forward)
-        known = self._forward.to_target(where, SourceOffset(offset))
-        return (remote, None, False) if known is None else (remote, known.offset, known.exact)
+        if where not in began:
+            return self._went(where, remote, offset)
+        # Moved to and fro, the log is in turns what was written here and what came over: each flow knows its own.
+        ways = [lambda: self._went(where, remote, offset), lambda: self._came_back(remote, offset)]
+        return _better(ways[::-1] if offset < began[where] else ways)
 
     def _upstream(self, topic: TopicName) -> TopicName | None:
         """The topic of the target that a topic of the source is a copy of, by its name."""
         if self._flow.policy == "identity" or self._policy.source_alias(topic) != self._flow.target:
             return None
         return self._policy.upstream_name(topic)
+
+    def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> Found:
+        self._refresh("there", self._forward)
+        known = self._forward.to_target(where, SourceOffset(offset))
+        return (remote, None, False) if known is None else (remote, known.offset, known.exact)
 
     def _came_back(self, there: TopicPartition, offset: int) -> Found:
         self._refresh("back", self._back)

@@ -9,8 +9,9 @@ from twinlog.checkpoint.safe_move import Facts, Verdict
 from twinlog.checkpoint.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.switchover.model import Data, GroupOffset, GroupsSeen, Kind
-from twinlog.switchover.places import from_json
+from twinlog.switchover.places import Offsets, from_json
 from twinlog.switchover.step import Context
+from twinlog.switchover.world import World
 
 COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
 """What became of an offset: committed now, was there, the target is further, the target's group has members, nothing is
@@ -40,17 +41,19 @@ def _result(one: GroupOffset, state: str) -> str:
     return COMMITTED if state in _EMPTY else IN_USE
 
 
+def began(world: World) -> Offsets:
+    """Where an earlier switchover cut: what is before that came from the cluster that is moved to now, or from here."""
+    return from_json((world.earlier().done("prove") or {}).get("positions", {}))
+
+
 def sync_groups(context: Context) -> Data:
     """Commit for every group of the source where it would go on, and say of each what came of it."""
     world = context.world
     if context.options.kind is Kind.EMERGENCY:
         seen = world.groups_by_checkpoints()
     else:
-        # Where an earlier switchover cut: what is before that came from the cluster that is moved to now.
-        earlier = world.earlier().done("prove") or {}
-        began = from_json(earlier.get("positions", {}))
         cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
-        seen = world.groups(context.topics, cut, there, began)
+        seen = world.groups(context.topics, cut, there, began(world))
     judged = judge(seen)
     refused = world.commit([one.offset for one in judged if one.result == COMMITTED])
     return group_data(seen, judged, refused, source_answers=context.options.kind is not Kind.EMERGENCY)

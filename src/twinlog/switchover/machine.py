@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from twinlog.errors import ClusterError
 from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run
-from twinlog.switchover.model import Kind, Options, State, TooLongError, UnderWayError
+from twinlog.switchover.model import Data, Kind, Options, State, TooLongError, UnderWayError
 from twinlog.switchover.places import from_json
 from twinlog.switchover.step import Again, Context, Tell
 from twinlog.switchover.steps import ORDER, STEPS, lift
@@ -81,9 +81,11 @@ class Machine:
         """
         run = self._journal.entries.run
         if run is None or run.state in ENDED:
-            done = (
-                "nothing is under way" if run is None or run.state is State.ABORTED else "it is done: go back instead"
-            )
+            done = "it is done: go back instead"
+            if run is None or run.state is State.ABORTED:
+                done = "nothing is under way"
+                if self._world.earlier().fenced:
+                    done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
             raise UnderWayError(f"switchover {self._world.ends}: {done}")
         self._require_same("from", "to")
         run = replace(self._owned(run), state=State.ABORTING)
@@ -98,8 +100,13 @@ class Machine:
         return self._journal.entries
 
     def release(self) -> Entries:
-        """Lift the fence of a switchover that is done, for good; returns the journal. Raises UnderWayError."""
+        """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
+        Raises UnderWayError."""
         run = self._journal.entries.run
+        if (run is None or run.state is State.ABORTED) and (left := self._world.earlier().fenced):
+            context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._tell)
+            self._tried("release", lambda _context: self._lift_left(left), context)
+            return self._journal.entries
         if run is None or run.state is not State.DONE:
             raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
         self._require_same("from", "to")
@@ -108,6 +115,11 @@ class Machine:
         self._tried("release", lift, context)
         self._journal.write([Line("release", Phase.DONE, Entry(self._world.now_ms(), {}))])
         return self._journal.entries
+
+    def _lift_left(self, left: Data) -> None:
+        self._tell("release", f"lifts the fence that is noted on {self._world.ends.source}")
+        self._world.lift(left, "source")
+        self._world.note_fence(None, "source")
 
     def _sync_again(self, run: Run, *, emergency: bool) -> None:
         """Groups read on on the source until their consumers stop; bring along those that did since."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.model.acls import Pattern, TopicAcl
 from twinlog.switchover.fencing import FIRST_RATE, acls_of, quotas_of
-from twinlog.switchover.group_step import COMMITTED, judge
+from twinlog.switchover.group_step import COMMITTED, began, judge
 from twinlog.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Survey
 from twinlog.switchover.step import topics_data
 from twinlog.switchover.steps import ORDER, STEPS
@@ -109,7 +109,7 @@ def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[s
         copied = world.copied()
         cut = {where: one.source for where, one in copied.items()}
         there = {where: one.target for where, one in copied.items() if one.target is not None}
-        seen = world.groups(survey.topics, cut, there, {})
+        seen = world.groups(survey.topics, cut, there, began(world))
     judged = judge(seen)
     calls = [
         f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"

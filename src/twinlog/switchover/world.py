@@ -95,7 +95,8 @@ class World(Protocol):
     ) -> GroupsSeen:
         """The groups of the source and where they would go on: at the `cut` of a partition it is `there`.
 
-        In a partition whose copying `began` at an offset, what is before that came from the target.
+        In a partition whose copying `began` at an offset, what is before that came from the target, or was copied by
+        a move before.
         """
 
     def groups_by_checkpoints(self) -> GroupsSeen:

@@ -47,6 +47,7 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
     ("changes", "obstacle", "words", "repeats", "skips"),
     [
         ({"copied": 90}, "FLOW_BEHIND", "copied up to 90, 10 before the commit", 40, 0),
+        ({"in_transaction": True}, "IN_TRANSACTION", "committed 100, and more in a transaction", None, 0),
         ({"committed": 141}, "BEYOND_END", "committed 141, and the source ends at 140", 40, 0),
         ({"copied": 150}, "BEYOND_END", "copied up to 150, and the source ends at 140", 40, 0),
         ({"copied": None, "translated": None, "exact": False}, "NOT_COPIED", "not copied this partition", 40, 0),

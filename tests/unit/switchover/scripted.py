@@ -253,7 +253,7 @@ class ScriptedWorld:
         self._kill.afterwards()
 
     def earlier(self) -> Entries:
-        return self.brokers.earlier
+        return replace(self.brokers.earlier, fenced=self.brokers.noted_fence)
 
     def close_earlier(self) -> None:
         self._kill.before()

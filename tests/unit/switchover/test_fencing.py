@@ -9,15 +9,19 @@ from twinlog.switchover.fencing import (
     FIRST_RATE,
     RATE,
     UNLIMITED,
+    acls_before,
     acls_data,
     acls_of,
     denials,
     fenced_too,
+    kept,
     opened_too,
+    quotas_before,
     quotas_data,
     quotas_of,
     still_ours,
     throttles,
+    with_left,
 )
 
 ORDERS = TopicName("orders")
@@ -88,6 +92,36 @@ def test_without_logins_client_ids_are_exempt() -> None:
     wanted, restore = throttles([Quota(EVERY_USER, 100.0)], set(), {"copier"})
     assert wanted == [Quota(QuotaEntity("", "copier"), UNLIMITED), Quota(EVERY_USER, RATE)]
     assert restore == [Quota(QuotaEntity("", "copier"), None), Quota(EVERY_USER, 100.0)]
+
+
+def test_the_acls_of_a_fence_whose_journal_is_lost_are_taken_away_with_the_next_one() -> None:
+    other = TopicAcl(TopicName("gone"), "User:*", "*", Operation.WRITE, Permission.DENY)
+    left = {"add": acls_data([DENY, other]), "remove": acls_data([DENY, other])}
+    before = acls_before([READ, DENY, other], left)
+    assert before == [READ]
+    add, remove = denials([ORDERS], OTHERS, before, carried=False, open_without_acls=False)
+    plan = with_left({"add": acls_data(add), "remove": acls_data(remove)}, left)
+    assert acls_of(plan["add"]) == [DENY]
+    assert acls_of(plan["remove"]) == [DENY, other]
+    assert kept(plan) == []
+    # Somebody else's stays, and is named.
+    assert kept({"add": acls_data([DENY]), "remove": []}) == [ORDERS]
+
+
+def test_the_quotas_of_a_fence_whose_journal_is_lost_are_restored_with_the_next_one() -> None:
+    ann, bob, flow = QuotaEntity("ann"), QuotaEntity("bob"), QuotaEntity("flow")
+    wanted, restore = throttles([Quota(ann, 5e6)], {"flow"}, set())
+    left = {"set": quotas_data(wanted), "restore": quotas_data(restore)}
+    # Bob's came since.
+    before = quotas_before([*wanted, Quota(bob, 1e6)], left)
+    assert {one.entity: one.rate for one in before} == {ann: 5e6, bob: 1e6}
+    again, after = throttles(before, set(), {"copier"})
+    plan = with_left({"set": quotas_data(again), "restore": quotas_data(after)}, left)
+    rates = {one.entity: one.rate for one in quotas_of(plan["restore"])}
+    assert rates == {EVERY_USER: None, ann: 5e6, bob: 1e6, flow: None, QuotaEntity("", "copier"): None}
+    assert {one.entity for one in quotas_of(plan["set"])} == rates.keys()
+    # A fence of another kind takes it away as well.
+    assert with_left({"add": [], "remove": []}, left)["restore"] == left["restore"]
 
 
 def test_what_is_written_down_comes_back() -> None:

@@ -14,6 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.offsets.translator import Translation
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.switchover.group_facts import COMMIT_TRIES, GroupFacts
 from twinlog.switchover.model import GroupsSeen, MovedTopic
@@ -30,6 +31,7 @@ class ScriptedGroups:
         self.alias = alias
         self.offsets: GroupOffsets = {P0: CommittedOffset(offset, "")}
         self.errors = errors
+        self.in_transaction = 0
         self.listing = listing
         self.client = SimpleNamespace()
         self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
@@ -39,7 +41,10 @@ class ScriptedGroups:
             if self.listing is not None:
                 raise self.listing
             return {SHOP: Group(SHOP, "consumer", "Empty")}
-        assert step.__name__ == "offsets", args
+        assert step.__name__ in ("offsets", "stable_offsets"), args
+        if self.in_transaction and step.__name__ == "stable_offsets":
+            self.in_transaction -= 1
+            return {}, {SHOP: Code.UNSTABLE_OFFSET_COMMIT}
         if self.errors:
             self.errors -= 1
             wrong: Mapping[GroupId, int] = {SHOP: Code.NOT_COORDINATOR}
@@ -88,3 +93,66 @@ def test_groups_that_cannot_be_listed_are_not_taken_for_none(silent: str) -> Non
     )
     with pytest.raises(ClusterError, match=f"{silent} loads"):
         seen(source, target)
+
+
+def test_offsets_in_a_transaction_are_waited_for_and_not_taken_for_older_ones() -> None:
+    source = ScriptedGroups("a", 10)
+    source.in_transaction = 3
+    assert len(seen(source, ScriptedGroups("b", 30)).offsets) == 1
+    source.in_transaction = COMMIT_TRIES
+    found = seen(source, ScriptedGroups("b", 30))
+    assert found.offsets == ()
+    assert "in a transaction that has not ended; run the same command again" in found.troubles[SHOP]
+
+
+class Known:
+    """A flow that knows some offsets exactly, and of others no more than a place before them."""
+
+    def __init__(self, first: int, last: int, shift: int, *, before: int | None = None) -> None:
+        self._span = range(first, last)
+        self._shift = shift
+        self._before = before
+
+    def refresh(self) -> None:
+        """Nothing comes anew."""
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        assert where == P0
+        if offset in self._span:
+            return Translation(offset + self._shift, True)
+        return None if self._before is None or offset < self._span.start else Translation(self._before, False)
+
+    to_source = to_target
+
+
+@pytest.mark.parametrize(
+    ("offset", "there", "exact"),
+    [
+        (30, 40, True),  # By the first move, before anything came back.
+        (130, 135, True),  # Came from there.
+        (170, 175, True),  # The same, and the flow knows of it only what is before.
+        (230, 245, True),  # Written here since.
+        (290, 260, False),  # Neither is exact: the furthest.
+        (300, 999, True),  # The end of both.
+    ],
+)
+def test_after_several_moves_each_flow_translates_what_it_copied(offset: int, there: int, exact: bool) -> None:
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Translators(Known(0, 100, 10), Known(200, 250, 15, before=260))
+    vars(groups)["_back"] = Translators(Known(120, 200, 5, before=150))
+    topic = MovedTopic(ORDERS, ORDERS, 1, ORDERS)
+    (one,) = groups.seen([topic], {P0: 300}, {P0: 999}, {P0: 200}).offsets
+    assert (one.there, one.exact) == (there, exact)
+
+
+class Translators(Known):
+    """One after the other, the first that knows anything."""
+
+    def __init__(self, *parts: Known) -> None:
+        self._parts = parts
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        return next((found for part in self._parts if (found := part.to_target(where, offset)) is not None), None)
+
+    to_source = to_target

@@ -304,6 +304,21 @@ def test_what_was_released_is_at_its_end() -> None:
     require_moved(brokers)
 
 
+def test_a_fence_whose_journal_is_lost_can_be_lifted() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(40)).run(PLANNED)
+    brokers.records.clear()
+    with pytest.raises(UnderWayError, match="nothing is under way, but a is still fenced by one: --release lifts that"):
+        machine(brokers).abort()
+    assert brokers.fenced
+    machine(brokers).release()
+    assert not brokers.fenced
+    assert brokers.noted_fence is None
+    with pytest.raises(UnderWayError, match=r"nothing is under way$"):
+        machine(brokers).abort()
+
+
 def test_a_journal_of_other_topics_or_clusters_is_not_gone_on_with() -> None:
     brokers = Brokers(A_TO_B, stops_when_fenced=True)
     with pytest.raises(KilledError):

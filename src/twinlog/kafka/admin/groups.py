@@ -75,13 +75,21 @@ class GroupAdmin:
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
         """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
 
-        A group that does not exist has committed nothing. Where nothing changed since the last call with the same
-        groups, the same values are returned.
+        A group that does not exist has committed nothing; what one has committed in a transaction counts once that
+        has ended. Where nothing changed since the last call with the same groups, the same values are returned.
         """
+        return await self._read(groups, stable=False)
+
+    async def stable_offsets(self, groups: Iterable[GroupId]) -> _Offsets:
+        """The same, but a group with offsets in a transaction that has not ended has the code UNSTABLE_OFFSET_COMMIT
+        (KIP-447)."""
+        return await self._read(groups, stable=True)
+
+    async def _read(self, groups: Iterable[GroupId], *, stable: bool) -> _Offsets:
         found: dict[GroupId, GroupOffsets] = {}
         by_node, wrong = await self._by_coordinator(groups)
         asked = [(node, chunk) for node, theirs in by_node.items() for chunk in chunked(theirs, self._chunk)]
-        answers = await self._ask_all([(node, self._offsets_request(chunk)) for node, chunk in asked])
+        answers = await self._ask_all([(node, self._offsets_request(chunk, stable=stable)) for node, chunk in asked])
         before, self._answers = self._answers, {}
         for (_, chunk), answer in zip(asked, answers, strict=True):
             known = before.get(chunk)
@@ -207,15 +215,15 @@ class GroupAdmin:
     def _chunk(self) -> int:
         return CHUNK if self._client.supports(_OFFSET_FETCH, _SEVERAL_GROUPS) else 1
 
-    def _offsets_request(self, groups: Sequence[GroupId]) -> Any:
+    def _offsets_request(self, groups: Sequence[GroupId], *, stable: bool) -> Any:
         if self._chunk == 1:
             return OffsetFetchRequest(
-                group_id=groups[0], topics=None, require_stable=False, max_version=_SEVERAL_GROUPS - 1
+                group_id=groups[0], topics=None, require_stable=stable, max_version=_SEVERAL_GROUPS - 1
             )
         kind = OffsetFetchRequest.OffsetFetchRequestGroup
         return OffsetFetchRequest(
             groups=[kind(group_id=group, member_id=None, member_epoch=-1, topics=None) for group in groups],
-            require_stable=False,
+            require_stable=stable,
             min_version=_SEVERAL_GROUPS,
             max_version=_WITH_NAMES,
         )
