@@ -108,6 +108,12 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
             f"{topic} on {target} has records that were never copied to {source} ({spans}); no group reads them by "
             "itself"
         )
+    short = (entries.done("prove") or {}).get("short", [])
+    if short:
+        lines.append(
+            f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
+            "Groups that stood behind that end go on by auto.offset.reset unless they are reset by hand"
+        )
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
         lines.append(f"producers on {source} are not fenced: keep them away when it is back ({left})")

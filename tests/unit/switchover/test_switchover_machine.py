@@ -26,6 +26,7 @@ from twinlog.switchover.model import (
     TooLongError,
     UnderWayError,
 )
+from twinlog.switchover.report import report
 from twinlog.switchover.steps import ORDER
 
 A_TO_B, B_TO_A = Ends(Alias("a"), Alias("b")), Ends(Alias("b"), Alias("a"))
@@ -425,3 +426,15 @@ def test_a_target_that_lost_copies_is_no_proof() -> None:
         Machine(world, journal, "host 1").run(PLANNED)
     # Whoever calls next may end or undo it.
     assert brokers.fenced
+
+
+def test_a_target_that_lost_copies_is_the_only_one_there_is_where_the_source_is_lost() -> None:
+    brokers = Brokers(A_TO_B, source_lost=True)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+    ends = world.target_ends
+    world.target_ends = lambda parts: {where: end - 5 for where, end in ends(parts).items()}  # type: ignore[method-assign]
+    entries = Machine(world, journal, "host 1").run(Options(Kind.EMERGENCY))
+    # The flow back passes over nothing that is written behind the end.
+    assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1005, "1": 1015}}
+    (line,) = [line for line in report(entries)["next"] if "lost records that were copied" in line]
+    assert "at the end of orders-0, orders-1: they are on a alone" in line
