@@ -102,15 +102,35 @@ def _written(cluster: KafkaCluster, topic: str) -> int:
 
 
 def by_command(file: Path) -> Operator:
-    """`twinlog switchover`, and the same again once consumers have stopped."""
+    """`twinlog switchover`, and the same again once consumers have stopped; producers go on when it says so."""
     command = [sys.executable, "-m", "twinlog", "switchover", str(file), "--from", HERE, "--to", THERE]
+    ends: list[Callable[[], None]] = []
 
-    def switch() -> None:
+    def begin(_: Load) -> None:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        assert process.stderr is not None
+        told: list[str] = []
+
+        def end() -> None:
+            told.extend(process.stderr or ())
+            if process.wait(COMMAND_S):
+                raise HarnessError(f"switchover ended with {process.returncode}: {''.join(told)}")
+            print("".join(told), end="", flush=True)
+
+        for line in process.stderr:
+            told.append(line)
+            if " s  watch " in line:
+                ends.append(end)
+                return
+        end()
+
+    def again() -> None:
+        ends.pop()()
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
         if done.returncode:
             raise HarnessError(f"switchover ended with {done.returncode}: {done.stderr}")
 
-    return Operator(lambda _: switch(), switch)
+    return Operator(begin, again)
 
 
 def by_hand(source: KafkaCluster, target: KafkaCluster) -> Operator:

@@ -30,7 +30,7 @@ from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.record.batch import scan
 from twinlog.settings.flow import FlowSettings
 from twinlog.switchover.entries import Entries
-from twinlog.switchover.fence_calls import lift_fence, plan_fence, raise_fence
+from twinlog.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
 from twinlog.switchover.fencing import fenced_too, kept
 from twinlog.switchover.group_facts import GroupFacts
 from twinlog.switchover.journal import TopicJournal
@@ -83,6 +83,8 @@ class Clusters:
         self._topology = topology_of(flow)
         self._positions = PositionStore(flow, self.target)
         self._groups = GroupFacts(flow, back, self.source, self.target, follows or flow)
+        self._stored = False
+        """Whether the topic of positions was there."""
         self._source_error: str | None = None
         self.journal = TopicJournal(self.ends, self.target, flow.offset_storage_replication_factor)
         self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
@@ -120,10 +122,16 @@ class Clusters:
     def note_fence(self, plan: Data | None, side: Side) -> None:
         if side == "source":
             self._require_source()
-            self._other_journal.take()
+            if not self._other_journal.taken:
+                self._other_journal.take()
             self._other_journal.note_fence(plan)
         else:
             self.journal.note_fence(plan)
+
+    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+        # The note of a fence is written there, and groups are translated by what may take long to read.
+        self._other_journal.take()
+        self._groups.seen(topics, {}, {}, {})
 
     def now_ms(self) -> int:
         return wall_ms(self.target.clock)
@@ -242,7 +250,7 @@ class Clusters:
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
         parts = _partitions(topics)
         # The stable end last: a log that grows meanwhile does not seem to have a transaction open.
-        ends = self.source.offsets(parts, latest=True)
+        ends = self.source.offsets(parts, latest=True, log_end=True)
         stable = self.source.offsets(parts, latest=True, read_committed=True)
         if len(stable) < len(parts) or len(ends) < len(parts):
             missing = next(part for part in parts if part not in stable or part not in ends)
@@ -256,7 +264,9 @@ class Clusters:
         return self.target.offsets(partitions, latest=True)
 
     def copied(self) -> dict[TopicPartition, Copied]:
-        if self.target.topics().get(TopicName(self._flow.positions_topic)) is None:
+        if not self._stored:
+            self._stored = TopicName(self._flow.positions_topic) in self.target.topics()
+        if not self._stored:
             return {}
         return {
             where: Copied(position.next_source, position.next_target)
@@ -295,6 +305,10 @@ class Clusters:
     def fence(self, plan: Data) -> None:
         self._require_source()
         raise_fence(self.source, plan)
+
+    def fence_holds(self, plan: Data) -> bool:
+        self._require_source()
+        return holds_everywhere(self.source, plan)
 
     def lift(self, plan: Data, side: Side) -> None:
         if side == "source":

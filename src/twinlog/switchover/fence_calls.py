@@ -10,9 +10,11 @@ from twinlog.kafka.admin.acls import (
     delete_topic_acls,
     describe_topic_acls,
     everyone_allowed_without_acls,
+    known_everywhere,
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
+from twinlog.model.acls import Permission
 from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
@@ -36,6 +38,9 @@ from twinlog.switchover.model import Data, Fence, NotReadyError
 
 SILENT_S = 2.0
 """Fast producers have met their first quota by then."""
+
+ANSWER_S = 1.0
+"""For so long a broker is asked whether it has heard of the fence; time tells otherwise."""
 
 
 def plan_fence(
@@ -86,6 +91,17 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
         cluster.call(alter_producer_quotas, cluster.client, first)
         cluster.clock.sleep(SILENT_S)
         cluster.call(alter_producer_quotas, cluster.client, wanted)
+
+
+def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
+    """Whether every broker says that it refuses producers by now; False where that cannot be told."""
+    denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY]
+    if not denials:
+        return False
+    try:
+        return cluster.call(known_everywhere, cluster.client, denials, ANSWER_S)
+    except ClusterError:
+        return False
 
 
 def lift_fence(cluster: ClusterAdmin, plan: Data) -> None:

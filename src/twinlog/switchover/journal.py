@@ -46,6 +46,8 @@ class TopicJournal:
             cluster.client, TOPIC, f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
         )
         self.entries = Entries()
+        self.taken = False
+        """Whether this process has made itself the writer."""
 
     def read(self) -> Entries:
         """Read what is written. A cluster without the topic has no entries.
@@ -76,6 +78,7 @@ class TopicJournal:
             for name, refusal in create_topics(str(self._ends), self._cluster, [self._topic.new()]).items():
                 raise RefusedError(f"cluster {self._cluster.alias}: topic {name} could not be created: {refusal.text}")
         self._cluster.call(self._writer.begin)
+        self.taken = True
         return self.read()
 
     def write(self, lines: Sequence[Line], run: Run | None = None) -> None:

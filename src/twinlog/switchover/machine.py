@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from twinlog.errors import ClusterError
-from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
 from twinlog.switchover.model import Data, Kind, Options, State, TooLongError, UnderWayError
 from twinlog.switchover.places import from_json
 from twinlog.switchover.step import Again, Context, Tell
@@ -87,6 +87,11 @@ class Machine:
                 if self._world.earlier().fenced:
                     done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
             raise UnderWayError(f"switchover {self._world.ends}: {done}")
+        if self._journal.entries.done("open") is not None:
+            raise UnderWayError(
+                f"switchover {run.ends}: producers may write to {run.ends.target} already; run the same command to its "
+                "end, and go back then"
+            )
         self._require_same("from", "to")
         run = replace(self._owned(run), state=State.ABORTING)
         self._journal.write([], run)
@@ -197,16 +202,23 @@ class Machine:
     def _steps(self, run: Run) -> None:
         context = Context(self._world, run.options, self._journal.entries, self._telling(run))
         order = ORDER[run.options.kind]
-        while (name := self._journal.entries.next_step(order)) is not None:
+        ended: list[Line] = []
+        """What was done: it is written down together with what begins next, for producers wait meanwhile."""
+        while (name := with_lines(self._journal.entries, ended).next_step(order)) is not None:
             step = STEPS[name]
-            context.entries = self._journal.entries
+            context.entries = with_lines(self._journal.entries, ended)
             self._tell(name, step.words)
             if context.entries.begun(name) is None:
-                data = self._tried(name, step.begin, context)
-                self._journal.write([Line(name, Phase.BEGUN, Entry(self._world.now_ms(), data))])
+                try:
+                    data = self._tried(name, step.begin, context)
+                except TwinlogError:
+                    self._journal.write(ended)
+                    raise
+                ended.append(Line(name, Phase.BEGUN, Entry(self._world.now_ms(), data)))
+            if ended:
+                self._journal.write(ended)
+                ended = []
                 context.entries = self._journal.entries
-                if name == "fence":
-                    context.began_ms = self._world.now_ms()
             result = self._tried(name, step.act, context)
             if isinstance(result, Again):
                 self._tell(name, f"{result.why}: goes back to {result.step}")
@@ -216,5 +228,5 @@ class Machine:
                 if result.step == "check":
                     context = Context(self._world, run.options, self._journal.entries, context.tell)
             else:
-                self._journal.write([Line(name, Phase.DONE, Entry(self._world.now_ms(), result))])
-        self._journal.write([], replace(run, state=State.DONE, seen_ms=self._world.now_ms()))
+                ended.append(Line(name, Phase.DONE, Entry(self._world.now_ms(), result)))
+        self._journal.write(ended, replace(run, state=State.DONE, seen_ms=self._world.now_ms()))

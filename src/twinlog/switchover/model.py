@@ -66,7 +66,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a partition of the source ends: the next offset, and the one behind the last decided transaction."""
+    """Where a partition of the source ends: the next offset of its leader, and up to where records are readable: on
+    all in-sync replicas, and in no open transaction."""
 
     end: int
     stable: int

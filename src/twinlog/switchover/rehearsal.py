@@ -11,7 +11,7 @@ from twinlog.switchover.group_step import COMMITTED, began, judge
 from twinlog.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Survey
 from twinlog.switchover.step import topics_data
 from twinlog.switchover.steps import ORDER, STEPS
-from twinlog.switchover.waiting import LOST_STILL_S, STILL_S
+from twinlog.switchover.waiting import LOST_STILL_S, QUIET_S, STILL_S
 from twinlog.switchover.world import World
 
 STORED_S = 1.0
@@ -65,7 +65,9 @@ def _calls(world: World, options: Options, survey: Survey, step: str) -> tuple[l
     if step == "fence":
         return ([], 0.0) if lost else _fence_calls(world, survey)
     if step == "settle":
-        return [], LOST_STILL_S if lost else STILL_S[survey.fence]
+        return [], LOST_STILL_S if lost else QUIET_S if survey.fence is Fence.ACL else STILL_S[survey.fence]
+    if step == "watch":
+        return [], STILL_S[survey.fence] if survey.fence is Fence.ACL else REQUEST_S
     if step == "catch-up":
         return [], _copying_s(max(0, survey.lag - options.near), survey.rate)
     if step == "drain":

@@ -50,6 +50,7 @@ def report(entries: Entries) -> Data:
         "notes": checked.get("notes", []),
         "partitions": proof.get("rows", []),
         "groups": {name: _group(one) for name, one in groups.items()},
+        "late": (entries.done("watch") or {}).get("late", {}),
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
     }
     found["next"] = _next(entries, run, found)
@@ -102,11 +103,15 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         lines.append(f"look at the offsets of {listed(open_ones)} on {target} by hand, see the table of groups")
     refused = (entries.done("topics") or {}).get("refused", {})
     lines += [f"create topic {name} on {target}: {why}" for name, why in refused.items()]
-    for topic, partitions in found["tail"].items():
-        spans = ", ".join(f"partition {number}: {first} to {end - 1}" for number, (first, end) in partitions.items())
+    for topic, partitions in found["late"].items():
         lines.append(
-            f"{topic} on {target} has records that were never copied to {source} ({spans}); no group reads them by "
-            "itself"
+            f"find who writes to {topic} on {source} past the fence: records behind the cut ({_spans(partitions)}) are "
+            f"copied as well, but stand behind what producers had written to {target} by then"
+        )
+    for topic, partitions in found["tail"].items():
+        lines.append(
+            f"{topic} on {target} has records that were never copied to {source} ({_spans(partitions)}); no group "
+            "reads them by itself"
         )
     short = (entries.done("prove") or {}).get("short", [])
     if short:
@@ -124,6 +129,10 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
             lines[-1] += f"; --release comes before flow {target}->{source} runs without a way back"
     return lines
+
+
+def _spans(partitions: Data) -> str:
+    return ", ".join(f"partition {number}: {first} to {end - 1}" for number, (first, end) in partitions.items())
 
 
 def _for_clients(entries: Entries, run: Run) -> list[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName
-from twinlog.switchover.entries import Entries
+from twinlog.switchover.entries import Entries, Phase
 from twinlog.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
 from twinlog.switchover.places import Offsets, from_json
 from twinlog.switchover.world import World
@@ -16,7 +16,8 @@ from twinlog.switchover.world import World
 Tell = Callable[[str, str], None]
 """Shows how far a step is: its name, and words."""
 
-UNFENCED = ("check", "rejoin", "catch-up", "topics")
+RESUMED_S = 10.0
+"""For so long at least a process waits that goes on with a switchover."""
 
 
 @dataclass(slots=True)
@@ -35,10 +36,11 @@ class Context:
     options: Options
     entries: Entries
     tell: Tell = lambda _step, _words: None
-    began_ms: int = field(init=False)
+    here_since_ms: int = field(init=False)
+    """Since when this process works on it."""
 
     def __post_init__(self) -> None:
-        self.began_ms = self.world.now_ms()
+        self.here_since_ms = self.world.now_ms()
 
     def done(self, step: str) -> Data:
         """What a step before this one did."""
@@ -65,7 +67,10 @@ class Context:
         """Raise TooLongError when producers have been fenced for too long."""
         if self.options.kind is Kind.EMERGENCY:
             return
-        if self.world.now_ms() - self.began_ms > self.options.at_most_s * 1000:
+        now_ms, at_most_ms = self.world.now_ms(), self.options.at_most_s * 1000
+        fenced_ms = self.entries.at_ms("fence", Phase.BEGUN) or self.here_since_ms
+        # Of one that was interrupted for longer than that, everything may be copied by now.
+        if now_ms - fenced_ms > at_most_ms and now_ms - self.here_since_ms > min(at_most_ms, RESUMED_S * 1000):
             raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
 
 

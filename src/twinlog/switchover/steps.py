@@ -12,6 +12,7 @@ from twinlog.switchover.model import Data, Kind, NotReadyError
 from twinlog.switchover.places import Offsets, Places, from_json, to_json
 from twinlog.switchover.step import Again, Context, Step, topics_data
 from twinlog.switchover.waiting import catch_up, drain, lag, remotes, settle
+from twinlog.switchover.watching import watch
 
 
 def check(context: Context) -> Data:
@@ -96,7 +97,10 @@ def create_topics(context: Context) -> Data | Again:
     if context.options.kind is not Kind.EMERGENCY and (new := _new(context)):
         return Again("check", f"{listed({where.topic for where in new})}: topics or partitions came to the source")
     plan = context.entries.begun("topics") or {}
-    return {"refused": context.world.create_topics(plan), "created": sorted(plan.get("topics", {}))}
+    refused = context.world.create_topics(plan)
+    if context.options.kind is not Kind.EMERGENCY:
+        context.world.get_ready(context.topics)
+    return {"refused": refused, "created": sorted(plan.get("topics", {}))}
 
 
 def begin_fence(context: Context) -> Data:
@@ -247,6 +251,7 @@ STEPS: Mapping[str, Step] = {
         Step("prove", "show that all records are on the target", prove),
         Step("seed", "write down where the way back begins", seed, begin_seed),
         Step("open", "let producers write to the target", open_target, begin_open),
+        Step("watch", "producers may go on; see that the source stays still", watch),
         Step("close", "end the switchover before", close),
     )
 }
@@ -263,11 +268,12 @@ ORDER: Mapping[Kind, tuple[str, ...]] = {
         "prove",
         "seed",
         "open",
+        "watch",
         "close",
     ),
     Kind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open"),
     Kind.BACK: (
         *("check", "rejoin", "catch-up", "topics", "fence"),
-        *("settle", "drain", "groups", "prove", "seed", "open", "close"),
+        *("settle", "drain", "groups", "prove", "seed", "open", "watch", "close"),
     ),
 }

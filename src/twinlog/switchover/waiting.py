@@ -10,11 +10,19 @@ from twinlog.switchover.model import Copied, Data, End, Fence, Kind
 from twinlog.switchover.places import to_json
 from twinlog.switchover.step import Context
 
+QUICK_LOOK_S = 0.1
+"""While producers wait, and as long as that has not lasted for `QUICK_FOR_S` seconds."""
+
+QUICK_FOR_S = 5.0
 LOOK_S = 0.5
 SLOW_LOOK_S = 2.0
 STILL_S: Mapping[Fence, float] = {Fence.ACL: 1.5, Fence.QUOTA: 6.0, Fence.NONE: 6.0}
 """How long no partition of the source may grow. Brokers hear of an ACL within this; what a quota has muted may have
 requests on their way."""
+
+QUIET_S = 0.2
+"""The same once every broker says that it refuses producers: what it had let in by then is in its log at once, or on
+its way to the followers, which the ends show."""
 
 LOST_STILL_S = 3.0
 """How long the copies of a lost source may not grow."""
@@ -84,24 +92,34 @@ def settle(context: Context) -> Data:
     """Wait until no source partition grows and no transaction is open; that is the cut."""
     if context.options.kind is Kind.EMERGENCY:
         return _settle_lost(context)
-    world, still_s = context.world, STILL_S[context.fence]
+    world, still_s, plan = context.world, STILL_S[context.fence], context.entries.begun("fence") or {}
     before: dict[TopicPartition, End] = {}
-    since_ms = world.now_ms()
+    began_ms = since_ms = world.now_ms()
+    held_ms: int | None = None
     while True:
+        if held_ms is None and world.fence_holds(plan):
+            held_ms = world.now_ms()
         ends, now_ms = world.source_ends(context.topics), world.now_ms()
         grown = [where for where, end in ends.items() if where not in before or before[where] != end]
         if grown:
             since_ms = now_ms
         pending = [where for where, end in ends.items() if end.stable < end.end]
-        if not pending and now_ms - since_ms >= still_s * 1000:
-            return {"cut": to_json({where: end.end for where, end in ends.items()})}
+        still_ms = now_ms - since_ms
+        quiet = held_ms is not None and min(still_ms, now_ms - held_ms) >= QUIET_S * 1000
+        if not pending and (quiet or still_ms >= still_s * 1000):
+            return {"cut": to_json({where: end.end for where, end in ends.items()}), "still_ms": still_ms}
         context.require_time("settle")
         if pending:
             context.tell("settle", f"waits for transactions to end: {listed(world.open_transactions(pending[:3]))}")
         elif before and grown:
             context.tell("settle", f"producers still write to {listed({where.topic for where in grown})}")
         before = ends
-        world.sleep(LOOK_S)
+        world.sleep(look_s(now_ms - began_ms))
+
+
+def look_s(waited_ms: int) -> float:
+    """Seconds until the next look."""
+    return QUICK_LOOK_S if waited_ms < QUICK_FOR_S * 1000 else LOOK_S
 
 
 def _settle_lost(context: Context) -> Data:
@@ -128,7 +146,7 @@ def drain(context: Context) -> Data:
     world, speed, cut = context.world, Speed(), context.offsets("settle", "cut")
     starts = world.source_starts(context.topics)
     before: dict[TopicPartition, int] = {}
-    since_ms = world.now_ms()
+    began_ms = since_ms = world.now_ms()
     while True:
         copied = world.copied()
         behind = lag(cut, starts, copied)
@@ -154,7 +172,7 @@ def drain(context: Context) -> Data:
         context.require_time("drain")
         left = sum(behind.values())
         context.tell("drain", words(left, speed.eta_s(now_ms / 1000, left)))
-        world.sleep(LOOK_S)
+        world.sleep(look_s(now_ms - began_ms))
 
 
 def remotes(context: Context) -> dict[TopicPartition, TopicPartition]:

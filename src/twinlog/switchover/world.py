@@ -47,8 +47,11 @@ class World(Protocol):
     def moving(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
+    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+        """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
+
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
-        """Where each source partition ends now."""
+        """Where each source partition ends now, what its leader has and its followers have not with it."""
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
         """The first offset of each source partition."""
@@ -70,6 +73,9 @@ class World(Protocol):
 
     def fence(self, plan: Data) -> None:
         """Keep producers from the source."""
+
+    def fence_holds(self, plan: Data) -> bool:
+        """Whether every broker of the source says that it refuses producers; False where that cannot be told."""
 
     def lift(self, plan: Data, side: Side) -> None:
         """Restore what a fence changed on a cluster."""

@@ -17,12 +17,15 @@ from twinlog.offsets.writer import PositionWriter
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.map_writer import MapWriter
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.position_schedule import DuePositions
+from twinlog.task.position_schedule import DuePositions, Rest
 from twinlog.task.sync_writer import SyncWriter
 from twinlog.task.tally import Tally
 
 LOG_AFTER_S = 20.0
 LOG_AGAIN_S = 600.0
+LOOKS = 5
+"""So often in an interval it is looked whether the copier has come to rest."""
+
 _FAILING = "positions cannot be stored"
 
 
@@ -121,14 +124,19 @@ class OffsetCommitter:
 
     async def _keep_positions(self) -> None:
         interval_s = self._settings.position_interval_ms / 1000
+        rest, chosen_at = Rest(interval_s / 2), self._loop.clock.monotonic()
         while not self._stopped:
-            await self._loop.sleep(interval_s)
-            # Holes are noted as they come, and stored with the position: of too many at once not each would be kept.
-            self._gather()
-            due = self._due.choose(self._partitions.values(), self._loop.clock.monotonic())
+            await self._loop.sleep(interval_s / LOOKS)
+            begun = self._loop.clock.monotonic()
+            # When a flow is drained somebody waits for its last positions: they are stored once nothing moves.
+            due = self._due.moved(self._partitions.values()) if rest.come(self._tally.batches, begun) else []
+            if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
+                chosen_at = begun
+                # Holes are noted as they come, and stored with the position: of too many not each would be kept.
+                self._gather()
+                due = self._due.choose(self._partitions.values(), begun)
             if not due:
                 continue
-            begun = self._loop.clock.monotonic()
             try:
                 await self._store_acknowledged(due)
             except RefusedError as error:

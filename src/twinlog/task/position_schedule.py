@@ -22,6 +22,23 @@ class _Stored(NamedTuple):
     copied_bytes: int
 
 
+class Rest:
+    """Whether a copier has just come to rest: once for each rest, and at most once in `interval_s` seconds."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._seen = self._told = 0
+        self._told_at = float("-inf")
+
+    def come(self, batches: int, now: float) -> bool:
+        """By the number of batches that it has appended so far."""
+        resting, self._seen = batches == self._seen, batches
+        if not resting or batches == self._told or now - self._told_at < self._interval_s:
+            return False
+        self._told, self._told_at = batches, now
+        return True
+
+
 class DuePositions:
     """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose`."""
 
@@ -36,7 +53,7 @@ class DuePositions:
         """Those whose position is stored now: it moved, and came to rest since the last call, or that of before is old
         enough, or too much lies between.
         """
-        moved = [part for part in parts if self._moved(part)]
+        moved = self.moved(parts)
         before, self._seen = self._seen, {part.source: part.acknowledged for part in moved}
         if sum(map(self._unstored, moved)) >= UNSTORED_BYTES:
             return moved
@@ -45,6 +62,10 @@ class DuePositions:
             for part in moved
             if now - self._at(part) >= self._rest_s or before.get(part.source) == part.acknowledged
         ]
+
+    def moved(self, parts: Iterable[PartitionCopy]) -> list[PartitionCopy]:
+        """Those whose position is another one than was stored."""
+        return [part for part in parts if self._moved(part)]
 
     def stored(self, source: TopicPartition, position: Position, copied_bytes: int, now: float) -> None:
         """A position was stored that stands for so many bytes of this copier."""

@@ -27,9 +27,12 @@ class Tally:
         "_read_records",
         "_roads",
         "_written_bytes",
+        "batches",
     )
 
     def __init__(self) -> None:
+        self.batches = 0
+        """Acknowledged ones since it was made; `clear` leaves it."""
         self.clear()
 
     def clear(self) -> None:
@@ -42,6 +45,7 @@ class Tally:
 
     def acknowledged(self, records: int, size: int, age_ms: int) -> None:
         """A batch is on the target for good; its youngest record is so old, -1 if that is unknown."""
+        self.batches += 1
         self._written_bytes += size
         if age_ms >= 0:
             self._ages[bisect_left(AGE_BOUNDS_MS, age_ms)] += records

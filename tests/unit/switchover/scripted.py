@@ -61,6 +61,8 @@ class Brokers:
     producing: bool = True
     late_writes: int = 0
     """So many looks after the fence a record of a producer that passes it arrives."""
+    tells: bool = False
+    """Whether brokers tell that the fence holds, so that nobody has to wait for it."""
     now_ms: int = 1_000_000
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -174,6 +176,14 @@ class ScriptedWorld:
         assert self.brokers.noted_fence == plan
         self.brokers.fenced = True
         self._kill.afterwards()
+
+    def fence_holds(self, plan: Data) -> bool:
+        assert self.brokers.fenced
+        return self.brokers.tells
+
+    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+        self._kill.before()
+        assert not self.brokers.fenced
 
     def lift(self, plan: Data, side: Side) -> None:
         self._kill.before()

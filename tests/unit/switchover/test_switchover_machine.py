@@ -28,6 +28,7 @@ from twinlog.switchover.model import (
 )
 from twinlog.switchover.report import report
 from twinlog.switchover.steps import ORDER
+from twinlog.switchover.waiting import STILL_S
 
 A_TO_B, B_TO_A = Ends(Alias("a"), Alias("b")), Ends(Alias("b"), Alias("a"))
 PLANNED = Options(Kind.PLANNED, near=100)
@@ -88,10 +89,12 @@ def require_moved(brokers: Brokers) -> None:
 
 
 @BOTH_NAMINGS
-@pytest.mark.parametrize("late_writes", [0, 2, 6])
-def test_a_switchover_killed_anywhere_goes_on_and_ends_the_same(keeps_names: bool, late_writes: int) -> None:
+@pytest.mark.parametrize(("late_writes", "tells"), [(0, False), (2, False), (6, False), (0, True)])
+def test_a_switchover_killed_anywhere_goes_on_and_ends_the_same(
+    keeps_names: bool, late_writes: int, tells: bool
+) -> None:
     for brokers in killed_everywhere(
-        lambda: Brokers(A_TO_B, keeps_names, late_writes=late_writes, open_txn=3),
+        lambda: Brokers(A_TO_B, keeps_names, late_writes=late_writes, open_txn=3, tells=tells),
         lambda brokers, kill: machine(brokers, kill).run(PLANNED),
     ):
         require_moved(brokers)
@@ -106,6 +109,12 @@ def test_undone_at_any_point_producers_write_again_and_the_next_one_works() -> N
             machine(brokers, Kill(at)).run(PLANNED)
         entries = ScriptedJournal(brokers, Kill()).entries
         if entries.run is None:
+            continue
+        if entries.done("open") is not None:
+            with pytest.raises(
+                UnderWayError, match="producers may write to b already; run the same command to its end"
+            ):
+                machine(brokers).abort()
             continue
         abort = Kill()
         undone = machine(brokers, abort).abort()
@@ -150,12 +159,77 @@ def test_producers_that_stay_fenced_for_too_long_are_let_go() -> None:
 def test_what_writes_behind_the_cut_takes_it_back() -> None:
     told: list[str] = []
     # Some of them arrive while groups are moved.
-    for looks in range(4, 12):
+    found = []
+    for looks in range(4, 15):
         brokers = Brokers(A_TO_B, late_writes=looks)
-        machine(brokers, told=told).run(PLANNED)
-        if not brokers.late_writes:
+        entries = machine(brokers, told=told).run(PLANNED)
+        if brokers.late_writes:
+            # It ended before.
+            continue
+        assert brokers.copied == brokers.logs
+        found.append((entries.done("watch") or {})["late"])
+        last = entries
+        if not found[-1]:
             require_moved(brokers)
     assert "prove: producers wrote to orders behind the cut: goes back to settle" in told
+    # Others when producers had been let go on.
+    assert {} in found
+    assert {"orders": {"1": [20, 21]}} in found
+    assert any(line.startswith("watch: somebody wrote to orders on a behind the cut: stop that") for line in told)
+    next_steps = report(last)["next"]
+    assert any(
+        "find who writes to orders on a past the fence" in line and "partition 1: 20 to 20" in line
+        for line in next_steps
+    )
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_the_source_stands_still_for_less_time_where_brokers_tell_that_the_fence_holds(tells: bool) -> None:
+    brokers = Brokers(A_TO_B, tells=tells)
+    entries = machine(brokers).run(PLANNED)
+    assert ((entries.done("settle") or {})["still_ms"] < STILL_S[Fence.ACL] * 1000) is tells
+    # Before it ends it has stood for as long either way.
+    settled, end = (entries.at_ms(step, Phase.DONE) for step in ("settle", "watch"))
+    assert settled is not None
+    assert end is not None
+    still_ms = (entries.done("settle") or {})["still_ms"]
+    assert end - settled + still_ms >= STILL_S[Fence.ACL] * 1000
+    require_moved(brokers)
+
+
+def test_somebody_who_writes_on_past_the_fence_is_no_success() -> None:
+    brokers = Brokers(A_TO_B)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def tell(step: str, words: str) -> None:
+        if step == "watch":
+            brokers.logs[P1] += 1
+
+    with pytest.raises(TwinlogError, match="somebody writes to orders on a in spite of the fence"):
+        Machine(world, journal, "host 1", tell).run(replace(PLANNED, at_most_s=60))
+    machine(brokers).run(PLANNED)
+    assert brokers.copied == brokers.logs
+
+
+def test_the_time_that_producers_wait_counts_over_an_interruption() -> None:
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    at_most = replace(PLANNED, at_most_s=60)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(60)).run(at_most)
+    assert brokers.fenced
+    brokers.now_ms += 50_000
+    resumed_ms = brokers.now_ms
+    with pytest.raises(TooLongError):
+        machine(brokers).run(at_most)
+    assert brokers.now_ms - resumed_ms < 20_000
+    # One that was away for longer than that, and finds everything copied, comes to its end.
+    brokers = Brokers(A_TO_B)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(24)).run(at_most)
+    assert brokers.fenced
+    brokers.now_ms += 500_000
+    machine(brokers).run(at_most)
+    require_moved(brokers)
 
 
 def test_it_says_what_it_waits_for() -> None:

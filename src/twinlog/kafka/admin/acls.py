@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeConfigsRequest
 
@@ -12,6 +13,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.acls import Acl, Resource, TopicAcl
 from twinlog.model.topics import Refusal
+from twinlog.model.types import TopicName
 
 _ANY = 1
 _BROKER = 4
@@ -64,6 +66,32 @@ async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl
         for found in response.resources
         for acl in found.acls
     ]
+
+
+async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> bool:
+    """Whether every broker has heard of these rights: each is asked for what its own authorizer knows.
+
+    They must be alike but for their topics. Raises ClusterError when a broker does not answer within `timeout_s`.
+    """
+    wanted = set(acls)
+    for one in {replace(acl, topic=TopicName("")) for acl in wanted}:
+        request = DescribeAclsRequest(
+            resource_type_filter=Resource.TOPIC,
+            resource_name_filter=None,
+            pattern_type_filter=one.pattern,
+            principal_filter=one.principal,
+            host_filter=one.host,
+            operation=one.operation,
+            permission_type=one.permission,
+        )
+        asked = [client.loop.spawn(client.ask, request, node, timeout_s) for node in await client.nodes()]
+        for answer in await client.loop.gather(asked):
+            if answer.error_code:
+                raise ClusterError(f"cluster {client.alias}: ACLs: {error_codes.explain(answer.error_code)}")
+            known = {TopicName(found.resource_name) for found in answer.resources}
+            if not {acl.topic for acl in wanted if replace(acl, topic=TopicName("")) == one} <= known:
+                return False
+    return True
 
 
 async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> dict[TopicAcl, Refusal]:

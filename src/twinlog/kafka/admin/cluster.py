@@ -246,14 +246,15 @@ class ClusterAdmin:
         return response.controller_id if response.controller_id >= 0 else None
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False
+        self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False, log_end: bool = False
     ) -> dict[TopicPartition, int]:
-        """First or next offset of each partition that has a leader."""
+        """First or next offset of each partition that has a leader; with `log_end` the end of the leader's own log."""
         wanted = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
             await self.client.refresh({part.topic for part in wanted})
-            return await self.client.list_offsets(wanted, LATEST if latest else EARLIEST, read_committed=read_committed)
+            at = LATEST if latest else EARLIEST
+            return await self.client.list_offsets(wanted, at, read_committed=read_committed, log_end=log_end)
 
         if not wanted:
             return {}
