@@ -205,7 +205,7 @@ class RunningConnectors:
             part.begin_end()
         if self._spark_ending is not None:
             if self._spark_ending.is_alive():
-                self._spark_ending.join(STOP_S)
+                self._spark_ending.join(self._options.stop_s)
         elif self._spark_runs:
             self._spark.shut_down()
         for part in parts:

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 HUNG_S = 2.0
 """How long a stop waits for a call to the JVM that is under way."""
+CLUSTER_HUNG_S = 15.0
+"""The same on a cluster: a JVM that is killed leaves executors behind, and may only be slow."""
 
 TICK_S = 0.2
 
@@ -76,7 +78,7 @@ class Runner:
         """Ask for a clean stop; `run` returns within about five seconds. For any thread but that of `run`."""
         self._stop_asked.set()
         self._wake.set()
-        watch = threading.Timer(HUNG_S, self._wait_no_longer)
+        watch = threading.Timer(HUNG_S if self._options.spark.local else CLUSTER_HUNG_S, self._wait_no_longer)
         watch.daemon = True
         try:
             watch.start()

@@ -52,6 +52,11 @@ class SparkOptions:
         """Whether Spark runs in this process."""
         return self.master is None or self.master.startswith("local")
 
+    @property
+    def stop_s(self) -> float:
+        """How many seconds flows and Spark may take to end together."""
+        return STOP_S if self.local else CLUSTER_STOP_S
+
 
 class Place(Protocol):
     """A flow's place in this process, see `ElectedFlow`."""
@@ -183,7 +188,7 @@ class SparkFlows:
     def shut_down(self) -> None:
         """End in order, within about five seconds; on a cluster that is slow to end its executors within thirty."""
         self._warming.begin_stop()
-        deadline = self._clock.monotonic() + (STOP_S if self._options.local else CLUSTER_STOP_S)
+        deadline = self._clock.monotonic() + self._options.stop_s
         self._spark.close()
         all_at_once([place.stop for place in self.places])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.

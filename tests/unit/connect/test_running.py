@@ -415,6 +415,23 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
     running.stop()
 
 
+def test_a_spark_that_is_just_being_ended_has_the_time_that_a_cluster_needs() -> None:
+    waited: list[float] = []
+
+    class Ending:
+        def is_alive(self) -> bool:
+            return True
+
+        def join(self, timeout: float) -> None:
+            waited.append(timeout)
+
+    for master in (None, "k8s://https://east"):
+        running = RunningConnectors(SparkOptions(master), lambda _: 5.0, list)
+        running._spark_ending = Ending()
+        running.stop()
+    assert waited == [spark_flows.STOP_S, spark_flows.CLUSTER_STOP_S]
+
+
 def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector that had failed by itself when Spark went can be restarted, and the worker is not ready any more."""
     monkeypatch.setattr(module, "SparkFlows", Spark)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.driver.test_slots import settings
 from twinlog.driver.outcome import Outcome
-from twinlog.driver.runner import Runner, RunOptions
-from twinlog.driver.spark_flows import all_at_once
+from twinlog.driver.runner import CLUSTER_HUNG_S, HUNG_S, Runner, RunOptions
+from twinlog.driver.spark_flows import SparkOptions, all_at_once
 from twinlog.scratch import PREFIX
 
 
@@ -40,6 +40,25 @@ def test_a_signal_stops_the_run(no_threads: None) -> None:
     runner = Runner([settings("a")], RunOptions())
     runner.stop()
     assert runner._finished()
+
+
+@pytest.mark.parametrize(("master", "waits_s"), [(None, HUNG_S), ("k8s://https://east", CLUSTER_HUNG_S)])
+def test_a_jvm_that_may_only_be_slow_is_not_killed_on_a_cluster(
+    master: str | None, waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[float] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, seconds: float, _: object) -> None:
+            timers.append(seconds)
+
+        def start(self) -> None: ...
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    Runner([settings("a")], RunOptions(spark=SparkOptions(master))).stop()
+    assert timers == [waits_s]
 
 
 def test_a_run_begins_with_removing_what_killed_runs_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

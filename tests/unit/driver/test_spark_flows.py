@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.driver import spark_flows as module
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
@@ -67,3 +68,47 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
         thread.join()
     flows.shut_down()
     assert len(warmed) == expects
+
+
+class Still(VirtualClock):
+    """Spark's own thread waits without moving it on."""
+
+    def wait(self, event: threading.Event, timeout_s: float) -> bool:
+        return event.wait(0.01)
+
+
+class Slow:
+    """A place that takes a second to end."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def stop(self) -> None:
+        self._clock.sleep(1.0)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("master", "left_s"), [(None, 4.0), ("local[2]", 4.0), ("k8s://https://east", 29.0)])
+def test_a_clusters_manager_has_time_to_end_the_executors(
+    master: str | None, left_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM that is killed before it has asked for that leaves pods behind."""
+    given: list[float] = []
+
+    class Ending(Engine):
+        local = master is None or master.startswith("local")
+
+        def wait_for_slot(self, timeout_s: float) -> None: ...
+
+        def stop(self, timeout_s: float) -> None:
+            given.append(timeout_s)
+
+    monkeypatch.setattr(module, "SparkEngine", Ending)
+    clock = Still()
+    flows = SparkFlows(SparkOptions(master, warm_up=False), clock, threading.Event())
+    flows.start(1)
+    wait_for(lambda: flows._spark.engine, 60, "it is started")
+    flows.places = [Slow(clock)]
+    flows.shut_down()
+    assert given == [left_s]
