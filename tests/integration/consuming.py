@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.clients import ClientConfig
 from harness.cluster import KafkaCluster
+from harness.wait import wait_for
 
 Protocol = Literal["classic", "consumer"]
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
@@ -54,9 +55,11 @@ class Member:
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "topic.metadata.refresh.interval.ms": 500,
+            # It stays a member while a test does other things, however slow the machine is.
+            "max.poll.interval.ms": 3_600_000,
         }
         if protocol == "classic":
-            settings["session.timeout.ms"] = 6000
+            settings["session.timeout.ms"] = 60_000
         self._consumer = Consumer(settings)
         self._consumer.subscribe(list(topics))
 
@@ -71,11 +74,13 @@ class Member:
     def read(self, count: int) -> list[bytes]:
         """The values of the next `count` records."""
         found: list[bytes] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(found) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(found)} of {count} records within {DEADLINE_S:.0f} s")
-            found += [value for message in [self._consumer.poll(0.2)] if (value := _value(message)) is not None]
+
+        def read() -> bool:
+            while len(found) < count and (value := _value(self._consumer.poll(0.2))) is not None:
+                found.append(value)
+            return len(found) >= count
+
+        wait_for(read, DEADLINE_S, f"{count} records are read")
         return found
 
     def read_on(self, quiet_s: float = 1.5) -> list[bytes]:
@@ -91,13 +96,14 @@ class Member:
 
     def join(self) -> None:
         """Wait until it has partitions."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not self._consumer.assignment():
-            if time.monotonic() > deadline:
-                raise TimeoutError("no partitions were assigned")
+
+        def assigned() -> bool:
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 raise AssertionError("it read a record while it joined: nothing may be left in its topics")
+            return bool(self._consumer.assignment())
+
+        wait_for(assigned, DEADLINE_S, "partitions are assigned")
 
     def commit(self) -> float:
         """Commit what was read; the time of it."""
