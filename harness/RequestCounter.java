@@ -7,9 +7,14 @@ import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import javax.management.JMException;
 import javax.management.MBeanServer;
+import javax.management.MBeanServerDelegate;
+import javax.management.MBeanServerNotification;
+import javax.management.Notification;
 import javax.management.ObjectName;
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.metrics.MetricsReporter;
@@ -27,6 +32,8 @@ public final class RequestCounter implements MetricsReporter {
 
     private final MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
     private final Map<ObjectName, Long> seen = new HashMap<>();
+    // A broker has thousands of beans: looking through them twice a second costs more than all else here.
+    private final Set<ObjectName> kinds = ConcurrentHashMap.newKeySet();
 
     @Override
     public void configure(Map<String, ?> settings) {
@@ -45,16 +52,20 @@ public final class RequestCounter implements MetricsReporter {
     private void run(Path file) {
         try (Writer out = Files.newBufferedWriter(
                 file, StandardCharsets.US_ASCII, StandardOpenOption.CREATE, StandardOpenOption.APPEND)) {
-            ObjectName kinds = new ObjectName("kafka.network:type=RequestMetrics,name=RequestsPerSec,*");
+            ObjectName[] bytes = new ObjectName[BYTES.length];
+            for (int place = 0; place < BYTES.length; place++)
+                bytes[place] = new ObjectName("kafka.server:type=BrokerTopicMetrics,name=" + BYTES[place]);
+            beans.addNotificationListener(MBeanServerDelegate.DELEGATE_NAME, this::follow, null, null);
+            for (ObjectName there : beans.queryNames(new ObjectName("kafka.network:type=RequestMetrics,*"), null))
+                note(there);
             long last = System.nanoTime();
             while (true) {
                 Thread.sleep(EVERY_MS);
                 Map<String, Long> counts = new TreeMap<>();
-                for (String name : BYTES)
-                    add(counts, "Bytes", new ObjectName("kafka.server:type=BrokerTopicMetrics,name=" + name));
-                for (ObjectName kind : beans.queryNames(kinds, null))
-                    if (!kind.getKeyProperty("request").equals("Fetch"))
-                        add(counts, kind.getKeyProperty("request"), kind);
+                for (ObjectName bean : bytes)
+                    add(counts, "Bytes", bean);
+                for (ObjectName kind : kinds)
+                    add(counts, kind.getKeyProperty("request"), kind);
                 long now = System.nanoTime();
                 StringBuilder line = new StringBuilder();
                 line.append(System.currentTimeMillis()).append(' ').append((now - last) / 1_000_000);
@@ -66,6 +77,20 @@ public final class RequestCounter implements MetricsReporter {
         } catch (Exception error) {
             System.err.println("The request counter ended: " + error);
         }
+    }
+
+    /** A kind of request gets its bean with the first of them. */
+    private void follow(Notification notification, Object handback) {
+        if (notification.getType().equals(MBeanServerNotification.REGISTRATION_NOTIFICATION))
+            note(((MBeanServerNotification) notification).getMBeanName());
+    }
+
+    private void note(ObjectName bean) {
+        if (bean.getDomain().equals("kafka.network")
+                && "RequestMetrics".equals(bean.getKeyProperty("type"))
+                && "RequestsPerSec".equals(bean.getKeyProperty("name"))
+                && !"Fetch".equals(bean.getKeyProperty("request")))
+            kinds.add(bean);
     }
 
     private void add(Map<String, Long> counts, String name, ObjectName bean) {
