@@ -11,13 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.spark_cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
-from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
+from tests.integration.arriving import LoadedFlow, require_true_copies, wait_until_copied
 from tests.integration.connect_worker import ConnectWorker, connector
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
@@ -50,6 +51,7 @@ def test_executors_are_given_back_while_a_process_stands_by(spark: SparkCluster)
         engine.stop(5.0)
 
 
+@pytest.mark.scenario
 def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
@@ -111,31 +113,25 @@ def test_executors_workers_and_the_jvm_die(
     chance: random.Random,
     spark: SparkCluster,
 ) -> None:
-    """Two flows with three tasks, for which fewer and fewer slots are left."""
+    """Two tasks, for which fewer and fewer slots are left."""
     left, right = clusters
-    flows = both_ways(clusters, new_name, PARTITIONS, RATE)
-    there, back = (flow.load.topic for flow in flows)
-    spark.have(3)
+    topic = create_topic(left, new_name("t"), PARTITIONS)
+    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
+    spark.have(2)
     process = run_twinlog(
         "left, right",
-        flow_properties("left->right", left, right, {"topics": there, "tasks.max": "2"})
-        + flow_properties("right->left", right, left, {"topics": back, "tasks.max": "1"}),
+        flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"}),
         *spark.options,
     )
-    lease = r"left->right: lease \d+: 4 partitions in "
+    lease = rf"left->right: lease \d+: {PARTITIONS} partitions in "
     two, one = rf"{lease}2 tasks", rf"{lease}1 task$"
 
     def logs_after(act: Callable[[], None], line: str) -> None:
-        """It logs a line once more than it had before something was done, and the flows go on."""
+        """It logs a line once more than it had before something was done, and the flow goes on."""
         before = len(re.findall(line, process.log, re.MULTILINE))
         act()
         process.wait_for_line(line, 200, times=before + 1)
-        wait_until_copied(process, flows, RATE)
-
-    def kill_executors() -> None:
-        # Whichever two of three, one task at least was the first flow's. Their workers start others.
-        for worker in chance.sample(spark.workers, 2):
-            worker.executors[0].kill()
+        wait_until_copied(process, [flow], RATE)
 
     def kill_worker() -> None:
         # Its machine does not come back.
@@ -143,20 +139,17 @@ def test_executors_workers_and_the_jvm_die(
         spark.workers.remove(worker)
         worker.kill()
 
-    with flows[0].load, flows[1].load:
+    with flow.load:
         process.wait_for_line(two, 200)
-        process.wait_for_line(r"right->left: lease \d+: 4 partitions in 1 task$", 200)
-        wait_until_copied(process, flows)
-        logs_after(kill_executors, two)
+        wait_until_copied(process, [flow])
+        # Its worker starts another.
+        logs_after(chance.choice(spark.workers).executors[0].kill, two)
         logs_after(kill_worker, one)
-        shared = process.log.count("share one")
-        logs_after(kill_worker, "Spark runs 1 task at once for 2 flows: left->right, right->left share one")
-        assert process.log.count("share one") == shared + 1
         # The driver's own; its application is gone for the master, and comes back as another one.
         logs_after(process.jvm().kill, r"Spark's JVM was killed by SIGKILL")
-    wait_until_copied(process, flows)
+    wait_until_copied(process, [flow])
     assert process.terminate() == 0
-    require_true_copies(flows)
+    require_true_copies([flow])
     assert "Traceback" not in process.log
 
 

@@ -231,6 +231,7 @@ def test_mirror_maker_2_and_twinlog_keep_each_other_out(
     assert sorted(int(record.value or b"") for record in consume(lower, remote)) == list(range(20))
 
 
+@pytest.mark.scenario
 def test_two_processes_that_end_when_all_is_copied_wait_for_each_other(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
