@@ -20,9 +20,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 	@$(PYTHON) -m demo $(ARGS)
 
 test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
-	@$(PYTHON) -m harness.prepare & prepared=$$!; \
-		$(MAKE) --no-print-directory check; checked=$$?; wait $$prepared && exit $$checked
-	@$(PYTHON) -m pytest -m "not parity and not scenario" -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED) $(ARGS)
+	@scripts/run_tests.sh $(SEED) $(ARGS)
 
 check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name, and pictures
 	@.venv/bin/ruff check
@@ -36,7 +34,7 @@ check: .venv/.ready ## lint, format, types, import contracts; container files; w
 	@$(PYTHON) -m scripts.check_docs
 
 unit: .venv/.ready ## the tests that need no broker
-	@$(PYTHON) -m pytest -m "not integration" --randomly-seed=$(SEED) $(ARGS)
+	@$(PYTHON) -m pytest -m "not integration" --randomly-seed=$(SEED) $(or $(ARGS),tests/unit tests/property)
 
 draws: .venv/.ready ## property tests and campaigns in virtual time, with new seeds for ten minutes; ARGS="--minutes 60"
 	@$(PYTHON) -m scripts.draws $(ARGS)
