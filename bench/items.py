@@ -135,7 +135,21 @@ class ConnectItem:
         )
 
 
-Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem
+@dataclass(frozen=True, slots=True)
+class MetricsItem:
+    """A topic that twinlog copies `rounds` times with a scraper and as often without; bounds are for the ratios."""
+
+    name: str
+    title: str
+    copy: CopyItem
+    rounds: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> MetricsItem:
+        return replace(self, copy=self.copy.scaled(scale))
+
+
+Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -246,12 +260,28 @@ CONNECT = ConnectItem(
     wanted={},
 )
 
-NAMES = (START.name, *(item.name for item in (*COPIES, *DISTANCE)), LATENCY.name, SCALE.name, DRIVER.name, CONNECT.name)
+METRICS = MetricsItem(
+    name="metrics",
+    title="json-1k three times over, without metrics and scraped every second",
+    copy=replace(COPIES[0], name="scraped-json-1k", records=3_000_000, wanted={}),
+    rounds=3,
+    wanted={"records_ratio": Wanted(at_least=0.98), "cpu_ratio": Wanted(at_most=1.02)},
+)
+
+NAMES = (
+    START.name,
+    *(item.name for item in (*COPIES, *DISTANCE)),
+    LATENCY.name,
+    SCALE.name,
+    DRIVER.name,
+    CONNECT.name,
+    METRICS.name,
+)
 
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
     copies = (item.scaled(scale) for item in (*COPIES, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
-    items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale)]
+    items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -80,6 +80,13 @@ _SHOWN = {
     "idle_pss_mb": ("memory while idle, PSS, MB", "{:,.0f}"),
     "idle_rss_mb": ("memory while idle, RSS, MB", "{:,.0f}"),
     "idle_threads": ("threads while idle", "{:,.0f}"),
+    "records_per_s_plain": ("records/s without metrics", "{:,.0f}"),
+    "records_per_s_scraped": ("  scraped every second", "{:,.0f}"),
+    "records_ratio": ("  ratio", "{:.3f}"),
+    "cpu_s_plain": ("CPU s, first to last record, without metrics", "{:.2f}"),
+    "cpu_s_scraped": ("  scraped every second", "{:.2f}"),
+    "cpu_ratio": ("  ratio", "{:.3f}"),
+    "scrape_ms": ("a scrape, ms", "{:.1f}"),
     "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""

@@ -14,11 +14,23 @@ from pathlib import Path
 from bench.connect import ConnectFigures, measure_connect, prepare_records
 from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
-from bench.items import COPIES, START, START_ROUNDS, ConnectItem, CopyItem, DriverItem, Item, LatencyItem, ScaleItem
+from bench.items import (
+    COPIES,
+    START,
+    START_ROUNDS,
+    ConnectItem,
+    CopyItem,
+    DriverItem,
+    Item,
+    LatencyItem,
+    MetricsItem,
+    ScaleItem,
+)
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill
 from bench.machine import describe, require_disk
+from bench.metrics import measure_metrics
 from bench.notes import notes
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
@@ -67,7 +79,8 @@ def say(text: str) -> None:
 def run(items: list[Item], options: Options) -> Document:
     """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
     prepare_twinlog(say)
-    largest = max((item.payload_bytes for item in items if isinstance(item, CopyItem)), default=0)
+    copies = [*items, *(item.copy for item in items if isinstance(item, MetricsItem))]
+    largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * largest + SPARE_BYTES)
     options.work_dir.mkdir(parents=True, exist_ok=True)
@@ -82,6 +95,7 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
+        document["items"] += [_metrics(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
@@ -305,6 +319,16 @@ def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
         "lines": [asdict(line) for line in lines],
         "runs": {system: [asdict(one)] for system, one in runs.items()},
     }
+
+
+def _metrics(item: MetricsItem, work: Path) -> dict[str, object]:
+    with _clusters(work) as (source, target):
+        say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
+        fill(source, item.copy.name, item.copy, work)
+        _warm(item.copy, source, target, work)
+        figures, runs = measure_metrics(item, source, target, work, lambda way: _talk(f"{item.name}, {way}"))
+    lines = alone(asdict(figures), item.wanted)
+    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
 
 
 def _facts(item: Item) -> dict[str, object]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import psutil
 
@@ -22,6 +22,17 @@ from harness.errors import HarnessError
 from harness.jars import cache_dir
 from harness.mm2 import MirrorMaker2
 from twinlog.spark.archive import archive_file
+
+
+class Scraper(Protocol):
+    """Asks a process for its metrics at the address where it is to listen."""
+
+    listener: str
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
 
 SystemName = Literal["mm2", "twinlog"]
 TITLES: Mapping[SystemName, str] = {"mm2": "MirrorMaker 2", "twinlog": "twinlog"}
@@ -68,7 +79,8 @@ class Setup:
     """What one run of a system is to do.
 
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
-    starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay.
+    starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay. A
+    `scraper` asks it for its metrics for as long as it runs.
     """
 
     system: SystemName
@@ -76,6 +88,7 @@ class Setup:
     extra: Mapping[str, str] = field(default_factory=dict)
     prepared: bool = True
     far: Side | None = None
+    scraper: Scraper | None = None
 
     @property
     def alias(self) -> str:
@@ -116,12 +129,16 @@ class System:
             file = home / "twinlog.properties"
             file.write_text(properties, encoding="utf-8")
             command = [str(COMMAND), "run", str(file), "--clusters", TARGET]
+            if setup.scraper is not None:
+                command += ["--metrics-listener", setup.scraper.listener]
             cache = {} if setup.prepared else {"TWINLOG_CACHE": str(home / "empty")}
             self.process = Child("twinlog", command, home / "twinlog.log", cache)
         self.setup = setup
         self.process.start()
         self.started = time.monotonic()
         self.meter = Meter(self.process.pid, memory=memory)
+        if setup.scraper is not None:
+            setup.scraper.start()
 
     def require_alive(self) -> None:
         """Raises HarnessError with the end of its log when it has ended."""
@@ -133,6 +150,8 @@ class System:
 
     def stop(self) -> None:
         """SIGTERM; whatever is left of it after a while is killed."""
+        if self.setup.scraper is not None:
+            self.setup.scraper.stop()
         family = self.meter.stop()
         self.process.terminate(STOP_S)
         for process in psutil.wait_procs(family, timeout=3)[1]:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench import front, report
-from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, NAMES, SCALE, START, Wanted, chosen
+from bench.copying import CopyFigures
+from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, METRICS, NAMES, SCALE, START, Wanted, chosen
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
-from bench.results import SHARE, Line, compare
+from bench.metrics import figures_of
+from bench.results import SHARE, Line, alone, compare
 from bench.systems import Setup
 from harness.errors import HarnessError
 from twinlog.config import load
@@ -27,7 +29,7 @@ def test_documents_are_json_of_one_size(size: int) -> None:
 
 def test_items_are_chosen_by_name_and_scaled() -> None:
     assert [item.name for item in chosen([], 1, 300)] == list(NAMES)
-    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, *DISTANCE, LATENCY, SCALE, DRIVER, CONNECT]
+    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, *DISTANCE, LATENCY, SCALE, DRIVER, CONNECT, METRICS]
     (item,) = chosen(["lz4-100"], 0.5, 300)
     assert item == COPIES[1].scaled(0.5)
     assert COPIES[1].scaled(0.5).records == COPIES[1].records / 2
@@ -49,6 +51,19 @@ def test_ratios_are_judged_in_the_direction_that_is_wanted() -> None:
     assert cpu == Line("cpu_s", 10.0, 3.0, 0.3, "<= 0.2", met=False)
     assert memory.met is None, "no verdict where there is no figure"
     assert (start.ratio, start.wanted, start.met) == (0.5, None, None)
+
+
+def copied(records_per_s: float, cpu_s: float) -> CopyFigures:
+    return CopyFigures(records_per_s, 1.0, 1.0, cpu_s, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, {})
+
+
+def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
+    plain = [copied(100.0, 2.0), copied(900.0, 9.0), copied(200.0, 4.0)]
+    scraped = [copied(150.0, 5.0), copied(190.0, 1.0), copied(10.0, 4.4)]
+    found = figures_of(plain, scraped, [3.0, 9.0, 4.0], 77)
+    assert (found.records_ratio, found.cpu_ratio, found.scrape_ms, found.scrapes) == (0.75, 1.1, 4.0, 3)
+    speed, cpu = (line for line in alone(asdict(found), METRICS.wanted) if line.wanted is not None)
+    assert (speed.met, cpu.met) == (False, False)
 
 
 def test_each_system_gets_a_file_for_the_same_work(tmp_path: Path) -> None:
