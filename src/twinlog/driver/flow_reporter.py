@@ -14,6 +14,10 @@ from twinlog.driver.periodic import PeriodicJob
 from twinlog.driver.report import DriverReport, GroupsProgress
 from twinlog.settings.flow import FlowSettings
 
+LASTS_S = 3.0
+"""A trouble that is over sooner is no error to an operator: leaders move, and what was asked of the old one is asked
+again. The log passes over it, too."""
+
 
 class LastError:
     """The newest error of a flow that an operator should know of, and when it came (Unix ms); for any thread."""
@@ -21,11 +25,22 @@ class LastError:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: tuple[str, int] | None = None
+        self._troubled_at: float | None = None
 
-    def note(self, text: str | None) -> None:
-        """An error that is there now; the same one again keeps its time, None keeps the last."""
-        if text is not None and (self._last is None or self._last[0] != text):
+    def note(self, text: str) -> None:
+        """An error; the same one again keeps its time."""
+        if self._last is None or self._last[0] != text:
             self._last = text, wall_ms(self._clock)
+
+    def look(self, trouble: str | None) -> None:
+        """What does not work now, None when all does; it becomes an error once it lasts."""
+        now = self._clock.monotonic()
+        if trouble is None:
+            self._troubled_at = None
+        elif self._troubled_at is None:
+            self._troubled_at = now
+        elif now - self._troubled_at >= LASTS_S:
+            self.note(trouble)
 
     @property
     def last(self) -> tuple[str, int] | None:
@@ -76,10 +91,11 @@ class FlowReporter:
         self._since_ms = wall_ms(clock)
 
     def report(self, state: str, detail: str | None, status: FlowStatus | None = None) -> DriverReport:
-        """A report of now; without a `status` the flow copies nothing itself. A detail is an error, except of `idle`
-        flows."""
-        if state != "idle":
+        """A report of now; without a `status` the flow copies nothing itself. A detail is an error once it lasts,
+        except of `idle` flows; of a failed one it is at once."""
+        if state == "failed" and detail is not None:
             self.last_error.note(detail)
+        self.last_error.look(None if state == "idle" else detail)
         last = self.last_error.last
         report = DriverReport(
             self._settings.name,

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from tests.unit.driver.test_flow_status import OLD, ORDERS, Clock, progress
 from tests.unit.lease.test_messages import REPORT
 from twinlog.clock import SYSTEM
-from twinlog.driver.flow_reporter import FlowReporter, LastError
+from twinlog.driver.flow_reporter import LASTS_S, FlowReporter, LastError
 from twinlog.driver.flow_status import OLD_S, FlowStatus
 from twinlog.driver.oldest import OldestRecords
 from twinlog.driver.publisher import Publisher
@@ -156,14 +157,31 @@ def test_the_same_error_keeps_its_time_and_the_last_one_stays() -> None:
     reporter.last_error.note("gap: x")
     seen = reporter.report("running", None)
     assert (seen.last_error, seen.detail) == ("gap: x", None)
-    assert reporter.report("waiting", "y").last_error == "y"
+    assert reporter.report("failed", "y").last_error == "y"
     assert reporter.report("idle", "no topic is mirrored").last_error == "y"
     error = LastError(SYSTEM)
     error.note("a")
     first = error.last
     error.note("a")
-    error.note(None)
+    error.look(None)
     assert error.last is first
+
+
+def test_a_trouble_is_an_error_once_it_lasts() -> None:
+    clock = VirtualClock()
+    reporter = FlowReporter(SETTINGS, clock)
+
+    def after(seconds: float, trouble: str | None) -> str | None:
+        clock.now += seconds
+        return reporter.report("running", trouble).last_error
+
+    # A leader moved.
+    assert after(0, "orders-0: FencedLeaderEpochError") is None
+    assert after(LASTS_S - 1, None) is None
+    assert after(1, "orders-0: FencedLeaderEpochError") is None
+    assert after(LASTS_S - 1, "orders-1: FencedLeaderEpochError") is None
+    assert after(2, "orders-1: the disk is full") == "orders-1: the disk is full"
+    assert after(1, None) == "orders-1: the disk is full"
 
 
 class Target:
