@@ -17,6 +17,7 @@ from harness.acls import acls, create_acls
 from harness.cluster import USERS, KafkaCluster
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import numbered, produce
+from harness.quotas import quota
 from harness.topics import (
     add_partitions,
     create_topic,
@@ -40,6 +41,28 @@ from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 Clusters = tuple[KafkaCluster, KafkaCluster]
+RESOURCE = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {{name: mirror}}
+spec:
+  connectCluster: south
+  clusters:
+    - {{alias: north, bootstrapServers: "{source}"}}
+    - alias: south
+      bootstrapServers: "{target}"
+      config: {{group.id: k, config.storage.topic: k-configs, offset.storage.topic: k-offsets,
+        status.storage.topic: k-status, offset.storage.replication.factor: 1}}
+  mirrors:
+    - sourceCluster: north
+      targetCluster: south
+      sourceConnector:
+        config: {{replication.factor: 1, offset-syncs.topic.replication.factor: 1}}
+      checkpointConnector:
+        config: {{checkpoints.topic.replication.factor: 1, sync.group.offsets.enabled: true}}
+      topicsPattern: "{topic}"
+      groupsPattern: "{group}"
+"""
 READER = "kafkaui"
 """A login that may only describe things."""
 
@@ -299,6 +322,14 @@ def test_a_login_that_may_only_read_learns_which_rights_a_run_needs(
     assert named(planned["groups"], "group")[group]["becomes"] == "moves"
     assert planned["copy"]["records"] == 10
 
+    # Nothing else tells that a topic to come could not be written; rights need not be carried over for that.
+    planned = plan(
+        write(tmp_path / "alone.properties", guarded, "connect", topics=topic, sync_topic_acls_enabled="false"), 3
+    )
+    wanted = f"cluster south: {user} lacks WRITE on topic north.{topic}, needed for "
+    assert any(wanted in problem["text"] for problem in planned["problems"]), planned["problems"]
+    assert not any("creating ACLs" in problem["text"] for problem in planned["problems"])
+
 
 def test_connectors_of_a_worker_are_planned_each_for_its_own_work(
     guarded: Clusters, new_name: Callable[[str], str], tmp_path: Path
@@ -344,6 +375,16 @@ def test_connectors_of_a_worker_are_planned_each_for_its_own_work(
     assert (following["copy"]["records"], following["not_copied"]) == (0, [])
     assert set(named(plans["Heartbeat"]["create"], "topic")) <= {"heartbeats"}
 
+    resource = tmp_path / "mirror.yaml"
+    resource.write_text(RESOURCE.format(source=source.bootstrap, target=target.bootstrap, topic=topic, group=group))
+    done = CliRunner().invoke(app, ["plan", str(resource), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    of_resource = named(json.loads(done.stdout)["flows"], "flow")
+    copying, following = (of_resource[f"north->south.Mirror{kind}Connector"] for kind in ("Source", "Checkpoint"))
+    assert {f"north.{topic}", "k-offsets"} <= set(named(copying["create"], "topic"))
+    assert copying["copy"]["topics"] == plans["Source"]["copy"]["topics"]
+    assert following["groups"] == plans["Checkpoint"]["groups"]
+
 
 def test_clusters_differ_until_the_flow_has_run_and_where_somebody_changes_them(
     guarded: Clusters, new_name: Callable[[str], str], tmp_path: Path
@@ -383,8 +424,17 @@ def test_clusters_differ_until_the_flow_has_run_and_where_somebody_changes_them(
         ("acl", f"ALLOW ALL on topic north.{topic} for User:bob from *", None, None, "yes"),
         ("lag", group, f"north.{topic}-0", "25 behind", "20 behind"),
     ]
-    text = CliRunner().invoke(app, ["diff", str(file), "north", "south"]).output
+    with quota(source, topic, "producer_byte_rate", 5_000_000):
+        assert differences(str(file), "north", "south")[3] == (
+            "quota",
+            f"client-id {topic}",
+            "producer_byte_rate",
+            "5000000",
+            None,
+        )
+        text = CliRunner().invoke(app, ["diff", str(file), "north", "south"]).output
     assert f"~ {both}: retention.ms: -1 | 86400000" in text
+    assert f"- client-id {topic}: producer_byte_rate: 5000000 on north, none on south" in text
 
     sides = []
     for name, cluster in zip(("here", "there"), guarded, strict=True):

@@ -61,7 +61,7 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     secrets: Secrets = None,
 ) -> None:
-    """Compare topics, partitions, settings, ACLs and consumer groups of two clusters. Changes nothing.
+    """Compare topics, settings, ACLs, quotas, SCRAM users and consumer groups of two clusters. Changes nothing.
 
     Where FILE has a flow from A to B, or else from B to A, a topic is compared with its copy, by the flow's filters
     and rules, its source on the left; otherwise with the topic of the same name.
@@ -143,7 +143,9 @@ def _names(flow: FlowSettings | None) -> Names:
 
     if flow is None:
         return Names()
-    return FlowNames(topology_of(flow), group_filter_of(flow), config_filter_of(flow), flow.name)
+    return FlowNames(
+        topology_of(flow), group_filter_of(flow), config_filter_of(flow), flow.name, flow.replication_factor
+    )
 
 
 def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
@@ -151,7 +153,7 @@ def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
     from twinlog.inventory.reader import Part, read_inventory  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
 
-    parts = Part.CONFIGS | Part.LOGS | Part.ACLS | Part.GROUPS
+    parts = Part.CONFIGS | Part.LOGS | Part.ACLS | Part.GROUPS | Part.QUOTAS | Part.USERS
     found = []
     with ReadingProgress() as told:
         for (alias, settings), wanted in (

@@ -8,9 +8,11 @@ from twinlog.cli.plan_lines import limited
 from twinlog.preview.differences import Difference
 
 _SECTIONS = (
-    ("topics", ("topic", "partitions")),
+    ("topics", ("topic", "partitions", "replicas")),
     ("settings", ("setting",)),
     ("ACLs", ("acl",)),
+    ("quotas", ("quota",)),
+    ("SCRAM users", ("user",)),
     ("consumer groups", ("group", "lag")),
 )
 
@@ -37,5 +39,5 @@ def _line(one: Difference, left: str, right: str) -> str:
         return f"- {what}: {one.left} on {left}, none on {right}"
     if one.left is None:
         return f"+ {what}: none on {left}, {one.right} on {right}"
-    more = " partitions" if one.kind == "partitions" else ""
+    more = f" {one.kind}" if one.kind in ("partitions", "replicas") else ""
     return f"~ {what}: {one.left} | {one.right}{more}"

@@ -30,9 +30,10 @@ class Inventory:
     """A cluster's content, as far as it was asked for and as this principal may see it.
 
     `operations` is what the principal may do with the cluster, None when unknown. `hidden` are topics whose settings
-    may not be read. `acls` is None without an authorizer, or where they could not be read. `committed` are the offsets
-    of each group. `sizes` are bytes of the largest replica of each partition. `unread` are sentences about what could
-    not be read, each with the permission that is missing.
+    may not be read. `acls` is None without an authorizer, or where they could not be read. `quotas` are client quotas
+    by whom they are for, `users` have each user's SCRAM mechanisms, both None where they were not read. `committed` are
+    the offsets of each group. `sizes` are bytes of the largest replica of each partition. `unread` are sentences about
+    what could not be read, each with the permission that is missing.
     """
 
     alias: str
@@ -46,6 +47,8 @@ class Inventory:
     sizes: Mapping[TopicPartition, int] | None = None
     disks: Sequence[Disk] = ()
     acls: Sequence[Acl] | None = None
+    quotas: Mapping[str, Mapping[str, float]] | None = None
+    users: Mapping[str, Sequence[str]] | None = None
     groups: Mapping[GroupId, Group] = field(default_factory=dict)
     committed: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
     unread: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from enum import Flag, auto
 from typing import TypeVar
 
@@ -14,6 +14,9 @@ from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.admin.described import describe_cluster, describe_topics
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.log_dirs import LogDirs, describe_log_dirs
+from twinlog.kafka.admin.quotas import describe_quotas
+from twinlog.kafka.admin.scram_users import describe_scram_users
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.topics import ConfigEntry, Topic, listed
@@ -37,6 +40,9 @@ class Part(Flag):
     ACLS = auto()
     GROUPS = auto()
     """Groups and what each has committed."""
+    QUOTAS = auto()
+    USERS = auto()
+    """Those that log in by SCRAM."""
 
 
 ALL = Part.CONFIGS | Part.LOGS | Part.SIZES | Part.ACLS | Part.GROUPS
@@ -75,10 +81,10 @@ class _Reader:
         names = sorted(name for name in topics if wanted(name))
         configs, hidden = self._configs(names) if Part.CONFIGS in parts else ({}, set[TopicName]())
         logs = self._logs([topics[name].topic for name in names], committed) if Part.LOGS in parts else {}
-        dirs = (
-            self._unless_refused(lambda: admin.call(describe_log_dirs, admin.client)) if Part.SIZES in parts else None
-        )
-        acls = self._unless_refused(lambda: admin.call(describe_acls, admin.client)) if Part.ACLS in parts else None
+        dirs = self._part(parts, Part.SIZES, describe_log_dirs)
+        acls = self._part(parts, Part.ACLS, describe_acls)
+        quotas = self._part(parts, Part.QUOTAS, describe_quotas)
+        users = self._part(parts, Part.USERS, describe_scram_users)
         groups, offsets = self._groups() if Part.GROUPS in parts else ({}, {})
         sizes: LogDirs = dirs or LogDirs()
         return Inventory(
@@ -93,14 +99,21 @@ class _Reader:
             sizes=None if dirs is None else sizes.sizes,
             disks=sizes.disks,
             acls=acls,
+            quotas=quotas,
+            users=users,
             groups=groups,
             committed=offsets,
             unread=tuple(self._unread),
         )
 
-    def _unless_refused(self, step: Callable[[], T]) -> T | None:
+    def _part(
+        self, parts: Part, part: Part, describe: Callable[[ClusterClient], Coroutine[object, object, T]]
+    ) -> T | None:
+        """What `describe` reads if that is among the wanted `parts`; None without the right to."""
+        if part not in parts:
+            return None
         try:
-            return step()
+            return self._admin.call(describe, self._admin.client)
         except RefusedError as error:
             self._unread.append(str(error))
             return None

@@ -16,7 +16,7 @@ from twinlog.preview.authorizer import forbidden
 from twinlog.preview.flow_plan import Problem
 from twinlog.settings.flow import ClientSettings
 
-_OFFSETS = TopicName("__consumer_offsets")
+GROUP_OFFSETS = TopicName("__consumer_offsets")
 
 
 def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
@@ -51,7 +51,7 @@ def unwritable_topics(
 def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: Inventory, purpose: str) -> list[Problem]:
     """A problem where the login may not take part in groups, or commit for them. Raises ClusterError."""
     # To ask for the coordinator of a group makes a broker create this topic.
-    if not groups or _OFFSETS not in there.topics:
+    if not groups or GROUP_OFFSETS not in there.topics:
         return []
     known = target.call(GroupAdmin(target.client).operations, groups)
     lacking = [name for name, may in known.items() if may is not None and Operation.READ not in may]

@@ -17,15 +17,15 @@ from twinlog.model.acls import Acl, Resource
 from twinlog.model.topics import ConfigEntry
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
-Kind = Literal["topic", "partitions", "setting", "acl", "group", "lag"]
+Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One difference; `left` and `right` are what each cluster has, None for nothing.
 
-    `what` is the topic, with its name on the right cluster where that is another one, the group, or the ACL; `detail`
-    is the setting, or the partition.
+    `what` is the topic, with its name on the right cluster where that is another one, the group, the ACL, whom a quota
+    is for, or the user; `detail` is the setting, the quota, or the partition.
     """
 
     kind: Kind
@@ -73,6 +73,10 @@ class Names:
             if entry.name in there and not entry.sensitive and entry.value != there[entry.name].value
         ]
 
+    def replicas(self, left: int) -> int | None:
+        """How many replicas the right topic should have where the left one has so many; None if any number will do."""
+        return left
+
     def acl(self, acl: Acl) -> Acl | None:
         """The ACL that the right cluster has for one of the left; None if it need not have any."""
         return acl
@@ -81,8 +85,17 @@ class Names:
 class FlowNames(Names):
     """Topics of a flow's source and their copies, by its replication policy and its filters."""
 
-    def __init__(self, topology: Topology, groups: GroupFilter, configs: ConfigPropertyFilter, name: str) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        groups: GroupFilter,
+        configs: ConfigPropertyFilter,
+        name: str,
+        replication_factor: int = -1,
+    ) -> None:
+        """-1 replicas are the broker's default, which may be any number."""
         super().__init__()
+        self._replicas = None if replication_factor < 1 else replication_factor
         self.words = f"topics and their copies, as {name} names them"
         self._topology = topology
         self._groups = groups
@@ -112,6 +125,9 @@ class FlowNames(Names):
             for change in setting_differences(wanted_settings(left, self._configs), right)
         ]
 
+    def replicas(self, left: int) -> int | None:
+        return self._replicas
+
     def acl(self, acl: Acl) -> Acl | None:
         if acl.resource != Resource.TOPIC:
             return acl
@@ -130,6 +146,8 @@ def compare_clusters(left: Inventory, right: Inventory, names: Names) -> list[Di
         *_topics(left, right, names, pairs),
         *_settings(left, right, names, pairs),
         *_acls(left, right, names),
+        *_quotas(left, right),
+        *_users(left, right),
         *_groups(left, right, names, pairs),
     ]
 
@@ -147,6 +165,10 @@ def _topics(
             yield Difference("topic", _shown(here, there), f"{count} partitions", None)
         elif (other := right.topics[there].topic.partitions) != count:
             yield Difference("partitions", _shown(here, there), str(count), str(other))
+        mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
+        wanted = names.replicas(mine)
+        if theirs is not None and wanted is not None and theirs != wanted:
+            yield Difference("replicas", _shown(here, there), str(mine), str(theirs))
     for there in sorted(right.topics):
         origin = names.left(there)
         if origin is not None and origin not in left.topics:
@@ -170,6 +192,30 @@ def _acls(left: Inventory, right: Inventory, names: Names) -> Iterable[Differenc
     present = {acl for acl in right.acls if _compared(acl, names)}
     yield from (Difference("acl", str(acl), "yes", None) for acl in sorted(wanted - set(right.acls)))
     yield from (Difference("acl", str(acl), None, "yes") for acl in sorted(present - wanted))
+
+
+def _quotas(left: Inventory, right: Inventory) -> Iterable[Difference]:
+    if left.quotas is None or right.quotas is None:
+        return
+    for whom in sorted({*left.quotas, *right.quotas}):
+        mine, theirs = left.quotas.get(whom, {}), right.quotas.get(whom, {})
+        for quota in sorted({*mine, *theirs}):
+            if mine.get(quota) != theirs.get(quota):
+                yield Difference("quota", whom, _rate(mine.get(quota)), _rate(theirs.get(quota)), quota)
+
+
+def _rate(value: float | None) -> str | None:
+    return None if value is None else f"{value:.15g}"
+
+
+def _users(left: Inventory, right: Inventory) -> Iterable[Difference]:
+    """Those that log in by SCRAM: by name and mechanism, as no broker tells what they log in with."""
+    if left.users is None or right.users is None:
+        return
+    for user in sorted({*left.users, *right.users}):
+        mine, theirs = (", ".join(side.users.get(user, ())) or None for side in (left, right) if side.users is not None)
+        if mine != theirs:
+            yield Difference("user", user, mine, theirs)
 
 
 def _compared(acl: Acl, names: Names) -> bool:

@@ -9,6 +9,7 @@ from twinlog.inventory.contents import Log
 from twinlog.model.disks import Disk
 from twinlog.model.topics import ConfigEntry, Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.flow_plan import Problem
 from twinlog.preview.volume import value_of
@@ -43,20 +44,32 @@ def written_by_others(
     logs: Mapping[TopicPartition, Log],
     copied: Iterable[TopicPartition],
     alias: Alias,
+    others: str | None = None,
 ) -> tuple[list[Problem], list[str]]:
     """Remote topics that are there although this flow has copied nothing to them; with notes on odd partition counts.
 
-    `logs` are those of the target, `copied` the source partitions that have a position.
+    `logs` are those of the target, `copied` the source partitions that have a position. `others` run the flow now, if
+    anybody does, and may not have stored theirs yet.
     """
     known = {part.topic for part in copied}
     problems, notes = [], []
+    if others == "MirrorMaker 2":
+        notes.append(
+            f"{others} runs the flow now, and a run waits until it has ended; what is to be copied counts from the "
+            "positions that it stored last, up to a minute ago by its defaults"
+        )
     for pair in pairs:
         there = target.get(pair.remote)
         if there is None:
             continue
         parts = (TopicPartition(pair.remote, number) for number in range(there.partitions))
         held = sum(logs[part].offsets for part in parts if part in logs)
-        if pair.source.name not in known and held:
+        if pair.source.name not in known and held and others is not None:
+            notes.append(
+                f"{pair.remote} is on {alias} with {held} records, and no position is stored for {pair.source.name}: "
+                f"{others} may have copied them and not stored that yet; make this plan again once it has ended"
+            )
+        elif pair.source.name not in known and held:
             problems.append(
                 Problem(
                     "clash",
@@ -81,6 +94,33 @@ def written_by_others(
                     )
                 )
     return problems, notes
+
+
+def behind_the_last_copy(
+    pairs: Iterable[TopicPair],
+    logs: Mapping[TopicPartition, Log],
+    positions: Mapping[TopicPartition, Position],
+    flow: FlowSettings,
+) -> list[str]:
+    """Notes on remote topics that hold records behind the last copy of which a position is stored; `logs` are those of
+    the target."""
+    # Behind the last record of a transaction is its marker.
+    markers = 0 if flow.exactly_once == "disabled" else 1
+    found: dict[TopicName, int] = defaultdict(int)
+    for pair in pairs:
+        for number in range(pair.source.partitions):
+            position = positions.get(TopicPartition(pair.source.name, number))
+            log = logs.get(TopicPartition(pair.remote, number))
+            if position is not None and position.next_target is not None and log is not None:
+                more = log.end - position.next_target
+                found[pair.remote] += more if more > markers else 0
+    return [
+        f"{name} holds {count} records behind the last copy of which a position is stored: a copier that runs or was "
+        "killed appended them, or somebody else writes there; a run finds out which are its copies, reports the others "
+        "and leaves them among its own"
+        for name, count in found.items()
+        if count
+    ]
 
 
 def too_small_limits(

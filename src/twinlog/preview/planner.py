@@ -25,9 +25,17 @@ from twinlog.offsets.translator import Translator
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.asked_rights import hidden_topics, unreadable_groups, unwritable_topics
 from twinlog.preview.deciding import Deciding, Findings
-from twinlog.preview.fits import colliding, shorter_retention, too_full, too_small_limits, written_by_others
+from twinlog.preview.fits import (
+    behind_the_last_copy,
+    colliding,
+    shorter_retention,
+    too_full,
+    too_small_limits,
+    written_by_others,
+)
 from twinlog.preview.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, Problem
 from twinlog.preview.groups import Copied, plan_groups
+from twinlog.preview.others import running_others
 from twinlog.preview.rights import Side, missing_rights
 from twinlog.preview.volume import gaps, leaderless, to_copy
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
@@ -142,7 +150,9 @@ class FlowPlanner:
         if positions is not None:
             copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, reset)
             plan = replace(plan, copy=tuple(copy))
-            findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target))
+            others = running_others(self._target, flow, there)
+            findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
+            findings.notes += behind_the_last_copy(pairs, there.logs, positions, flow)
             self._look_at_starts(pairs, here, positions, findings)
         waiting = leaderless(pairs, here.logs)
         if waiting:
@@ -185,9 +195,10 @@ class FlowPlanner:
             told=partial(self._told, flow.source),
         )
         remotes = {topology.remote_name(name) for name in here.topics if topology.mirrors(name)}
+        # Also without AclSync: only ACLs tell whether topics that are not there yet could be written.
         there = read_inventory(
             self._target,
-            parts,
+            parts | Part.ACLS,
             wanted=lambda name: name in remotes or (flow.target, name) in own,
             told=partial(self._told, flow.target),
         )

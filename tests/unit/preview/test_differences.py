@@ -115,3 +115,45 @@ def test_groups_are_compared_by_how_far_they_are_behind() -> None:
         ("lag", "g", "east.z-0", "99 behind", None),
         ("group", "new", None, "1 partitions", None),
     ]
+
+
+def replicated(inventory: Inventory, **replicas: int) -> Inventory:
+    topics = {name: replace(one, replicas=replicas[name.replace(".", "_")]) for name, one in inventory.topics.items()}
+    return replace(inventory, topics=topics)
+
+
+def test_replicas_are_as_the_flow_wants_them_or_as_on_the_other_cluster() -> None:
+    left = replicated(cluster("east", a=1, b=1), a=3, b=1)
+    right = replicated(cluster("west", east_a=1, east_b=1), east_a=1, east_b=2)
+    assert differences(left, right) == []
+    wants = FlowNames(
+        Topology(Alias("east"), Alias("west"), ReplicationPolicy(), TopicFilter()),
+        GroupFilter(),
+        ConfigPropertyFilter(),
+        "east->west",
+        2,
+    )
+    assert differences(left, right, wants) == [("replicas", "a / east.a", None, "3", "1")]
+    other = replicated(cluster("west", a=1, b=1), a=3, b=2)
+    assert differences(left, other, Names()) == [("replicas", "b", None, "1", "2")]
+
+
+def test_quotas_are_compared_by_whom_they_are_for() -> None:
+    left = replace(cluster("east"), quotas={"user ann": {"producer_byte_rate": 1e9, "request_percentage": 50.0}})
+    right = replace(cluster("west"), quotas={"user ann": {"producer_byte_rate": 5.0}, "client-id x": {"rate": 1.5}})
+    assert differences(left, right) == [
+        ("quota", "client-id x", "rate", None, "1.5"),
+        ("quota", "user ann", "producer_byte_rate", "1000000000", "5"),
+        ("quota", "user ann", "request_percentage", "50", None),
+    ]
+    assert differences(left, replace(right, quotas=None)) == []
+
+
+def test_users_are_compared_by_their_mechanisms() -> None:
+    left = replace(cluster("east"), users={"ann": ("SCRAM-SHA-256",), "bob": ("SCRAM-SHA-512",), "eve": ()})
+    right = replace(cluster("west"), users={"ann": ("SCRAM-SHA-256", "SCRAM-SHA-512")})
+    assert differences(left, right) == [
+        ("user", "ann", None, "SCRAM-SHA-256", "SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("user", "bob", None, "SCRAM-SHA-512", None),
+    ]
+    assert differences(replace(left, users=None), right) == []

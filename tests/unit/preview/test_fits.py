@@ -8,9 +8,11 @@ from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.inventory.contents import Log
 from twinlog.model.disks import Disk
 from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
-from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.fits import (
+    behind_the_last_copy,
     colliding,
     shorter_retention,
     shown_bytes,
@@ -41,8 +43,27 @@ def test_records_of_others_in_a_remote_topic_are_a_clash() -> None:
     (problem,), notes = written_by_others([PAIR], there, held, [], WEST)
     assert (problem.kind, notes) == ("clash", [])
     assert "a.t is on b with 7 records that this flow has not copied" in problem.text
+    problems, notes = written_by_others([PAIR], there, held, [], WEST, "MirrorMaker 2")
+    assert problems == []
+    assert "MirrorMaker 2 runs the flow now, and a run waits" in notes[0]
+    assert "MirrorMaker 2 may have copied them and not stored that yet" in notes[1]
     assert written_by_others([PAIR], there, held, [TopicPartition(TOPIC, 0)], WEST) == ([], [])
     assert written_by_others([PAIR], {}, {}, [], WEST) == ([], [])
+
+
+def test_records_behind_the_last_copy_are_told_of() -> None:
+    source = [TopicPartition(TOPIC, number) for number in range(2)]
+    logs = {TopicPartition(REMOTE, 0): Log(0, 13), TopicPartition(REMOTE, 1): Log(0, 11)}
+    positions = {part: Position(SourceOffset(90), TargetOffset(10)) for part in source}
+    (note,) = behind_the_last_copy([PAIR], logs, positions, flow("a", "b"))
+    assert note.startswith("a.t holds 4 records behind the last copy of which a position is stored")
+    # Behind the last record is the marker of its transaction.
+    (note,) = behind_the_last_copy([PAIR], logs, positions, replace(flow("a", "b"), exactly_once="enabled"))
+    assert note.startswith("a.t holds 3 records")
+    at_the_end = {part: Position(SourceOffset(90), TargetOffset(13)) for part in source}
+    assert behind_the_last_copy([PAIR], logs, at_the_end, flow("a", "b")) == []
+    # MirrorMaker 2 stores no place on the target.
+    assert behind_the_last_copy([PAIR], logs, {source[0]: Position(SourceOffset(9))}, flow("a", "b")) == []
 
 
 def test_more_partitions_than_the_source_are_a_clash_until_something_was_copied() -> None:

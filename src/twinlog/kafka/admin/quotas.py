@@ -22,18 +22,33 @@ async def describe_producer_quotas(client: ClusterClient) -> list[Quota]:
 
     Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the cluster does not answer.
     """
-    response = await client.ask(DescribeClientQuotasRequest(components=[], strict=False))
-    if error_codes.refused(response.error_code):
-        raise client.lacks("DESCRIBE_CONFIGS", "the cluster", "reading its client quotas")
-    if response.error_code:
-        raise ClusterError(f"cluster {client.alias}: client quotas: {error_codes.explain(response.error_code)}")
     found = []
-    for entry in response.entries or ():
+    for entry in await _entries(client):
         parts = {part.entity_type: part.entity_name or "" for part in entry.entity}
         if parts.keys() <= {_USER, _CLIENT_ID}:
             entity = QuotaEntity(parts.get(_USER), parts.get(_CLIENT_ID))
             found += [Quota(entity, value.value) for value in entry.values if value.key == PRODUCER_BYTE_RATE]
     return found
+
+
+async def describe_quotas(client: ClusterClient) -> dict[str, dict[str, float]]:
+    """Every client quota: for whom, in Kafka's words, then the quota's name and value. Raises as the one above."""
+    found: dict[str, dict[str, float]] = {}
+    for entry in await _entries(client):
+        parts = sorted((part.entity_type, part.entity_name or "<default>") for part in entry.entity)
+        # As kafka-configs.sh orders them: the user before the client id.
+        whom = " ".join(f"{kind} {name}" for kind, name in sorted(parts, key=lambda part: part[0] != _USER))
+        found[whom] = {value.key: value.value for value in entry.values}
+    return found
+
+
+async def _entries(client: ClusterClient) -> Sequence[Any]:
+    response = await client.ask(DescribeClientQuotasRequest(components=[], strict=False))
+    if error_codes.refused(response.error_code):
+        raise client.lacks("DESCRIBE_CONFIGS", "the cluster", "reading its client quotas")
+    if response.error_code:
+        raise ClusterError(f"cluster {client.alias}: client quotas: {error_codes.explain(response.error_code)}")
+    return response.entries or ()
 
 
 async def alter_producer_quotas(client: ClusterClient, quotas: Sequence[Quota]) -> None:

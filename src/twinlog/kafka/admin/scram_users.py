@@ -1,0 +1,28 @@
+"""Reads who may log in to a cluster by SCRAM; a coroutine on a client's loop (KIP-554)."""
+
+from __future__ import annotations
+
+from kafka.protocol.admin import DescribeUserScramCredentialsRequest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ...]]:
+    """Each user with its mechanisms; what it logs in with no broker tells.
+
+    Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
+    """
+    response = await client.ask(DescribeUserScramCredentialsRequest(users=None))
+    if error_codes.refused(response.error_code):
+        raise client.lacks("DESCRIBE", "the cluster", "reading its SCRAM users")
+    if response.error_code:
+        raise ClusterError(f"cluster {client.alias}: SCRAM users: {error_codes.explain(response.error_code)}")
+    return {
+        one.user: tuple(sorted(_MECHANISMS.get(info.mechanism, str(info.mechanism)) for info in one.credential_infos))
+        for one in response.results
+        if not one.error_code
+    }
