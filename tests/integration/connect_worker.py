@@ -61,7 +61,7 @@ class ConnectWorker:
             **({"twinlog.warm.up.enabled": "false"} if kafka is None else {"plugin.discovery": "service_load"}),
             **(settings or {}),
         }
-        file = home / "worker.properties"
+        self.file = file = home / "worker.properties"
         text = "".join(f"{key} = {value}\n" for key, value in lines.items())
         file.write_text(text.replace("<here>", self.url))
         if kafka is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
@@ -27,6 +28,7 @@ from harness.wait import wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
 from tests.integration.copying import TARGET, flow_settings
 from tests.integration.parity import MM2_VERSION
+from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Membership
 
@@ -157,6 +159,24 @@ class Stage:
         wait_for(translated, DEADLINE_S, f"the group goes on at {end}", every_s=0.5)
         wait_for(lambda: self.last_heartbeat() > beat, DEADLINE_S, "heartbeats go on")
 
+    def states_from_outside(self) -> dict[str, tuple[str, str]]:
+        """What `twinlog status` says of connectors, by their name: condition and state."""
+        worker = self.started[0].file
+        files = [self.home / f"{number}.json" for number in range(len(self.configs))]
+        for file, (name, config) in zip(files, self.configs.items(), strict=True):
+            file.write_text(json.dumps({"name": name, "config": config}))
+        shown = [str(file) for file, name in zip(files, self.configs, strict=True) if name != FAILED]
+        result = CliRunner().invoke(app, ["status", str(worker), *shown, "--json"])
+        flows = json.loads(result.stdout)["flows"]
+        return {flow["flow"]: (flow["condition"], flow["state"]) for flow in flows}
+
+    def is_seen_from_outside(self, state: str) -> None:
+        """Others see each connector as it is; those that run are in `state`."""
+        wanted = {self.names[kind]: ("running", state) for kind in ("Source", "Checkpoint")}
+        wanted |= {self.names["Heartbeat"]: ("running", "alive")}
+        wanted |= {PAUSED: ("not yet", "paused"), STOPPED: ("down", "stopped")}
+        wait_for(lambda: self.states_from_outside() == wanted, DEADLINE_S, f"status shows {wanted}", every_s=1)
+
     def assert_copied(self, again: int = 0) -> None:
         """Everything is there once; of partition 0 this many records at most are there again."""
         assert self.copies(1) == list(range(self.produced[1]))
@@ -220,6 +240,7 @@ def test_twinlog_goes_on_where_kafkas_worker_was_and_back(stage: Stage) -> None:
     set_up(stage, theirs)
     stage.goes_on(theirs)
     stage.assert_copied()
+    stage.is_seen_from_outside("run by others")
 
     # Of another kind, it waits until their group is empty, says so, and needs nobody then.
     ours = stage.worker()
@@ -229,6 +250,7 @@ def test_twinlog_goes_on_where_kafkas_worker_was_and_back(stage: Stage) -> None:
     ours.wait_until_healthy()
     stage.goes_on(ours)
     stage.assert_copied(again)
+    stage.is_seen_from_outside("running")
     assert {task["task.class"].rpartition(".")[2] for task in tasks_of(ours, stage.names["Source"])} == {
         "MirrorSourceTask"
     }

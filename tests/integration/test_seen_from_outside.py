@@ -130,6 +130,15 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
             mirror.wait_for("groups", 0, rf"{shop} .* has moved \(Stable on the target\)")
         mirror.wait_for("groups", 0, "1 of 1 groups may move now")
 
+        # Another application has the same name there.
+        alien = create_topic(target, new_name("alien"))
+        produce(target, alien, numbered(1))
+        with Member(target, shop, [alien], "classic") as member:
+            member.read(1)
+            text = mirror.wait_for("groups", 3, "its name is that of another application, which reads alien-")
+            assert "somebody has to act" in text
+        mirror.wait_for("groups", 0, "1 of 1 groups may move now")
+
         # Somebody committed too far on the target.
         commit_offsets(target, {shop: {(remote, 0): 12}})
         text = mirror.wait_for("groups", 3, "it would skip them")

@@ -5,14 +5,18 @@ Both work on the same internal topics. What each of them wrote is known, because
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.checker import SLOW_TICK_S, Identity, Load, Verdict, check, identify
 from harness.cluster import KafkaCluster
@@ -24,6 +28,7 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.parity import MM2_VERSION
 from tests.integration.running import RunTwinlog
+from twinlog.cli.main import app
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +88,8 @@ class HandOver:
     source: list[Record] = field(default_factory=list)
     target: list[Record] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
+    seen: dict[str, Any] = field(default_factory=dict)
+    """What `twinlog status`, `groups` and `plan` answer while MirrorMaker 2 runs, by command."""
     first: dict[tuple[int, Identity], list[int]] = field(default_factory=dict)
     """Target offsets of each source record's copies."""
     written: dict[int, list[tuple[int, Identity]]] = field(default_factory=dict)
@@ -166,6 +173,8 @@ def handed(
         with Load(source, TOPIC, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S) as load:
             for number, system in enumerate((mm2, twinlog, mm2)):
                 with system() as alive:
+                    if number == LAST:
+                        result.seen = seen_from_outside(tmp_path_factory.mktemp("seen") / "mm2.properties", text)
                     marks = _turn(source, target, alive, number, result.turns[-1].committed if number else {})
                     if number == LAST:
                         load.stop()
@@ -175,6 +184,23 @@ def handed(
         yield result
     finally:
         run.close()
+
+
+def seen_from_outside(file: Path, text: str) -> dict[str, Any]:
+    """What commands say of a flow once MirrorMaker 2 has its group."""
+    file.write_text(f"clusters = {CLUSTERS}\n{text}")
+
+    def ask(command: str) -> Any:
+        result = CliRunner().invoke(app, [command, str(file), "--json"])
+        log.info("twinlog %s: %d\n%s", command, result.exit_code, result.output)
+        return json.loads(result.stdout)["flows"][0]
+
+    def runs() -> bool:
+        found = ask("status")
+        return (found["state"], found["condition"]) == ("run by others", "running")
+
+    wait_for(runs, DEADLINE_S, "MirrorMaker 2 is seen to run the flow", every_s=0.5)
+    return {command: ask(command) for command in ("status", "groups", "plan")}
 
 
 def _turn(
@@ -274,6 +300,17 @@ def test_mirrormaker_2_takes_back(handed: HandOver) -> None:
             if handed.first[part, identity][0] < twinlog.ends[part]:
                 copied[part] = offset + 1
     assert twinlog.stored == copied
+
+
+def test_what_mirrormaker_2_runs_is_seen_from_outside(handed: HandOver) -> None:
+    status, groups, plan = (handed.seen[command] for command in ("status", "groups", "plan"))
+    assert status["others"].startswith("MirrorMaker 2 runs it: group over-mm2 has 1 member(s)")
+    assert (status["condition"], status["connector"]["state"]) == ("running", "RUNNING")
+    assert status["lag"]["by"] == "syncs"
+    assert status["lag"]["partitions_unknown"] == 0
+    assert {group["group"] for group in groups["groups"]} == {GROUP, LATE_GROUP}
+    assert any("MirrorMaker 2 runs the flow now, and a run waits" in note for note in plan["notes"])
+    assert plan["problems"] == []
 
 
 def test_nothing_is_lost_or_damaged(handed: HandOver) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog.cli.check_worker import FileKind, kind_of
@@ -12,12 +13,26 @@ from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
 
 FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
 CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
 
 
+@dataclass(frozen=True, slots=True)
+class FlowsOfFile:
+    """The flows that a file asks for, and the worker that runs them, where they are its connectors."""
+
+    flows: list[FlowSettings]
+    worker: WorkerSettings | None = None
+
+
 def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> list[FlowSettings]:
+    """The flows alone; see `read_flow_file`."""
+    return read_flow_file(path, connectors, secrets).flows
+
+
+def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> FlowsOfFile:
     """The flows that the file at `path` asks for, of a worker's file those of `connectors`; idle ones are left out.
 
     Raises ConfigError with every problem found. No cluster is contacted.
@@ -27,9 +42,10 @@ def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None
         expected = "files of connectors only behind that of a Connect worker"
         raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} behind it", expected)])
     if kind is FileKind.MIRROR:
-        return list(load(path).flows)
+        return FlowsOfFile(list(load(path).flows))
     if kind is FileKind.RESOURCE:
-        return [flow.settings for flow in load_resource(path, secrets).flows if not flow.idle]
+        resource = load_resource(path, secrets)
+        return FlowsOfFile([flow.settings for flow in resource.flows if not flow.idle], resource.worker.settings)
     if kind is FileKind.CONNECTOR or not connectors:
         # Where positions and records are depends on the worker.
         expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., such as {path} source.json"
@@ -41,4 +57,4 @@ def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None
     worker = load_worker(path)
     found, _ = read_connectors(connectors, worker, nameless=True)
     flows = [build_connector(one.name, one.config, worker) for one in found]
-    return [flow.settings for flow in flows if not flow.idle]
+    return FlowsOfFile([flow.settings for flow in flows if not flow.idle], worker.settings)

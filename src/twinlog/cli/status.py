@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.command_log import log_warnings
-from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
+from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
 from twinlog.clock import SYSTEM
@@ -84,7 +84,7 @@ def status(
     """
     limit = None if max_lag is None else MaxLag.of(max_lag)
     try:
-        flows = read_flows(file, connectors or [], secrets)
+        known = read_flow_file(file, connectors or [], secrets)
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
@@ -92,10 +92,10 @@ def status(
 
     from twinlog.status.flow import FlowReader  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
-    wanted = chosen(flows, flow)
+    wanted = chosen(known.flows, flow)
     try:
         with ExitStack() as stack:
-            readers = [stack.enter_context(FlowReader(one)) for one in wanted]
+            readers = [stack.enter_context(FlowReader(one, known.worker)) for one in wanted]
             if watch:
                 _watch(readers, as_json=as_json)
             seen = read_all(readers)

@@ -9,11 +9,13 @@ from typing import Any
 
 from twinlog.cli.table import table
 from twinlog.driver.report import DriverReport, TopicProgress
+from twinlog.status.connectors import ConnectorSeen
 from twinlog.status.flow import FlowSeen
 from twinlog.status.state import FlowFacts
 
 _HEAD = ("TOPIC", "PARTITIONS", "LAG", "BYTES", "SECONDS", "RECORDS/S", "MB/S", "")
 _NUMBERS = range(1, 7)
+BY_POSITIONS = "stored positions and the ends of the source"
 MOST_TOPICS = 20
 """Topics in text; JSON has all that the report has."""
 
@@ -35,6 +37,7 @@ def lines(seen: FlowSeen) -> list[str]:
     if report is not None and seen.settings.copies:
         say("rate", _rate(report))
     say("groups", _groups(facts))
+    say("clock", _clock(facts))
     say("last error", _last_error(facts))
     say("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
     shown = seen.topics[:MOST_TOPICS]
@@ -85,7 +88,8 @@ def _lag(seen: FlowSeen) -> str:
     if seen.by_positions or report is None:
         most_s = seen.lag_at_most_s
         seconds = "" if most_s is None or not seen.lag else f", at most {_span(most_s)} old"
-        return f"{_records(seen.lag)}{size}{seconds}{more}, by stored positions and the ends of the source now{was}"
+        by = "stored positions, offset syncs and the ends of both sides" if seen.by_syncs else BY_POSITIONS
+        return f"{_records(seen.lag)}{size}{seconds}{more}, by {by} now{was}"
     age = f" (known {report.lag_age_s + (seen.facts.report_age_s or 0.0):.0f} s ago)"
     seconds = f", {_seconds(seen.lag_s, undated=report.undated)}" if seen.lag else ""
     eta = "" if not seen.lag else "; ETA " + ("unknown" if report.eta_s is None else _span(report.eta_s))
@@ -117,6 +121,13 @@ def _last_error(facts: FlowFacts) -> str | None:
     return f"{report.last_error} ({_since(facts, report.last_error_ms)})"
 
 
+def _clock(facts: FlowFacts) -> str | None:
+    if not facts.skew_s or facts.report is None:
+        return None
+    side = "behind" if facts.skew_s > 0 else "ahead of"
+    return f"that of {facts.report.process} is {_span(abs(facts.skew_s))} {side} this one; ages are by its own"
+
+
 def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str, ...]:
     unknown = topic.unknown == topic.partitions
     lag = "unknown" if unknown else f"{topic.lag:,}" + (f" + {topic.unknown} unknown" if topic.unknown else "")
@@ -146,7 +157,9 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
         "leader_since_s": facts.since_s,
         "standing_by": [{"process": one.name, "ready": one.ready} for one in facts.processes if not one.leads],
         "others": facts.others,
+        "connector": None if facts.connector is None else _connector_json(facts.connector),
         "report_age_s": facts.report_age_s,
+        "clock_behind_s": facts.skew_s,
         "heartbeat_age_s": facts.age_s(facts.heartbeat_ms),
         "lag": {
             "records": seen.lag,
@@ -156,7 +169,7 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
             "seconds_at_least": report is not None and report.undated > 0,
             "partitions_unknown": seen.unknown,
             "age_s": None if report is None else round(report.lag_age_s + (facts.report_age_s or 0.0), 3),
-            "by": None if seen.lag is None else "positions" if seen.by_positions else "report",
+            "by": _lag_by(seen),
             "trouble": seen.lag_trouble,
         },
         "eta_s": None if report is None else report.eta_s,
@@ -165,6 +178,24 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
         "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
         "more_topics": 0 if report is None else report.more_topics,
         "last_report": None if facts.report is None else _report_json(facts.report),
+    }
+
+
+def _lag_by(seen: FlowSeen) -> str | None:
+    if seen.lag is None:
+        return None
+    return "syncs" if seen.by_syncs else "positions" if seen.by_positions else "report"
+
+
+def _connector_json(seen: ConnectorSeen) -> dict[str, Any]:
+    said = seen.said
+    return {
+        "group": seen.group,
+        "workers": seen.members,
+        "state": None if said is None else said.state,
+        "worker": None if said is None else said.worker,
+        "tasks": [one.state for one in seen.tasks],
+        "trouble": seen.failure,
     }
 
 

@@ -127,6 +127,14 @@ class Translator:
             first = None if known is None else way.there(known.points(0, 1)[0])
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
 
+    def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
+        """Behind the newest offset sync of a source partition, as far as syncs were needed and read; None of none."""
+        if not self.looked_at_syncs:
+            return None
+        with self._lock:
+            newest = self._syncs.of(partition).newest(partition)
+        return None if newest is None else SourceOffset(newest.upstream + 1)
+
     def knows(self, partition: TopicPartition) -> bool:
         """Whether anything is known of a source partition."""
         with self._lock:

@@ -152,7 +152,8 @@ class FlowPlanner:
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
             findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
-            findings.notes += behind_the_last_copy(pairs, there.logs, positions, flow)
+            if others is None:
+                findings.notes += behind_the_last_copy(pairs, there.logs, positions, flow)
             self._look_at_starts(pairs, here, positions, findings)
         waiting = leaderless(pairs, here.logs)
         if waiting:

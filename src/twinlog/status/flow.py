@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType, TracebackType
 
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.driver.election.member import Leadership, Member
@@ -22,7 +22,11 @@ from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.settings.flow import FlowSettings
-from twinlog.status.state import FlowFacts, ProcessSeen, State, state_of
+from twinlog.settings.worker import WorkerSettings
+from twinlog.status.clocks import Clocks
+from twinlog.status.connectors import ConnectorSeen, ConnectorsReader
+from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, State, state_of
+from twinlog.status.synced import SyncedOffsets
 
 CONNECT_S = 10.0
 TAILS = (64, 2_000, None)
@@ -35,7 +39,8 @@ class FlowSeen:
     """One flow at one moment.
 
     `lag` and the rest are those of a report that is of now, or else, with `by_positions`, by the positions that are
-    stored on the target and the ends of the source's logs; None is unknown, for the reason `lag_trouble`.
+    stored on the target and the ends of the source's logs; None is unknown, for the reason `lag_trouble`. With
+    `by_syncs` another program copies, and offset syncs and the ends of remote topics count, too.
     """
 
     settings: FlowSettings
@@ -46,6 +51,7 @@ class FlowSeen:
     unknown: int = 0
     topics: tuple[TopicProgress, ...] = field(default=())
     lag_trouble: str | None = None
+    by_syncs: bool = False
 
     @property
     def lag_s(self) -> float | None:
@@ -87,7 +93,10 @@ class FlowSeen:
 class FlowReader:
     """One flow; `read` may be called again and again, and then reads only what was added."""
 
-    def __init__(self, settings: FlowSettings, *, connect: Connect = ClusterAdmin) -> None:
+    def __init__(
+        self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
+    ) -> None:
+        """`worker` is that of a connector."""
         self.settings = settings
         self._source = connect(settings.source, settings.source_admin.client)
         self._target = connect(settings.target, settings.target_admin.client)
@@ -97,6 +106,18 @@ class FlowReader:
         self._report: DriverReport | None = None
         self._heartbeat_ms: int | None = None
         self._positions: PositionStore | None = None
+        self._synced: SyncedOffsets | None = None
+        self._clocks = Clocks(self._target.clock)
+        self._connectors: ConnectorsReader | None = None
+        self._workers: ClusterAdmin | None = None
+        if settings.kind is None:
+            # What MirrorMaker 2 keeps beside its positions.
+            status_topic = f"mm2-status.{settings.source}.internal"
+            self._connectors = ConnectorsReader(self._target, settings.group_id, status_topic)
+        elif worker is not None and worker.group is not None:
+            self._workers = connect(settings.target, worker.client)
+            group = worker.group
+            self._connectors = ConnectorsReader(self._workers, group.group_id, group.status_storage.name)
 
     def __enter__(self) -> FlowReader:
         return self
@@ -107,15 +128,18 @@ class FlowReader:
         self.close()
 
     def close(self) -> None:
-        """Close the connections to both clusters."""
+        """Close the connections to all clusters."""
         self._source.close()
         self._target.close()
+        if self._workers is not None:
+            self._workers.close()
 
     def read(self) -> FlowSeen:
         """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
         part of what is seen."""
         trouble: str | None = None
         group = GroupMembers("", "", ())
+        connector: ConnectorSeen | None = None
         try:
             if not self._target.client.connected:
                 self._target.connect(CONNECT_S)
@@ -124,19 +148,45 @@ class FlowReader:
             if self.settings.kind is None:
                 name = GroupId(self.settings.group_id)
                 group = self._target.call(GroupAdmin(self._target.client).described, name)
+            connector = self._connector(group)
+            self._compare_clocks(group, connector)
         except RefusedError:
             raise
         except ClusterError as error:
             trouble = str(error)
-        seen = by_report(self.settings, self._facts(group, trouble))
+        seen = by_report(self.settings, self._facts(group, connector, trouble))
         if seen.report is None and trouble is None and self.settings.copies:
             return self._by_positions(seen)
         return seen
 
-    def _facts(self, group: GroupMembers, trouble: str | None) -> FlowFacts:
+    def _connector(self, group: GroupMembers) -> ConnectorSeen | None:
+        """What workers say of the connector that the flow is, or of those of MirrorMaker 2 where that has its group."""
+        reader, settings = self._connectors, self.settings
+        if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
+            return None
+        if self._workers is not None and not self._workers.client.connected:
+            self._workers.connect(CONNECT_S)
+        reader.read()
+        if settings.kind is not None:
+            return reader.connector(settings.name)
+        seen = [reader.connector(name) for name in ("MirrorSourceConnector", "MirrorCheckpointConnector")]
+        return next((one for one in seen if one.failure is not None), seen[0])
+
+    def _compare_clocks(self, group: GroupMembers, connector: ConnectorSeen | None) -> None:
+        def next_report() -> DriverReport | None:
+            self._reports.look(self._take_report, lambda: self._report is not None)
+            return self._report
+
+        leads = {one.name for one in processes_of(group)[0] if one.leads}
+        taken = connector is not None and self.settings.kind is not None and connector.members != 0
+        report = self._report
+        if report is not None:
+            self._clocks.compare(report, next_report, lives=taken or report.process in leads)
+
+    def _facts(self, group: GroupMembers, connector: ConnectorSeen | None, trouble: str | None) -> FlowFacts:
         processes, since_s = processes_of(group)
         return FlowFacts(
-            int(self._target.clock.wall() * 1000),
+            self._clocks.now_ms,
             self._report,
             self._heartbeat_ms,
             self.settings.emit_heartbeats_interval_s,
@@ -145,6 +195,10 @@ class FlowReader:
             since_s,
             others_of(group, self.settings.group_id),
             trouble,
+            connector,
+            self._clocks.skew_ms / 1000,
+            self._clocks.reports_on,
+            self.settings.kind == "heartbeat",
         )
 
     def _take_report(self, key: bytes, record: KeptRecord) -> None:
@@ -182,10 +236,22 @@ class FlowReader:
             ends = self._source.offsets(wanted, latest=True, read_committed=committed)
             without = [part for part in wanted if part not in positions]
             starts = self._source.offsets(without, latest=False)
+            synced = self._read_syncs(wanted) if seen.state.word == BY_OTHERS else {}
         except TwinlogError as error:
             return _with(seen, None, 0, (), str(error), by_positions=True)
-        lag, unknown, topics = lag_by_positions(wanted, positions, starts, ends, _mean_bytes(seen.facts.report))
-        return _with(seen, lag, unknown, topics, None, by_positions=True)
+        mean_bytes = _mean_bytes(seen.facts.report)
+        lag, unknown, topics = lag_by_positions(wanted, positions, starts, ends, mean_bytes, synced)
+        return replace(_with(seen, lag, unknown, topics, None, by_positions=True), by_syncs=bool(synced))
+
+    def _read_syncs(self, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """How far another program has copied since it stored positions. In transactions it stores them at once, and
+        the markers of these are no records."""
+        if self.settings.exactly_once == "enabled":
+            return {}
+        if self._synced is None:
+            self._synced = SyncedOffsets(self.settings, self._source, self._target)
+        topology = self._topology
+        return self._synced.read(wanted, lambda part: TopicPartition(topology.remote_name(part.topic), part.partition))
 
 
 def by_report(settings: FlowSettings, facts: FlowFacts) -> FlowSeen:
@@ -204,17 +270,20 @@ def lag_by_positions(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     mean_bytes: float | None = None,
+    synced: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> tuple[int | None, int, tuple[TopicProgress, ...]]:
     """The lag of a flow in offsets, of how many partitions it is unknown, and both by topic.
 
-    Of a partition without a position nothing was copied: everything of it waits. `mean_bytes` is the mean size of a
-    record, None if it is not known.
+    Of a partition without a position nothing was copied: everything of it waits; but where it is in `synced`, it was
+    copied at least so far. `mean_bytes` is the mean size of a record, None if it is not known.
     """
     sums: dict[TopicName, tuple[int, int, int]] = {}
     for part in wanted:
         partitions, lag, unknown = sums.get(part.topic, (0, 0, 0))
         position = positions.get(part)
         begin = position.next_source if position is not None else starts.get(part)
+        if part in synced:
+            begin = max(synced[part], begin or 0)
         end = ends.get(part)
         known = begin is not None and end is not None
         waits = max(0, end - begin) if begin is not None and end is not None else 0

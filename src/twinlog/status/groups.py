@@ -21,9 +21,11 @@ from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.consumer_members import topics_read
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionsOfAll
@@ -135,8 +137,8 @@ class GroupsReader:
         self._topics = topic_filter_of(settings)
         self._groups: GroupFilter = group_filter_of(settings)
         self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
-        translator = Translator(settings, self._source, self._target, self._maps)
-        self._translator = GroupOffsetTranslator(settings, self._source, self._target, translator, reverse)
+        self._offsets_of_flow = Translator(settings, self._source, self._target, self._maps)
+        self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
         checkpoints = policy_of(settings).checkpoints_topic(settings.source)
         self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
         self._news: LastRecords = {}
@@ -300,10 +302,10 @@ class GroupsReader:
         if trouble is not None:
             # Without the source the remote names are all there is.
             wanted = {where: where for where in checkpoints}
+        other = there.other_kind(group) or self._other_application(group, there, set(wanted.values()))
         parts = []
         for where, remote in sorted(wanted.items()):
             committed = offsets.get(where)
-            position = self._maps.position(where)
             checkpoint = checkpoints.get(remote) if remote is not None else None
             found = None
             if committed is not None and trouble is None:
@@ -316,7 +318,7 @@ class GroupsReader:
                 remote,
                 committed=None if committed is None else SourceOffset(committed.offset),
                 source_end=_offset(source_ends, where),
-                copied=None if position is None else position.next_source,
+                copied=self._copied(where, _offset(source_ends, where)),
                 translated=None if found is None else found.offset,
                 exact=found is not None and found.exact,
                 checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
@@ -328,7 +330,7 @@ class GroupsReader:
                 from_target=trouble is None and self._translator.came_from_target(where.topic),
                 not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
                 not_followed=not_followed,
-                other_kind=there.other_kind(group),
+                other_kind=other,
                 in_transaction=group in here.in_transaction,
                 active_on_source=here.active(group),
                 active_on_target=there.active(group),
@@ -339,6 +341,29 @@ class GroupsReader:
             verdict = judge(facts, most_repeats=most_repeats)
             parts.append(PartitionStanding(facts, verdict, None if checkpoint is None else checkpoint[1]))
         return GroupStanding(group, tuple(parts), here.state(group), there.state(group))
+
+    def _other_application(self, group: GroupId, there: _Side, remotes: set[TopicPartition | None]) -> str | None:
+        """Who has the group's name on the target, where its members there read none of the remote topics; the group
+        has not moved then."""
+        if not there.active(group):
+            return None
+        try:
+            read = topics_read(self._target.call(GroupAdmin(self._target.client).described, group))
+        except ClusterError:
+            return None
+        if read is None or not read.isdisjoint(remote.topic for remote in remotes if remote is not None):
+            return None
+        return f"another application, which reads {listed(read)}"
+
+    def _copied(self, where: TopicPartition, end: SourceOffset | None) -> SourceOffset | None:
+        """How far a partition is copied: by its position, or by a newer offset sync where another program copies."""
+        position = self._maps.position(where)
+        stored = None if position is None else position.next_source
+        synced = self._offsets_of_flow.synced_up_to(where)
+        if synced is None or end is None or synced > end:
+            # One beyond the end is of another topic of that name.
+            return stored
+        return synced if stored is None else max(stored, synced)
 
 
 def _offset(ends: Mapping[TopicPartition, int], partition: TopicPartition) -> SourceOffset | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from twinlog.driver.report import EVERY_S, DriverReport
+from twinlog.status.connectors import ConnectorSeen
 
 STALE_S = 5 * EVERY_S
 """After so long without a report, a process that runs a flow is gone, hangs, or does not reach the target."""
@@ -19,6 +20,10 @@ BEATS_S = 30.0
 
 ENDED = ("stopped", "failed", "caught up", "nothing to copy")
 """The last words of a flow; the process says them itself."""
+
+
+BY_OTHERS = "run by others"
+"""The word for a flow that another program runs."""
 
 
 class Condition(Enum):
@@ -47,7 +52,8 @@ class FlowFacts:
     `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
     `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
     there is none. `others` says which program of another kind has the group, such as MirrorMaker 2. `target_trouble` is
-    why the target does not answer.
+    why the target does not answer. `connector` is what workers say of the connector that this flow is, or that copies
+    for it where others run it.
     """
 
     at_ms: int
@@ -59,6 +65,13 @@ class FlowFacts:
     since_s: float | None = None
     others: str | None = None
     target_trouble: str | None = None
+    connector: ConnectorSeen | None = None
+    skew_s: float = 0.0
+    """How far the clock of who reports is behind that of who looks; `at_ms` is by the former."""
+    reports_on: bool | None = None
+    """Whether another report came while somebody looked on; None where nobody had to, as clocks agree."""
+    heartbeat_writer: bool = False
+    """Whether it is a connector that does nothing but write heartbeats."""
 
     def age_s(self, at_ms: int | None) -> float | None:
         """Seconds since a moment, 0 at least: clocks differ a little."""
@@ -70,7 +83,11 @@ class FlowFacts:
 
     @property
     def fresh(self) -> bool:
-        """Whether the report is of now."""
+        """Whether the report is of now, and of who has the flow now."""
+        if self.others is not None:
+            return False
+        if self.reports_on is not None:
+            return self.target_trouble is None and self.reports_on
         age_s = self.report_age_s
         return self.target_trouble is None and age_s is not None and age_s <= STALE_S
 
@@ -103,6 +120,8 @@ def state_of(facts: FlowFacts) -> State:
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s
+    if facts.connector is not None and not (facts.fresh and report is not None and report.state not in ENDED):
+        return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
         # It said so itself: it does not become less true with time.
         return State(Condition.DOWN, report.state, report.detail)
@@ -131,13 +150,49 @@ def _reported(report: DriverReport) -> State:
     return State(Condition.RUNNING if running else Condition.NOT_YET, report.state, report.detail)
 
 
+def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> State:
+    """A connector that does not report itself now: what its workers say of it."""
+    report, said = facts.report, seen.said
+    if seen.members == 0:
+        word = "not running" if report is None else report.state if report.state in ENDED else "dead"
+        return State(Condition.DOWN, word, f"no worker is in group {seen.group}")
+    if said is None:
+        return State(Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}")
+    if seen.failure is not None:
+        return State(Condition.DOWN, "failed", seen.failure)
+    if said.state == "STOPPED":
+        return State(Condition.DOWN, "stopped", "somebody stopped the connector")
+    if said.state == "PAUSED":
+        return State(Condition.NOT_YET, "paused", "somebody paused the connector")
+    if said.state != "RUNNING":
+        return State(Condition.NOT_YET, "starting", f"the connector is {said.state.lower()}")
+    if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
+        text = f"worker {said.worker} has it, but its last report is {_span(facts.report_age_s or 0.0)} old"
+        return State(Condition.NOT_YET, "silent", text)
+    if facts.heartbeat_writer:
+        word = "alive" if facts.beats else "silent"
+        text = (
+            f"worker {said.worker} writes heartbeats" if facts.beats else f"worker {said.worker} writes no heartbeats"
+        )
+        return State(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
+    text = f"worker {said.worker} of group {seen.group} runs it, and reports nothing: Kafka's own, or one that begins"
+    return State(Condition.RUNNING, BY_OTHERS, text)
+
+
 def _of_others(facts: FlowFacts, others: str) -> State:
-    """Another program has the flow's group; it reports nothing but heartbeats."""
+    """Another program has the flow's group; it reports nothing but heartbeats and the states of its connectors."""
+    failure = None if facts.connector is None else facts.connector.failure
+    if failure is not None:
+        return State(Condition.DOWN, "failed", f"{others}; {failure}")
     age_s = facts.age_s(facts.heartbeat_ms)
     if facts.beats:
-        return State(Condition.RUNNING, "run by others", others)
+        return State(Condition.RUNNING, BY_OTHERS, others)
+    if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.said is not None:
+        state = facts.connector.said.state
+        condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
+        return State(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
     beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {_span(age_s)} old"
-    return State(Condition.NOT_YET, "run by others", f"{others}, but {beat}")
+    return State(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")
 
 
 def _span(seconds: float) -> str:

@@ -141,7 +141,7 @@ def test_the_files_of_a_worker(tmp_path: Path) -> None:
     for words in ([worker, source], [source]):
         found = CliRunner().invoke(main_app, ["check", *map(str, words)])
         assert (found.exit_code, f"problem: {source}: tasks.max: '0'" in found.stderr) == (1, True)
-    found = CliRunner().invoke(main_app, ["check", str(worker), "--explain", "topics"])
+    found = CliRunner().invoke(main_app, ["check", str(worker), "--explain", "topics"], env={"COLUMNS": "300"})
     assert (found.exit_code, "no file of MirrorMaker 2" in found.stderr) == (2, True)
 
 

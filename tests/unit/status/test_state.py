@@ -11,8 +11,9 @@ import pytest
 from tests.unit.driver.test_driver_report import FULL
 from twinlog.driver.election.member import Leadership, Mate, Member, Term
 from twinlog.model.groups import GroupMember, GroupMembers
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
+from twinlog.status.connectors import ConnectorSeen, Said
 from twinlog.status.flow import lag_by_positions, others_of, processes_of
 from twinlog.status.state import STALE_S, Condition, FlowFacts, ProcessSeen, state_of
 
@@ -124,3 +125,71 @@ def test_a_report_is_one_json_object_for_other_programs() -> None:
 
     found = json.loads(encode_report(FULL, 10_000))
     assert (found["kind"], found["state"], found["topics"][0]["topic"]) == ("driver", "running", "orders")
+
+
+def said(state: str, at_ms: int = NOW - 5000, trace: str | None = None) -> Said:
+    return Said(state, "host:8083", at_ms, trace)
+
+
+RUN = ConnectorSeen("w", "c", 1, said("RUNNING"), (said("RUNNING"), said("RUNNING")))
+BROKEN = replace(RUN, tasks=(said("RUNNING"), said("FAILED", trace="java.lang.Oops: no\n\tat x")))
+
+
+@pytest.mark.parametrize(
+    ("seen", "report", "condition", "word", "text"),
+    [
+        (RUN, None, "RUNNING", "run by others", "worker host:8083 of group w runs it, and reports nothing"),
+        (RUN, REPORT, "RUNNING", "running", ""),
+        (replace(RUN, said=said("PAUSED")), REPORT, "RUNNING", "running", ""),
+        (RUN, OLD, "RUNNING", "run by others", "host:8083"),
+        (replace(RUN, said=said("RUNNING", 1), tasks=()), OLD, "NOT_YET", "silent", "its last report is 11 s old"),
+        (RUN, replace(OLD, state="stopped"), "RUNNING", "run by others", "host:8083"),
+        (replace(RUN, members=0), None, "DOWN", "not running", "no worker is in group w"),
+        (replace(RUN, members=0), OLD, "DOWN", "dead", "no worker is in group w"),
+        (replace(RUN, members=0), replace(OLD, state="stopped"), "DOWN", "stopped", "no worker is in group w"),
+        (replace(RUN, members=None), None, "RUNNING", "run by others", "host:8083"),
+        (replace(RUN, said=None, tasks=()), None, "DOWN", "not running", "the workers of group w have no connector c"),
+        (BROKEN, None, "DOWN", "failed", "1 of 2 tasks: java.lang.Oops: no"),
+        (replace(RUN, said=said("FAILED", trace="gap")), OLD, "DOWN", "failed", "gap"),
+        (replace(RUN, said=said("PAUSED"), tasks=()), None, "NOT_YET", "paused", "somebody paused"),
+        (replace(RUN, said=said("STOPPED"), tasks=()), None, "DOWN", "stopped", "somebody stopped"),
+        (replace(RUN, said=said("UNASSIGNED"), tasks=()), None, "NOT_YET", "starting", "unassigned"),
+    ],
+)
+def test_a_connector_that_does_not_report_is_what_its_workers_say(
+    seen: ConnectorSeen, report: Any, condition: str, word: str, text: str
+) -> None:
+    found = of(elected=False, processes=(), report=report, connector=seen)
+    assert found[:2] == (Condition[condition], word)
+    assert text in (found[2] or "")
+
+
+def test_a_heartbeat_connector_is_alive_while_its_worker_and_its_heartbeats_are() -> None:
+    beats = {"elected": False, "processes": (), "report": None, "connector": RUN, "heartbeat_writer": True}
+    assert of(**beats)[:2] == (Condition.RUNNING, "alive")
+    assert of(**{**beats, "heartbeat_ms": None})[:2] == (Condition.NOT_YET, "silent")
+    assert of(**{**beats, "connector": replace(RUN, members=0)})[:2] == (Condition.DOWN, "not running")
+
+
+def test_what_mirror_maker_2_failed_at_counts_more_than_its_heartbeats() -> None:
+    others = {"others": "MirrorMaker 2 runs it", "connector": BROKEN}
+    assert of(**others) == (Condition.DOWN, "failed", "MirrorMaker 2 runs it; 1 of 2 tasks: java.lang.Oops: no")
+    assert of(**{**others, "connector": RUN})[:2] == (Condition.RUNNING, "run by others")
+    silent: dict[str, Any] = {"others": "MirrorMaker 2 runs it", "heartbeat_ms": None, "heartbeat_every_s": None}
+    assert of(**silent)[0] is Condition.NOT_YET
+    assert of(**silent, connector=RUN) == (Condition.RUNNING, "run by others", "MirrorMaker 2 runs it, c is running")
+
+
+def test_another_program_has_copied_what_its_offset_syncs_show() -> None:
+    parts = [TopicPartition(TopicName("t"), number) for number in range(3)]
+    ends, starts = dict.fromkeys(parts, 100), dict.fromkeys(parts, 0)
+    stored = {parts[0]: Position(SourceOffset(90)), parts[1]: Position(SourceOffset(20))}
+    lag, unknown, _ = lag_by_positions(parts, stored, starts, ends, None, {parts[1]: 95, parts[2]: 100})
+    assert (lag, unknown) == (10 + 5 + 0, 0)
+    lag, _, _ = lag_by_positions(parts, stored, starts, ends, None, {parts[0]: 50})
+    assert lag == 10 + 80 + 100, "a sync that is older than the position does not count"
+
+
+def test_what_twinlog_reported_a_moment_ago_is_not_of_now_once_others_have_the_flow() -> None:
+    assert RUNS.fresh
+    assert not replace(RUNS, others="MirrorMaker 2 runs it").fresh

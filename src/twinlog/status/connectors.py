@@ -1,0 +1,112 @@
+"""What a group of Connect workers says of its connectors: by its members, and by its status topic.
+
+Kafka's own workers and MirrorMaker 2 report nothing else of what they copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.topic_reader import TopicReader
+from twinlog.model.types import GroupId, TopicName
+from twinlog.record.last_records import KeptRecord, LastRecords, taken
+
+_CONNECTOR, _TASK = b"status-connector-", b"status-task-"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The last status of a connector or of a task, written `at_ms` (Unix), by the worker that has it, host:port."""
+
+    state: str
+    worker: str
+    at_ms: int
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSeen:
+    """A connector as its workers see it; `said` is None where their status topic has none of that name.
+
+    `members` is how many workers the group has, None where that may not be asked.
+    """
+
+    group: str
+    name: str
+    members: int | None
+    said: Said | None = None
+    tasks: tuple[Said, ...] = field(default=())
+
+    @property
+    def at_ms(self) -> int:
+        """When the last of all was written (Unix time)."""
+        return max((one.at_ms for one in (self.said, *self.tasks) if one is not None), default=0)
+
+    @property
+    def failure(self) -> str | None:
+        """Why it failed, or one of its tasks, in a line; None where neither did."""
+        if self.said is not None and self.said.state == "FAILED":
+            return _first_line(self.said)
+        failed = [one for one in self.tasks if one.state == "FAILED"]
+        return f"{len(failed)} of {len(self.tasks)} tasks: {_first_line(failed[0])}" if failed else None
+
+
+class ConnectorsReader:
+    """The connectors of one group of workers, over connections of somebody else; each `read` reads what was added."""
+
+    def __init__(self, cluster: ClusterAdmin, group: str, status_topic: str) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._reader = TopicReader(cluster, TopicName(status_topic), optional=True)
+        self._news: LastRecords = {}
+        self._connectors: dict[str, Said | None] = {}
+        self._tasks: dict[str, dict[int, Said | None]] = defaultdict(dict)
+        self._members: int | None = None
+
+    def read(self) -> None:
+        """Look at the group and its topic. Raises ClusterError; without a right on one of them that stays unknown."""
+        self._members = None
+        try:
+            described = self._cluster.call(GroupAdmin(self._cluster.client).described, GroupId(self._group))
+            self._members = len(described.members)
+        except RefusedError:
+            pass
+        try:
+            self._reader.read_last(self._news)
+        except RefusedError:
+            return
+        for key, (value, at_ms) in taken(self._news, _value_and_time):
+            said = _said(value, at_ms)
+            if key.startswith(_CONNECTOR):
+                self._connectors[key.removeprefix(_CONNECTOR).decode(errors="replace")] = said
+            elif key.startswith(_TASK):
+                name, _, number = key.removeprefix(_TASK).decode(errors="replace").rpartition("-")
+                if number.isdecimal():
+                    self._tasks[name][int(number)] = said
+
+    def connector(self, name: str) -> ConnectorSeen:
+        """One of them, as it was read last."""
+        tasks = [said for _, said in sorted(self._tasks.get(name, {}).items()) if said is not None]
+        return ConnectorSeen(self._group, name, self._members, self._connectors.get(name), tuple(tasks))
+
+
+def _value_and_time(kept: KeptRecord) -> tuple[bytes | None, int]:
+    return kept.value(), kept.timestamp
+
+
+def _said(value: bytes | None, at_ms: int) -> Said | None:
+    """A status as Kafka class KafkaStatusBackingStore writes it; None where it was deleted or cannot be read."""
+    try:
+        found = json.loads(value or b"null")
+        return Said(str(found["state"]), str(found["worker_id"]), at_ms, found.get("trace"))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _first_line(said: Said) -> str:
+    return (said.trace or "").strip().partition("\n")[0] or f"worker {said.worker} tells no reason"
