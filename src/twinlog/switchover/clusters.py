@@ -362,8 +362,8 @@ class Clusters:
     ) -> GroupsSeen:
         return self._groups.seen(topics, cut, there, began)
 
-    def groups_by_checkpoints(self) -> GroupsSeen:
-        return self._groups.by_checkpoints()
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+        return self._groups.by_checkpoints(topics, cut)
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         return self._groups.commit(offsets)

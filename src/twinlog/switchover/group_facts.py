@@ -82,10 +82,17 @@ class GroupFacts:
         """
         reader = GroupAdmin(admin.client)
         read = reader.stable_offsets if admin is self._source else reader.offsets
+        found: dict[GroupId, GroupOffsets] = {}
+        wrong: dict[GroupId, int] = {}
+        waits = set(groups)
         for _ in range(COMMIT_TRIES):
-            found, wrong = admin.call(read, sorted(groups))
-            later = {group: code for group, code in wrong.items() if code in error_codes.RETRIABLE}
-            if not later and Code.UNSTABLE_OFFSET_COMMIT not in wrong.values():
+            news, codes = admin.call(read, sorted(waits))
+            found.update(news)
+            later = {group: code for group, code in codes.items() if code in error_codes.RETRIABLE}
+            open_ones = {group for group, code in codes.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
+            wrong = {group: code for group, code in wrong.items() if group not in waits} | dict(codes)
+            waits = open_ones | later.keys()
+            if not waits:
                 return found, wrong
             admin.clock.sleep(AGAIN_S)
         for group, code in later.items():
@@ -110,7 +117,8 @@ class GroupFacts:
                 place = self._place(where, what.offset, moved, cut, there, began)
                 if place is not None:
                     found.append(GroupOffset(group, where, what.offset, *place, metadata=what.metadata))
-        return self._with_target(groups, found, {group: _trouble(code) for group, code in wrong.items()})
+        troubles = {group: _trouble(code) for group, code in wrong.items()}
+        return self._with_target(groups, found, troubles, topics, cut)
 
     def _place(
         self,
@@ -158,7 +166,7 @@ class GroupFacts:
             translator.refresh()
             self._refreshed.add(name)
 
-    def by_checkpoints(self) -> GroupsSeen:
+    def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         """See `World.groups_by_checkpoints`."""
         topic = self._policy.checkpoints_topic(self._flow.source)
         last: LastRecords = {}
@@ -180,10 +188,15 @@ class GroupFacts:
                     metadata=checkpoint.metadata,
                 )
             )
-        return self._with_target({GroupId(one.group): None for one in found}, found, {})
+        return self._with_target({GroupId(one.group): None for one in found}, found, {}, topics, cut)
 
     def _with_target(
-        self, groups: Mapping[GroupId, Group | None], found: Sequence[GroupOffset], troubles: Mapping[GroupId, str]
+        self,
+        groups: Mapping[GroupId, Group | None],
+        found: Sequence[GroupOffset],
+        troubles: Mapping[GroupId, str],
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
     ) -> GroupsSeen:
         listed = self._listed(self._target)
         names = sorted({GroupId(one.group) for one in found})
@@ -191,7 +204,7 @@ class GroupFacts:
         if names:
             present, _ = self._offsets(self._target, names)
         offsets = []
-        for one in found:
+        for one in (*found, *self._in_new(found, present, topics, cut)):
             on_target = present.get(GroupId(one.group), {}).get(one.target)
             offsets.append(
                 GroupOffset(
@@ -211,6 +224,36 @@ class GroupFacts:
             tuple(offsets),
             {str(name): text for name, text in troubles.items()},
         )
+
+    def _in_new(
+        self,
+        found: Sequence[GroupOffset],
+        present: Mapping[GroupId, GroupOffsets],
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+    ) -> list[GroupOffset]:
+        """Where groups begin in what producers will write to beside the copies: at its first record.
+
+        With `auto.offset.reset=latest` a group would skip what came before it. Where something is there already, it is
+        for the group to choose.
+        """
+        new = {topic.name: topic for topic in topics if topic.producers and not topic.keeps_name}
+        parts = [
+            TopicPartition(topic.producers, number) for topic in new.values() for number in range(topic.partitions)
+        ]
+        ends, starts = (self._target.offsets(parts, latest=latest) for latest in (True, False)) if parts else ({}, {})
+        known = {(one.group, one.target) for one in found}
+        reads = {(one.group, one.source.topic) for one in found if one.source.topic in new}
+        return [
+            GroupOffset(group, here, cut.get(here, 0), there, ends[there], exact=True)
+            for group, name in sorted(reads)
+            for number in range(new[name].partitions)
+            for here, there in [(TopicPartition(name, number), TopicPartition(new[name].producers, number))]
+            if there in ends
+            and ends[there] == starts.get(there)
+            and (group, there) not in known
+            and there not in present.get(GroupId(group), {})
+        ]
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         """See `World.commit`; a coordinator that moves or loads is waited for."""

@@ -50,7 +50,7 @@ def sync_groups(context: Context) -> Data:
     """Commit for every group of the source where it would go on, and say of each what came of it."""
     world = context.world
     if context.options.kind is Kind.EMERGENCY:
-        seen = world.groups_by_checkpoints()
+        seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
     else:
         cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
         seen = world.groups(context.topics, cut, there, began(world))

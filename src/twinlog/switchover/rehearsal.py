@@ -105,7 +105,7 @@ def _acl(acl: TopicAcl) -> str:
 def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[str], float]:
     seen: GroupsSeen
     if options.kind is Kind.EMERGENCY:
-        seen = world.groups_by_checkpoints()
+        seen = world.groups_by_checkpoints(survey.topics, {})
     else:
         # As if nobody wrote any more: groups that have read everything are at the end of both logs.
         copied = world.copied()

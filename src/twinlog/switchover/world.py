@@ -105,7 +105,7 @@ class World(Protocol):
         a move before.
         """
 
-    def groups_by_checkpoints(self) -> GroupsSeen:
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         """The groups of a source that is lost, by their last checkpoints on the target."""
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:

@@ -240,7 +240,7 @@ class ScriptedWorld:
             )
         return GroupsSeen({"shop": "Stable"}, {"shop": "Empty"}, tuple(found))
 
-    def groups_by_checkpoints(self) -> GroupsSeen:
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         copied = {where: Copied(offset, None) for where, offset in self.brokers.copied.items()}
         seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {})
         return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))

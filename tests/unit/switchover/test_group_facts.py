@@ -29,9 +29,13 @@ class ScriptedGroups:
 
     def __init__(self, alias: str, offset: int, errors: int = 0, listing: ClusterError | None = None) -> None:
         self.alias = alias
-        self.offsets: GroupOffsets = {P0: CommittedOffset(offset, "")}
+        self.committed: GroupOffsets = {P0: CommittedOffset(offset, "")}
         self.errors = errors
         self.in_transaction = 0
+        self.others: list[GroupId] = []
+        self.asked: list[list[GroupId]] = []
+        self.log: dict[TopicPartition, tuple[int, int]] = {}
+        """Of partitions of new topics: where they start and end."""
         self.listing = listing
         self.client = SimpleNamespace()
         self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
@@ -40,16 +44,22 @@ class ScriptedGroups:
         if step.__name__ == "listed":
             if self.listing is not None:
                 raise self.listing
-            return {SHOP: Group(SHOP, "consumer", "Empty")}
+            return {name: Group(name, "consumer", "Empty") for name in (SHOP, *self.others)}
         assert step.__name__ in ("offsets", "stable_offsets"), args
+        (groups,) = args
+        self.asked.append(groups)
+        quiet = {group: self.committed for group in groups if group in self.others}
         if self.in_transaction and step.__name__ == "stable_offsets":
             self.in_transaction -= 1
-            return {}, {SHOP: Code.UNSTABLE_OFFSET_COMMIT}
+            return quiet, {SHOP: Code.UNSTABLE_OFFSET_COMMIT}
         if self.errors:
             self.errors -= 1
             wrong: Mapping[GroupId, int] = {SHOP: Code.NOT_COORDINATOR}
             return {}, wrong
-        return {SHOP: self.offsets}, {}
+        return {SHOP: self.committed} | quiet, {}
+
+    def offsets(self, parts: list[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+        return {part: self.log[part][latest] for part in parts if part in self.log}
 
 
 def facts(source: ScriptedGroups, target: ScriptedGroups) -> GroupFacts:
@@ -103,6 +113,33 @@ def test_offsets_in_a_transaction_are_waited_for_and_not_taken_for_older_ones() 
     found = seen(source, ScriptedGroups("b", 30))
     assert found.offsets == ()
     assert "in a transaction that has not ended; run the same command again" in found.troubles[SHOP]
+
+
+def test_groups_that_are_quiet_are_not_asked_again_for_the_sake_of_one_in_a_transaction() -> None:
+    source = ScriptedGroups("a", 10)
+    source.others = [GroupId("quiet")]
+    source.in_transaction = 3
+    found = seen(source, ScriptedGroups("b", 30))
+    assert {one.group for one in found.offsets} == {"shop", "quiet"}
+    assert found.troubles == {}
+    assert source.asked == [["quiet", "shop"], ["shop"], ["shop"], ["shop"]]
+
+
+@pytest.mark.parametrize(("start", "end", "there"), [(0, 0, 0), (7, 7, 7), (0, 5, None)])
+def test_a_group_begins_at_the_first_record_of_what_producers_write_to_next(
+    start: int, end: int, there: int | None
+) -> None:
+    source, target = ScriptedGroups("a", 10), ScriptedGroups("b", 0)
+    target.committed = {}
+    target.log = {P0: (start, end)}
+    groups = facts(source, target)
+    topic = MovedTopic(ORDERS, TopicName("a.orders"), 1, ORDERS)
+    found = groups.seen([topic], {P0: 10}, {P0: 25}, {})
+    new = [one for one in found.offsets if one.target == P0]
+    assert [(one.there, one.exact) for one in new] == ([] if there is None else [(there, True)])
+    # What it has there already stays.
+    target.committed = {P0: CommittedOffset(3, "")}
+    assert [one.target.topic for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]
 
 
 class Known:
