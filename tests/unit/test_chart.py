@@ -34,6 +34,11 @@ VALUES: list[dict[str, Any]] = [
         "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}]},
         "env": [{"name": "A", "value": "b"}],
     },
+    {
+        "restUsersSecret": "users",
+        "networkPolicy": {"restFrom": [{"podSelector": {"matchLabels": {"app": "kafka-ui"}}}]},
+        "metrics": {"podMonitorLabels": {"release": "prometheus"}},
+    },
 ]
 
 
@@ -148,6 +153,70 @@ def test_the_rest_api_is_at_an_address_that_other_pods_reach_and_nobody_else() -
     inside, metrics = one(manifests, "NetworkPolicy")["spec"]["ingress"]
     assert "ports" not in inside
     assert [port["port"] for port in metrics["ports"]] == [9404]
+
+
+def test_a_driver_may_touch_pods_and_nothing_else_in_its_namespace() -> None:
+    """Claims and services of brokers are in the same namespace, and nobody can limit a right by a label."""
+    manifests = render()
+    assert [rule["resources"] for rule in one(manifests, "Role")["rules"]] == [["pods"]]
+    args = container(manifests)["args"]
+    for setting in ("service.deleteOnTermination", "ownPersistentVolumeClaim", "reusePersistentVolumeClaim"):
+        assert f"spark.kubernetes.driver.{setting}=false" in args
+
+
+def test_the_rest_api_asks_for_a_login_where_others_may_reach_it() -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "kafka-ui"}}}
+    manifests = render({"restUsersSecret": "users", "networkPolicy": {"restFrom": [peer]}})
+    driver = container(manifests)
+    args = driver["args"]
+    assert args[args.index("--users") + 1] == "/etc/twinlog/users/users"
+    assert "/etc/twinlog/users" in [mount["mountPath"] for mount in driver["volumeMounts"]]
+    *_, rest = one(manifests, "NetworkPolicy")["spec"]["ingress"]
+    assert rest == {"ports": [{"protocol": "TCP", "port": 8083}], "from": [peer]}
+    # A kubelet cannot log in.
+    assert {driver[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {"tcp-prometheus"}
+
+
+def test_no_cluster_that_is_away_has_drivers_killed() -> None:
+    driver = container(render())
+    assert driver["livenessProbe"]["httpGet"]["path"] == "/live"
+    assert driver["readinessProbe"]["httpGet"]["path"] == "/health"
+
+
+RESOURCE = """
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+spec:
+  replicas: 1
+  livenessProbe: {initialDelaySeconds: 7}
+  logging: {type: external, valueFrom: {configMapKeyRef: {name: levels, key: log4j2.properties}}}
+  target: {alias: west, authentication: {type: plain, passwordSecret: {secretName: west, password: p}}}
+  mirrors:
+    - sourceConnector: {alterOffsets: {fromConfigMap: {name: wanted}}}
+      checkpointConnector: {}
+"""
+
+
+def test_what_a_resource_asks_of_its_pods_is_done() -> None:
+    manifests = render({"mirrorText": RESOURCE})
+    driver = container(manifests)
+    assert (driver["livenessProbe"]["initialDelaySeconds"], driver["livenessProbe"]["periodSeconds"]) == (7, 10)
+    paths = [mount["mountPath"] for mount in driver["volumeMounts"]]
+    below = "/etc/twinlog/secrets/"
+    assert [path.removeprefix(below) for path in paths if path.startswith(below)] == ["west", "levels", "wanted"]
+    volumes = one(manifests, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    optional = [volume["configMap"]["name"] for volume in volumes if volume.get("configMap", {}).get("optional")]
+    assert optional == ["levels", "wanted"]
+
+
+def test_executors_read_tokens_where_drivers_do() -> None:
+    manifests = render({"mirrorText": RESOURCE})
+    (only,) = executor(manifests)["spec"]["containers"]
+    assert "/etc/twinlog/secrets/west" in [mount["mountPath"] for mount in only["volumeMounts"]]
+
+
+def test_the_image_is_that_of_the_chart() -> None:
+    assert container(render())["image"].rpartition(":")[2] != "latest"
 
 
 def test_own_settings_win() -> None:

@@ -74,6 +74,16 @@ def run(
             show_default=False,
         ),
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="TWINLOG_USERS_FILE",
+            help="Who may use the REST API of Strimzi's resource: lines user=password, plain or as `htpasswd -B` "
+            "writes it, read once. Default: everybody who reaches it.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
@@ -94,7 +104,7 @@ def run(
         _check_options(until, clusters)
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
-        run_resource(file, secrets, listen, master, settings, metrics_listener, offsets)
+        run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
     try:
         config = load(file, all_clusters(context, clusters))
     except ConfigError as error:
@@ -107,9 +117,15 @@ def run(
 def _check_options(until: Until | None, clusters: list[str] | None) -> None:
     """A worker's connectors come and go while it runs, and it has no end of its own."""
     if until is not None:
-        raise typer.BadParameter("a resource runs until it is stopped", param_hint="--until")
+        raise typer.BadParameter(
+            "connectors of a resource belong to a group of workers, which no single process ends: it runs until it is "
+            "stopped",
+            param_hint="--until",
+        )
     if clusters is not None:
-        raise typer.BadParameter("a resource has one target, and runs as a whole", param_hint="--clusters")
+        raise typer.BadParameter(
+            "a resource has one target, and runs as a whole; leave --clusters out", param_hint="--clusters"
+        )
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:

@@ -16,6 +16,7 @@ from twinlog.cli.metrics import with_listeners
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.connect.resource.follower import ResourceFollower
+from twinlog.connect.users import users_in
 from twinlog.connect.worker import Worker
 from twinlog.errors import ConfigError
 
@@ -34,12 +35,15 @@ def run_resource(
     conf: Mapping[str, str],
     metrics: list[str] | None = None,
     offsets: Path | None = None,
+    users: Path | None = None,
 ) -> NoReturn:
     """Run the resource until SIGTERM or SIGINT, and end the process with the exit code; `metrics` are addresses that
-    serve these beside the worker's own. What annotations have listed goes to `offsets`."""
+    serve these beside the worker's own. What annotations have listed goes to `offsets`. Whom the file
+    `users` names may use the REST API; without one everybody."""
     load = partial(load_resource, file, secrets, listen)
     try:
         config = load()
+        known = None if users is None else users_in(users)
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
@@ -59,7 +63,7 @@ def run_resource(
         warnings.append(f"{file}: {doubt}")
     settings = {**driver_memory(config), **conf}
     own = replace(config.worker, settings=worker_settings)
-    end_process(run_worker(own, None, exits, master=master, conf=settings, warnings=warnings, beside=follow))
+    end_process(run_worker(own, known, exits, master=master, conf=settings, warnings=warnings, beside=follow))
 
 
 def driver_memory(config: ResourceConfig) -> dict[str, str]:

@@ -96,6 +96,7 @@ CONNECT_KEYS = (
         form=Form.EMPTY,
     ),
     _flow("predicates", LIST, "", "Conditions of transforms; must be empty.", form=Form.EMPTY),
+    _flow("twinlog.resource", STRING, None, "Strimzi's resource that a connector is of; `twinlog run` writes it."),
 )
 
 ONE_FLOW_KEYS = (

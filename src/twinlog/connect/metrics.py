@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from twinlog.connect.model import HealthStatus
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connect.rest.settings import Listener
@@ -9,8 +12,11 @@ from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import server_context
 
 
-def metrics_server(settings: MetricsSettings, pages: MetricPages) -> MetricsServer:
-    """A server for `twinlog.metrics.listeners`. Raises ssl.SSLError for certificates that are no good."""
+def metrics_server(
+    settings: MetricsSettings, pages: MetricPages, health: Callable[[], HealthStatus] | None = None
+) -> MetricsServer:
+    """A server for `twinlog.metrics.listeners`, of a worker's `health`, too. Raises ssl.SSLError for certificates that
+    are no good."""
     tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
     listeners = [Listener(one.scheme == "https", one.host, one.port) for one in settings.listeners]
-    return MetricsServer(pages, listeners, tls)
+    return MetricsServer(pages, listeners, tls, health)

@@ -51,11 +51,16 @@ def _users_of(entry: LoginEntry, jaas: str) -> Users:
     named = entry.options.get("file", "").strip()
     if not named:
         raise _problem(jaas, "file", "no file of users", _EXAMPLE)
+    return users_in(Path(named))
+
+
+def users_in(path: Path) -> Users:
+    """The users of a file of properties, a name and a password in each. Raises ConfigError."""
     try:
-        passwords = javaproperties.loads(_text(Path(named), "latin-1", "file"))
+        passwords = javaproperties.loads(_text(path, "latin-1", "file"))
     except ValueError:
-        raise _problem(named, "file", "no file of properties", "lines of the form user=password") from None
-    return Users(passwords, tuple(_doubts(named, passwords)))
+        raise _problem(str(path), "file", "no file of properties", "lines of the form user=password") from None
+    return Users(passwords, tuple(_doubts(str(path), passwords)))
 
 
 def _doubts(named: str, passwords: Mapping[str, str]) -> Iterator[str]:

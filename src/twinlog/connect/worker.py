@@ -79,7 +79,7 @@ class Worker:
         )
         pages = Pages(self.herder.metrics(SYSTEM).measure)
         own_metrics = config.settings.metrics
-        self._metrics = metrics_server(own_metrics, pages) if own_metrics.listeners else None
+        self._metrics = metrics_server(own_metrics, pages, self.herder.health) if own_metrics.listeners else None
         api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels, metrics=pages)
         self.server = RestServer(api, rest_tls(own))
 

@@ -22,7 +22,9 @@ from twinlog.convert.secrets import Vault
 from twinlog.convert.to_connectors import property_line
 from twinlog.settings.flow import ConnectorKind
 
-_CONNECTORS_OWN = {"connector.class", "name", "source.cluster.alias", "target.cluster.alias", "enabled"}
+_CONNECTORS_OWN = {"connector.class", "name", "source.cluster.alias", "target.cluster.alias", "enabled"} | {
+    "twinlog.resource"
+}
 _SHARED_PREFIXES = ("source.", "target.", "replication.policy.", "consumer.", "admin.", "offset-syncs.topic.location")
 _SHARED = {"topics", "topics.exclude", "topic.filter.class", "forwarding.admin.class"}
 _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {

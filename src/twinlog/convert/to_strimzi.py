@@ -30,7 +30,7 @@ _PATTERNS = {
     "groups": "groupsPattern",
     "groups.exclude": "groupsExcludePattern",
 }
-_OWN = {"connector.class", "name", "tasks.max", "source.cluster.alias", "target.cluster.alias"}
+_OWN = {"connector.class", "name", "tasks.max", "source.cluster.alias", "target.cluster.alias"} | {"twinlog.resource"}
 _STATES = {"PAUSED": "paused", "STOPPED": "stopped"}
 _MECHANISMS = {"PLAIN": "plain", "SCRAM-SHA-256": "scram-sha-256", "SCRAM-SHA-512": "scram-sha-512"}
 _KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")

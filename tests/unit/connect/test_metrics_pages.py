@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.connect.serving import serving
 from twinlog.connect.metrics import metrics_server
+from twinlog.connect.model import Health, HealthStatus
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connect.rest.settings import Listener
 from twinlog.settings import listener as settings
@@ -70,6 +71,18 @@ def test_addresses_of_their_own_have_the_pages_and_nothing_else() -> None:
         server.stop()
     with pytest.raises(OSError, match="refused"):
         get(server.urls[0], "/metrics")
+
+
+@pytest.mark.parametrize(("health", "status"), [(Health.HEALTHY, 200), (Health.STARTING, 503), (Health.UNHEALTHY, 500)])
+def test_a_worker_says_there_how_it_is_without_a_login(health: Health, status: int) -> None:
+    server = MetricsServer(Pages(), [FREE], health=lambda: HealthStatus(health, "why"))
+    server.start()
+    try:
+        found, _, body = get(server.urls[0], "/health")
+        assert (found, json.loads(body)) == (status, {"status": health.value, "message": "why"})
+        assert get(server.urls[0], "/live")[0] == 200
+    finally:
+        server.stop()
 
 
 def test_an_address_in_use_is_named() -> None:

@@ -402,3 +402,23 @@ def test_what_annotations_ask_of_offsets_in_vain(
 ) -> None:
     assert following.look(("state: running", "state: stopped"), ("annotations: {}", annotation)) == ["STOPPED"]
     assert said in caplog.text
+
+
+def test_two_resources_in_one_group_leave_each_other_alone(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By their defaults all resources of v1beta2 with one target are in one group."""
+    theirs = ConnectorName("north->west.MirrorSourceConnector")
+    config = {"connector.class": "MirrorSourceConnector", "twinlog.resource": "second"}
+    following.worker.has = {theirs: (config, TargetState.STARTED)}
+    assert following.look(("state: running", "state: paused")) == []
+    assert "belong to another resource (second)" in caplog.text
+    assert f"twinlog connectors delete '{theirs}'" in caplog.text
+    assert caplog.text.count("nothing is done") == 1
+    # Neither does the one that does not lead.
+    following.worker.leads = False
+    task = f"annotations: {{strimzi.io/restart-connector-task: '{NAME}:0'}}"
+    assert following.look(("annotations: {}", task)) == []
+    following.worker.leads, following.worker.has = True, {}
+    assert following.look() == ["put None", "restart 0"]
+    assert following.worker.has[NAME][0]["twinlog.resource"] == "mirror"

@@ -10,12 +10,17 @@ from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.resource.auto_restart import AutoRestarts
 from twinlog.connect.resource.loggers import logger_levels
-from twinlog.connect.resource.steps import Become, Delete, Present, Put, asked, steps
+from twinlog.connect.resource.steps import Become, Delete, Present, Put, asked, of_others, steps
 
 SOURCE = ConnectorName("a->b.MirrorSourceConnector")
 HEARTBEAT = ConnectorName("a->b.MirrorHeartbeatConnector")
 MINE = ConnectorName("my-connector")
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
+
+
+def settings(topics: str) -> dict[str, str]:
+    """The configuration of a connector of the resource `mirror`."""
+    return {"topics": topics, "name": SOURCE, "twinlog.resource": "mirror"}
 
 
 def planned(state: InitialState = "RUNNING", topics: str = "x") -> PlannedConnector:
@@ -24,38 +29,55 @@ def planned(state: InitialState = "RUNNING", topics: str = "x") -> PlannedConnec
 
 
 def present(target: TargetState = STARTED, topics: str = "x") -> Present:
-    return Present({"topics": topics, "name": SOURCE}, target)
+    return Present(settings(topics), target)
 
 
 @pytest.mark.parametrize(
     ("wanted", "there", "expected"),
     [
-        (planned(), None, [Put(SOURCE, {"topics": "x", "name": SOURCE}, STARTED)]),
-        (planned("STOPPED"), None, [Put(SOURCE, {"topics": "x", "name": SOURCE}, STOPPED)]),
+        (planned(), None, [Put(SOURCE, settings("x"), STARTED)]),
+        (planned("STOPPED"), None, [Put(SOURCE, settings("x"), STOPPED)]),
         (planned(), present(), []),
         (planned("PAUSED"), present(PAUSED), []),
         (planned("PAUSED"), present(), [Become(SOURCE, PAUSED)]),
         (planned(), present(STOPPED), [Become(SOURCE, STARTED)]),
-        (planned("RUNNING", "y"), present(), [Put(SOURCE, {"topics": "y", "name": SOURCE})]),
+        (planned("RUNNING", "y"), present(), [Put(SOURCE, settings("y"))]),
         (
             planned("RUNNING", "y"),
             present(PAUSED),
-            [Put(SOURCE, {"topics": "y", "name": SOURCE}), Become(SOURCE, STARTED)],
+            [Put(SOURCE, settings("y")), Become(SOURCE, STARTED)],
         ),
         (
             planned("STOPPED", "y"),
             present(),
-            [Become(SOURCE, STOPPED), Put(SOURCE, {"topics": "y", "name": SOURCE})],
+            [Become(SOURCE, STOPPED), Put(SOURCE, settings("y"))],
         ),
     ],
 )
 def test_steps(wanted: PlannedConnector, there: Present | None, expected: list[object]) -> None:
-    assert steps([wanted], {} if there is None else {SOURCE: there}) == expected
+    assert steps([wanted], {} if there is None else {SOURCE: there}, "mirror") == expected
+
+
+@pytest.mark.parametrize(
+    ("owner", "other", "apart"),
+    [
+        ("mirror", None, False),
+        ("mirror", "mirror", False),
+        ("mirror", "second", True),
+        ("one/mirror", "two/mirror", True),
+        ("one/mirror", "one/mirror", False),
+        ("one/mirror", "mirror", False),
+        ("mirror", "two/mirror", False),
+    ],
+)
+def test_whose_connectors_are_in_the_group(owner: str, other: str | None, apart: bool) -> None:
+    config = {"topics": "x"} | ({} if other is None else {"twinlog.resource": other})
+    assert of_others(owner, {SOURCE: config}) == ({SOURCE: other} if apart else {})
 
 
 def test_what_is_in_the_resource_no_more_is_deleted_and_what_is_others_stays() -> None:
     found = {SOURCE: present(), HEARTBEAT: present(), MINE: present()}
-    assert steps([planned()], found) == [Delete(HEARTBEAT)]
+    assert steps([planned()], found, "mirror") == [Delete(HEARTBEAT)]
 
 
 def test_annotations_are_obeyed_once() -> None:

@@ -63,6 +63,36 @@ app.kubernetes.io/component: executor
 {{- concat (splitList "\n" $named) .Values.extraSecrets | compact | uniq | sortAlpha | toYaml -}}
 {{- end -}}
 
+{{- /* Config maps that the resource names and that may come later, as a list in YAML. */ -}}
+{{- define "twinlog.optionalConfigMaps" -}}
+{{- $named := list -}}
+{{- if not .Values.existingConfigMap -}}
+{{- $spec := get (include "twinlog.mirror" . | fromYaml) "spec" | default dict -}}
+{{- $named = append $named (dig "valueFrom" "configMapKeyRef" "name" "" (get $spec "logging" | default dict)) -}}
+{{- range $mirror := get $spec "mirrors" | default list -}}
+{{- range $kind := list "sourceConnector" "checkpointConnector" "heartbeatConnector" -}}
+{{- $named = append $named (dig "alterOffsets" "fromConfigMap" "name" "" (get $mirror $kind | default dict)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $kept := list -}}
+{{- range $named | compact | uniq -}}
+{{- if not (has . $.Values.extraConfigMaps) -}}
+{{- $kept = append $kept . -}}
+{{- end -}}
+{{- end -}}
+{{- $kept | sortAlpha | toYaml -}}
+{{- end -}}
+
+{{- /* A probe's times: those of the resource, as Strimzi takes them, over those of the values. */ -}}
+{{- define "twinlog.probe" -}}
+{{- $own := dict -}}
+{{- if not .root.Values.existingConfigMap -}}
+{{- $own = dig "spec" .name dict (include "twinlog.mirror" .root | fromYaml) | default dict -}}
+{{- end -}}
+{{- merge (deepCopy $own) (get .root.Values .name) | toYaml -}}
+{{- end -}}
+
 {{- define "twinlog.local" -}}
 {{- if hasPrefix "local" .Values.spark.master -}}true{{- end -}}
 {{- end -}}
@@ -91,6 +121,9 @@ app.kubernetes.io/component: executor
   "spark.kubernetes.executor.podTemplateFile" "/etc/twinlog/executor/pod.yaml"
   "spark.kubernetes.executor.podTemplateContainerName" "executor"
   "spark.kubernetes.executor.disableConfigMap" "true"
+  "spark.kubernetes.driver.service.deleteOnTermination" "false"
+  "spark.kubernetes.driver.ownPersistentVolumeClaim" "false"
+  "spark.kubernetes.driver.reusePersistentVolumeClaim" "false"
   "spark.executor.instances" (include "twinlog.executors" .)
   "spark.executor.cores" (toString .Values.spark.cores)
   "spark.executor.memory" .Values.spark.memory

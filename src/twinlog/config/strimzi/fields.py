@@ -38,7 +38,7 @@ class Field:
 
 
 _KUBERNETES = "Kubernetes' business"
-_PROBE = "the supervisor of the process asks /health by its own settings"
+_PROBE = "the chart for Kubernetes takes it; elsewhere whoever supervises the process asks /health"
 _MEMORY = "executors get theirs by --conf spark.executor.memory"
 _LATER = "nothing of the kind exists here"
 _JAVA = "it configures a Java process"

@@ -24,8 +24,11 @@ $ twinlog plan mirror.yaml --secrets /mnt/secrets
 gives them, so that it goes on where Strimzi's own MirrorMaker 2 stood; that one has to be stopped before. Several
 processes with the same file share the connectors. The REST API is at `http://127.0.0.1:8083`; `--listen http://:8083`
 opens it to other machines, which several processes on several machines need, and the probes of a pod. Exit codes are
-those of `run` (see [running](running.md#start-and-stop)), and 3 also where it cannot listen. A resource runs until it
-is stopped, and as a whole: there is no `--until` and no `--clusters`.
+those of `run` (see [running](running.md#start-and-stop)), and 3 also where it cannot listen. The API asks for a login
+with `--users FILE`, or the variable `TWINLOG_USERS_FILE`: lines `user=password`, plain or as `htpasswd -B` writes it.
+A resource runs until it is stopped, and as a whole: there is no `--until` and no `--clusters`, because its connectors
+are those of a group of workers, which no single process may end or leave out. A properties file that `twinlog convert`
+makes of it has both, and positions of its own.
 
 ## Secrets and config maps
 
@@ -62,7 +65,9 @@ The file is read every second, also behind links as Kubernetes swaps them. The p
 | it is away, or empty | nothing; what it said before goes on |
 
 Two resources with one target need each a group and topics of its own, as with Strimzi: `group.id` and the three topics
-are the same for all in v1beta2 unless they are set, and each would delete the connectors of the other.
+are the same for all in v1beta2 unless they are set. With Strimzi each then deletes the connectors of the other. Here a
+connector has the name of its resource (`twinlog.resource`): a resource that finds those of another one in its group
+does nothing and logs why.
 
 ### Offsets
 

@@ -71,6 +71,12 @@ class Resource:
     paths: Mapping[tuple[int, str], str]
     """Where settings stand in it, by line and key."""
     warnings: tuple[str, ...] = ()
+    namespace: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """What its connectors have, so that another resource in the same group knows that they are none of its own."""
+        return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
 
 
 def read_resource(path: str | Path, secrets: Path | None = None) -> Resource:
@@ -140,6 +146,7 @@ class _Reader:
             clusters,
             self._found.paths,
             (*self._found.warning(), *self._warnings),
+            self._resource.text_of("metadata", "namespace"),
         )
 
     def _target(self) -> Item | None:

@@ -25,7 +25,18 @@ from twinlog.connect.model import (
 from twinlog.connect.resource.auto_restart import AutoRestarts
 from twinlog.connect.resource.loggers import logger_levels
 from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, AskedOffsets, offsets_asked
-from twinlog.connect.resource.steps import PAUSE, Become, Delete, Present, Put, Step, asked, is_of_a_resource, steps
+from twinlog.connect.resource.steps import (
+    PAUSE,
+    Become,
+    Delete,
+    Present,
+    Put,
+    Step,
+    asked,
+    is_of_a_resource,
+    of_others,
+    steps,
+)
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
 
@@ -143,6 +154,8 @@ class ResourceFollower:
             self._anew.clear()
             self._asked.clear()
         try:
+            if self._is_anothers(leads=leads):
+                return
             if leads:
                 self._reconcile()
             self._do_asked()
@@ -253,6 +266,29 @@ class ResourceFollower:
 
     # -- the connectors
 
+    def _is_anothers(self, *, leads: bool) -> bool:
+        """Whether another resource has connectors in this group: each would delete those of the other."""
+        owner = self._current.resource.owner
+        try:
+            found = of_others(owner, {name: self._worker.info(name).config for name in self._worker.connectors()})
+        except RequestError:
+            # Who does not lead has nothing to do while it starts.
+            if leads:
+                raise
+            return True
+        if found and self._logged.is_new("others", AGAIN_S):
+            log.error(
+                "%s: nothing is done: connectors of this group belong to another resource (%s), and two resources in "
+                "one group would delete each other's: give this one a group.id and three topics of its own; or, if "
+                "that one became this one, which is %s, delete them, as their positions stay: twinlog connectors "
+                "delete %s",
+                self._path,
+                ", ".join(sorted(set(found.values()))),
+                owner,
+                " ".join(f"'{name}'" for name in sorted(found)),
+            )
+        return bool(found)
+
     def _reconcile(self) -> None:
         names = self._worker.connectors()
         present = {name: Present(self._worker.info(name).config, self._worker.target_state(name)) for name in names}
@@ -260,7 +296,7 @@ class ResourceFollower:
             if not is_of_a_resource(name) and self._logged.is_new(name):
                 log.warning("%s: connector %s is none of this resource, and stays as it is", self._path, name)
         refused: set[ConnectorName] = set()
-        for step in steps(self._current.resource.connectors, present):
+        for step in steps(self._current.resource.connectors, present, self._current.resource.owner):
             if step.name in refused:
                 continue
             try:

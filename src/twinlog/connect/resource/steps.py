@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from twinlog.config.strimzi.resource import PlannedConnector
 from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
 
+OWNER = "twinlog.resource"
+"""What connectors have of the resource that they belong to."""
+
 PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"
 _RESTART_TASK = "strimzi.io/restart-connector-task"
@@ -54,14 +57,30 @@ class Delete:
 Step = Put | Become | Delete
 
 
-def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present]) -> list[Step]:
-    """The steps from what there is to what is wanted, in the order in which they are to be done."""
+def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[ConnectorName, str]:
+    """Connectors of the group that belong to another resource than `owner`, each with that one.
+
+    One that says nothing of it may be Strimzi's own, or of an earlier version. A name without a namespace is that of
+    any namespace.
+    """
+    found: dict[ConnectorName, str] = {}
+    for name, config in present.items():
+        other = config.get(OWNER, "")
+        apart, there = (text.rpartition("/") for text in (owner, other))
+        if other and (apart[2] != there[2] or (apart[0] and there[0] and apart[0] != there[0])):
+            found[name] = other
+    return found
+
+
+def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present], owner: str) -> list[Step]:
+    """The steps from what there is to what is wanted, in the order in which they are to be done; `owner` is the
+    resource that wants it."""
     found: list[Step] = []
     names = {ConnectorName(one.name) for one in wanted}
     found += [Delete(name) for name in present if name not in names and is_of_a_resource(name)]
     for one in wanted:
         name, target = ConnectorName(one.name), INITIAL_STATES[one.state]
-        config = {**one.config, "name": one.name}
+        config = {**one.config, "name": one.name, OWNER: owner}
         there = present.get(name)
         if there is None:
             found.append(Put(name, config, target))

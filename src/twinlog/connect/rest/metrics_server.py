@@ -1,10 +1,14 @@
-"""A server of metrics alone, at addresses of its own and for everyone: `twinlog.metrics.listeners`."""
+"""A server of metrics, and of a worker's health, at addresses of its own and for everyone: `twinlog.metrics.listeners`.
+
+Probes of a pod cannot log in, and neither do scrapes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,22 +16,34 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from twinlog.connect.model import Health, HealthStatus
 from twinlog.connect.rest.listening import Bound, bind, close
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.metrics import JSON, TEXT, json_page, text_page
+from twinlog.connect.rest.root import HEALTH, health_answer
 from twinlog.connect.rest.serving import Serving, servers
 from twinlog.connect.rest.settings import Limits, Listener
 
 _LOG = logging.getLogger(__name__)
+LIVE = "/live"
+_HEALTH_S = 10.0
 
 
 class MetricsServer:
     """Serves the pages from `start` to `stop`; it cannot be started twice."""
 
-    def __init__(self, pages: MetricPages, listeners: Sequence[Listener], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        pages: MetricPages,
+        listeners: Sequence[Listener],
+        tls: ssl.SSLContext | None = None,
+        health: Callable[[], HealthStatus] | None = None,
+    ) -> None:
+        """With `health` that is served, too."""
         self._pages = pages
         self._listeners = listeners
         self._tls = tls
+        self._asked_health = health
         self._bound: list[Bound] = []
         self._serving = Serving("metrics-server")
 
@@ -39,7 +55,10 @@ class MetricsServer:
     def start(self) -> None:
         """Listen, and return once every address answers. Raises OSError that names the one which cannot be had."""
         self._bound = bind(self._listeners)
-        router = Router([Route(TEXT, self._text), Route(JSON, self._json)], redirect_slashes=False, default=_unknown)
+        routes = [Route(TEXT, self._text), Route(JSON, self._json)]
+        if self._asked_health is not None:
+            routes += [Route(HEALTH, self._health), Route(LIVE, self._live)]
+        router = Router(routes, redirect_slashes=False, default=_unknown)
         if not self._serving.begin(servers(self._bound, router, self._tls, Limits())):
             self.stop()
             raise OSError("the metrics are not served; the log has the reason")
@@ -55,6 +74,19 @@ class MetricsServer:
 
     async def _json(self, request: Request) -> Response:
         return await run_in_threadpool(json_page, self._pages)
+
+    async def _live(self, request: Request) -> Response:
+        """This process answers: to start it anew would mend no cluster that does not."""
+        return PlainTextResponse("live\n")
+
+    async def _health(self, request: Request) -> Response:
+        assert self._asked_health is not None
+        try:
+            async with asyncio.timeout(_HEALTH_S):
+                found = await asyncio.to_thread(self._asked_health)
+        except TimeoutError:
+            found = HealthStatus(Health.UNHEALTHY, "Worker did not answer in time.")
+        return health_answer(found)
 
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,6 +14,7 @@ from twinlog.connect.rest import answers
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.resource import Method, resource
 
+HEALTH = "/health"
 _STATUS = {Health.HEALTHY: 200, Health.STARTING: 503, Health.UNHEALTHY: 500}
 _SILENT = "Worker did not answer in time, and may not answer other requests either."
 
@@ -27,7 +28,7 @@ class Root:
     def routes(self) -> list[Route]:
         return [
             resource(self._api, "/", {"GET": Method(self.info, json=False)}),
-            resource(self._api, "/health", {"GET": Method(self.health, json=False)}),
+            resource(self._api, HEALTH, {"GET": Method(self.health, json=False)}),
         ]
 
     async def info(self, request: Request) -> Response:
@@ -41,4 +42,9 @@ class Root:
         except TimeoutError:
             message = f"{_SILENT} {self._api.herder.stage()}".rstrip()
             found = HealthStatus(Health.UNHEALTHY, message)
-        return answers.answer({"status": found.health.value, "message": found.message}, _STATUS[found.health])
+        return health_answer(found)
+
+
+def health_answer(found: HealthStatus) -> Response:
+    """How a worker is, as an answer: 200, 503 while it starts, or 500."""
+    return answers.answer({"status": found.health.value, "message": found.message}, _STATUS[found.health])
