@@ -15,7 +15,7 @@ public class RecordPolicies {
 
     public static void main(String[] arguments) throws Exception {
         for (String policy : List.of("default", "identity"))
-            for (String separator : List.of(".", "_", "--"))
+            for (String separator : List.of(".", "_", "--", ""))
                 for (boolean follows : new boolean[] {true, false}) {
                     DefaultReplicationPolicy asked =
                         policy.equals("default") ? new DefaultReplicationPolicy() : new IdentityReplicationPolicy();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlog.config.classes import class_settings, custom_class, try_classes
 from twinlog.config.clients import Clients
-from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
+from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, check_separator, translates_offsets
 from twinlog.config.keys import CONNECTOR, WORKER
 from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
 from twinlog.config.reading import Problems, Reading, plain_fields
@@ -43,6 +43,8 @@ def build_flow(
     # As Connect's ConnectorOffsetBackingStore: the flow's own topic first, then the one that all flows share.
     own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
     custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
+    policy: PolicyName = "custom" if custom["replication.policy.class"] else _policy(connector)
+    check_separator(connector, policy)
     flow = FlowSettings(
         **plain_fields(FlowSettings, connector, worker),
         source=layers.source,
@@ -52,7 +54,7 @@ def build_flow(
         source_admin=clients.source_admin(),
         target_admin=clients.target_admin(),
         topics_exclude=_exclude(connector, "topics.exclude"),
-        policy="custom" if custom["replication.policy.class"] else _policy(connector),
+        policy=policy,
         refresh_topics_interval_s=_interval(connector, "refresh_topics_interval_s"),
         config_properties_exclude=_exclude(connector, "config.properties.exclude"),
         offset_storage_topic=own_positions or shared_positions or None,

@@ -52,6 +52,7 @@ class Form(StrEnum):
     SERVERS = "host:port entries, separated by commas"
     PATTERNS = "regular expressions, separated by commas"
     TOPIC_PART = "characters that are legal in topic names (a-z A-Z 0-9 . _ -)"
+    SEPARATOR = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or nothing with an identity policy"
     TOPIC = "a legal topic name"
     EMPTY = "nothing, because this version copies records unchanged"
     LISTENERS = "http://host:port or https://host:port, separated by commas"

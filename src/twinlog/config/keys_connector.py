@@ -101,7 +101,7 @@ SOURCE_KEYS = (
         STRING,
         ".",
         "Stands between the alias and the topic in remote names.",
-        form=Form.TOPIC_PART,
+        form=Form.SEPARATOR,
     ),
     _flow(
         "replication.policy.internal.topic.separator.enabled",

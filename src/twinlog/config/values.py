@@ -133,6 +133,8 @@ def _check_form(key: Key, form: Form, value: Value) -> None:
     elif form in {Form.TOPIC_PART, Form.TOPIC}:
         for item in items:
             _check_topic(item, form)
+    elif form is Form.SEPARATOR and value:
+        _check_topic(str(value), form)
     elif form is Form.LISTENERS:
         for item in items:
             parse_listener(item)

@@ -79,6 +79,16 @@ class Mirrors:
     unsaid: tuple[Unsaid, ...] = ()
     remarks: tuple[str, ...] = ()
 
+    @property
+    def providers(self) -> dict[str, str]:
+        """The config providers that it names, each with its class."""
+        found: dict[str, str] = {}
+        for worker in self.workers:
+            for key, entry in worker.entries.items():
+                if key.startswith("config.providers.") and key.endswith(".class"):
+                    found[key.removeprefix("config.providers.").removesuffix(".class")] = entry.value.strip()
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.config.keys import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
@@ -13,6 +14,7 @@ PROVIDER = "secrets"
 PROVIDER_CLASS = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
 ENVIRONMENT = "environment"
 ENVIRONMENT_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_CLASSES = {PROVIDER: PROVIDER_CLASS, ENVIRONMENT: ENVIRONMENT_CLASS}
 _STRIMZIS = re.compile(r"\$\{strimzi(?:secrets|quoted):(?:([^}/:]+)/)?([^}/:]+):([^}]+)\}")
 _STRIMZIS_ENVIRONMENT = re.compile(r"\$\{strimzienv:([^}]+)\}")
 NAMESPACE = "NAMESPACE"
@@ -56,6 +58,16 @@ class Vault:
     kept: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
     used: set[str] = field(default_factory=set)
     """Names of the providers that references need."""
+    names: dict[str, str] = field(default_factory=lambda: {name: name for name in _CLASSES})
+    """What these two providers are called: another name where a file has one of that name and another class."""
+
+    def know(self, providers: Mapping[str, str]) -> None:
+        """Keep clear of the names of providers that the input has, each with its class."""
+        for name, own in _CLASSES.items():
+            free, number = name, 2
+            while providers.get(free, own) != own:
+                free, number = f"{name}{number}", number + 1
+            self.names[name] = free
 
     def keep(self, name: str, key: str, value: str) -> tuple[str, str]:
         """Keep a value; another one of the same name and key gets a key of its own."""
@@ -99,22 +111,24 @@ class Vault:
         if self.strimzi:
             self.used.add(NAMESPACE)
             return f"${{strimzisecrets:{NAMESPACE}/{name}:{key}}}"
-        self.used.add(PROVIDER)
-        return f"${{{PROVIDER}:{self.folder}/{name}:{key}}}"
+        name_of = self.names[PROVIDER]
+        self.used.add(name_of)
+        return f"${{{name_of}:{self.folder}/{name}:{key}}}"
 
     def _for_kafka(self, value: str) -> str:
         """References as Strimzi writes them become those of Kafka's own providers."""
 
         def environment(match: re.Match[str]) -> str:
-            self.used.add(ENVIRONMENT)
-            return f"${{{ENVIRONMENT}:{match[1]}}}"
+            name = self.names[ENVIRONMENT]
+            self.used.add(name)
+            return f"${{{name}:{match[1]}}}"
 
         value = _STRIMZIS_ENVIRONMENT.sub(environment, value)
         return _STRIMZIS.sub(lambda match: self.reference(match[2], match[3]), value)
 
     def providers(self, before: str) -> dict[str, str]:
         """Settings of the providers that references need, beside those of `before` (`config.providers`)."""
-        classes = {PROVIDER: PROVIDER_CLASS, ENVIRONMENT: ENVIRONMENT_CLASS}
+        classes = {self.names[name]: own for name, own in _CLASSES.items()}
         names = [name.strip() for name in before.split(",") if name.strip()]
         new = sorted(self.used - set(names) - {NAMESPACE})
         if not new:

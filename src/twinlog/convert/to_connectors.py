@@ -15,6 +15,7 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 def to_connectors(mirrors: Mirrors, vault: Vault) -> Output:
     """One folder for each worker where there are several."""
+    vault.know(mirrors.providers)
     files: dict[str, str] = {}
     unsaid: list[Unsaid] = list(mirrors.unsaid)
     for worker in mirrors.workers:

@@ -43,6 +43,7 @@ class _Writer:
     def __init__(self, mirrors: Mirrors, vault: Vault) -> None:
         self._mirrors = mirrors
         self._vault = vault
+        vault.know(mirrors.providers)
         self._unsaid: list[Unsaid] = list(mirrors.unsaid)
         self._remarks: list[str] = list(mirrors.remarks)
         self._top: dict[str, str] = {}

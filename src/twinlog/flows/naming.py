@@ -34,7 +34,8 @@ class ReplicationPolicy:
     def source_alias(self, topic: TopicName) -> Alias | None:
         """The cluster `topic` came from, None if its name names none."""
         # Trailing empty pieces do not count, as in Java's String.split: `a.` comes from nowhere, `.x` from "".
-        pieces = topic.split(self.separator)
+        # Nothing separates every two characters there.
+        pieces = topic.split(self.separator) if self.separator else list(topic)
         while pieces and not pieces[-1]:
             pieces.pop()
         return Alias(pieces[0]) if len(pieces) >= 2 else None

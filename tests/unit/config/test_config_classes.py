@@ -260,3 +260,11 @@ def test_nothing_of_a_class_runs_for_heartbeats_alone(tmp_path: Path, module: Wr
     name = module("raise RuntimeError('loaded')")
     flows = read(tmp_path, f"b->a.replication.policy.class = {name}:P\n").flows
     assert [(flow.name, flow.policy) for flow in flows] == [("a->b", "default"), ("b->a", "default")]
+
+
+def test_no_separator_where_names_are_kept(tmp_path: Path) -> None:
+    """As many resources of Strimzi's have it beside the identity policy."""
+    flow = read(tmp_path, f"replication.policy.class = {IDENTITY}\nreplication.policy.separator =\n").flows[0]
+    assert flow.offset_syncs_topic == "mm2-offset-syncsbinternal"
+    with pytest.raises(ConfigError, match="nothing between the alias and the topic"):
+        read(tmp_path, "replication.policy.separator =\n")

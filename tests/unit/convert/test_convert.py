@@ -289,3 +289,27 @@ def test_connectors_of_two_targets_are_refused(tmp_path: Path) -> None:
     result = run(first, second, "--to", "strimzi")
     assert result.exit_code == 2
     assert "target.cluster.alias: b, c; expected one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [
+        ("org.apache.kafka.common.config.provider.FileConfigProvider", "secrets2"),
+        ("org.apache.kafka.common.config.provider.DirectoryConfigProvider", "secrets"),
+    ],
+)
+def test_a_provider_of_the_same_name_stays_what_it_is(tmp_path: Path, provider: str, name: str) -> None:
+    own = "west.ssl.key.password = ${secrets:/own/file:key}\n"
+    text = f"{PROPERTIES}{own}config.providers = secrets\nconfig.providers.secrets.class = {provider}\n"
+    path = tmp_path / "mm2.properties"
+    path.write_text(text)
+    result = run(path, "--to", "connectors", "-o", tmp_path / "out")
+    assert result.exit_code in {0, 3}, result.stderr
+    config = json.loads((tmp_path / "out" / "MirrorSourceConnector.json").read_text())["config"]
+    assert config["source.cluster.sasl.jaas.config"].startswith(f"${{{name}:{tmp_path}/out/secrets/west:")
+    assert config["source.cluster.ssl.key.password"] == "${secrets:/own/file:key}"
+    worker = parse_properties((tmp_path / "out" / "worker.properties").read_text(), "worker")
+    settings = {entry.key: entry.value for entry in worker}
+    assert settings["config.providers.secrets.class"] == provider
+    assert settings[f"config.providers.{name}.class"].endswith("DirectoryConfigProvider")
+    assert set(settings["config.providers"].replace(" ", "").split(",")) == {"secrets", name}

@@ -15,7 +15,7 @@ ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("kind", ["default", "identity"])
-@pytest.mark.parametrize("separator", [".", "_", "--"])
+@pytest.mark.parametrize("separator", [".", "_", "--", ""])
 def test_answers_are_those_of_kafkas_classes(kind: str, separator: str) -> None:
     rows = [row for row in ROWS if row["policy"] == kind and row["separator"] == separator]
     assert len(rows) > 50
