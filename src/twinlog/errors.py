@@ -4,6 +4,7 @@
 
     TwinlogError
     ├── ConfigError      the text the user wrote is wrong            fatal
+    ├── OptionError      an option of a DataFrame's reader is wrong  fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   │   └── TooFewBrokersError   for the replicas of a topic
@@ -82,6 +83,10 @@ class ConfigError(TwinlogError):
         self.problems = problems
         self.warnings = tuple(warnings)
         super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class OptionError(TwinlogError):
+    """An option of a reader of DataFrames is wrong, or two do not go together; in the words of Spark's own source."""
 
 
 class ClusterError(TwinlogError):

@@ -26,6 +26,8 @@ OUTERMOST = {
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
     "cli/": "is a program's beginning",
+    "rows/task.py": "makes the loop of a task that reads rows",
+    "spark/topic_source.py": "is called in processes of Spark's",
     "driver/class_archive.py": "is a program of its own",
 }
 """Where the system's clock is named, beside defaults."""

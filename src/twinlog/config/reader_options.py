@@ -1,0 +1,64 @@
+"""From the options `kafka.*` of a DataFrame's reader to the settings of its consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinlog.config.connection import read_connection
+from twinlog.config.entries import check_value
+from twinlog.config.keys import CONSUMER
+from twinlog.config.load import load
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Problems, Reading, plain_fields
+from twinlog.errors import ConfigError, OptionError
+from twinlog.settings.flow import ConsumerSettings
+
+PREFIX = "kafka."
+_PLACE = "option"
+
+
+def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
+    """The consumer that options such as `kafka.bootstrap.servers` describe, and warnings of unknown keys.
+
+    Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the key stores
+    that are named; no cluster is contacted.
+    """
+    warnings: list[str] = []
+    problems = Problems([])
+    layer: dict[str, Entry] = {}
+    for option, value in options.items():
+        if not option.lower().startswith(PREFIX):
+            continue
+        name = option[len(PREFIX) :]
+        entry = layer[name] = Entry(option, value, _PLACE, None, value)
+        key = CONSUMER.find(name)
+        if key is None:
+            warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
+        else:
+            problems.add_new(filter(None, [check_value(entry, key, warnings)]))
+    reading = Reading(layer, CONSUMER, problems)
+    client_id = reading.text("client.id") or "twinlog-rows"
+    client = read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
+    settings = ConsumerSettings(**plain_fields(ConsumerSettings, reading), client=client)
+    if problems.all():
+        raise ConfigError(problems.all(), warnings)
+    return settings, warnings
+
+
+def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings:
+    """How the flows of the file at `path` read from the cluster `alias`, or connect to it where none reads from it.
+
+    Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
+    """
+    config = load(path)
+    known = ", ".join(config.clusters)
+    if alias is None:
+        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
+    for flow in config.flows:
+        if flow.source == alias and flow.enabled:
+            return flow.consumer
+    for flow in config.flows:
+        if flow.target == alias:
+            return ConsumerSettings(flow.target_admin.client)
+    raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")

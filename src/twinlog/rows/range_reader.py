@@ -1,0 +1,150 @@
+"""Reads a range of offsets in a Spark task: fetches of megabytes become Arrow record batches, one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twinlog.errors import ClusterError, GapError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.rows.decode import RowRules, decode
+from twinlog.rows.offset_range import OffsetRange
+from twinlog.settings.flow import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+ALIAS = "of kafka.bootstrap.servers"
+WAIT_MS = 500
+EMPTY_PAUSE_S = 0.02
+CONNECT_S = 30.0
+
+_GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
+
+_LOST = (
+    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
+    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your "
+    "streaming query to fail on such cases, set the source option failOnDataLoss to false. Reason: Could not read "
+    "records in offset [{}, {}) for topic partition {}: {}"
+)
+
+
+class RangeReader:
+    """Connections to one cluster, kept for the next range; for one thread.
+
+    `patience_s` is how long a partition may give nothing. What retention has deleted raises GapError, or is logged and
+    left out without `fail_on_data_loss`.
+    """
+
+    def __init__(self, settings: ConsumerSettings, loop: Loop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._now: Callable[[], float] = loop.clock.monotonic
+        self._client = ClusterClient(loop, ALIAS, settings.client)
+        self._stale = True
+        """Whether leaders are to be asked for before the next fetch."""
+
+    def close(self) -> None:
+        self._client.close()
+        self._loop.close()
+
+    def read(self, wanted: OffsetRange, *, headers: bool, fail_on_data_loss: bool, patience_s: float) -> Iterator[Any]:
+        """Yield the records of a range in order, as Arrow record batches that are not empty.
+
+        Raises ClusterError, RefusedError, CorruptBatchError and GapError.
+        """
+        settings = self._settings
+        rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs)
+        backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
+        position, got_on_at = wanted.start, self._now()
+        while position < wanted.end:
+            trouble = None
+            try:
+                answer = self._loop.run(self._fetch, wanted, position)
+            except ClusterError as error:
+                if isinstance(error, RefusedError):
+                    raise
+                answer, trouble = None, str(error)
+            if answer is not None and answer.error in _GONE:
+                behind = self._behind_loss(wanted, position, fail_on_data_loss)
+                if behind > position:
+                    position, got_on_at = behind, self._now()
+                    continue
+            if answer is not None and answer.error:
+                if error_codes.refused(answer.error):
+                    raise self._client.lacks("READ", f"topic {wanted.partition.topic}", "reading its records")
+                trouble = error_codes.explain(answer.error)
+            elif answer is not None:
+                rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
+                # Its memory serves the next one.
+                answer = None
+                if rows.position > position:
+                    position = rows.position
+                    backoff.worked()
+                    yield from rows.batches
+                    # Who takes long over a batch is not to be taken for a partition that gives nothing.
+                    got_on_at = self._now()
+                    continue
+            if self._now() - got_on_at > patience_s:
+                why = trouble or "the broker has no more of it"
+                raise ClusterError(
+                    f"cluster {ALIAS}: {wanted.partition} gave nothing from offset {position} on for {patience_s:g} s, "
+                    f"though it was to be read to {wanted.end}: {why}; see option kafkaConsumer.pollTimeoutMs"
+                )
+            if trouble is not None:
+                log.info("%s is fetched again: %s", wanted.partition, trouble)
+                self._stale = True
+            # Without one the broker has waited, as a rule.
+            self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
+
+    async def _fetch(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
+        """One answer of the partition's leader; None without one."""
+        client, settings, part = self._client, self._settings, wanted.partition
+        if not client.connected:
+            await client.connect(CONNECT_S)
+        leader = client.leader(part)
+        if self._stale or leader is None:
+            await client.refresh([part.topic])
+            self._stale = False
+            leader = client.leader(part)
+        if leader is None:
+            raise ClusterError(f"cluster {ALIAS}: {part} has no leader")
+        session = FetchSession(
+            client, leader.node, read_committed=settings.isolation_level == "read_committed", kept=False
+        )
+        at = FetchPosition(position, settings.max_partition_fetch_bytes, topic_id=wanted.topic_id)
+        answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
+        return answers[0].answer if answers else None
+
+    def _behind_loss(self, wanted: OffsetRange, position: int, fail: bool) -> int:
+        """Where to go on when `position` is refused: behind what is gone, at the end of the range when all of it is.
+
+        The same position when the broker only was not up to date.
+        """
+        deleted, earliest, latest = self._loop.run(self._look, wanted)
+        if not deleted and earliest <= position <= latest:
+            return position
+        why = "the topic was deleted" if deleted else f"the log has offsets {earliest} to {latest} now"
+        text = _LOST.format(position, wanted.end, wanted.partition, why)
+        if fail:
+            raise GapError(text)
+        log.warning("%s", text)
+        return wanted.end if deleted or position > latest else min(earliest, wanted.end)
+
+    async def _look(self, wanted: OffsetRange) -> tuple[bool, int, int]:
+        """Whether the topic is another one now or gone, and where the partition's log begins and ends."""
+        client, part = self._client, wanted.partition
+        topic = (await client.refresh([part.topic])).get(part.topic)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION or topic.topic_id != wanted.topic_id:
+            return True, 0, 0
+        earliest = await client.list_offsets([part], EARLIEST)
+        latest = await client.list_offsets([part], LATEST)
+        return False, earliest.get(part, 0), latest.get(part, wanted.end)

@@ -1,0 +1,126 @@
+"""Micro-batches of a stream over brokers in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import virtual_loop
+from tests.unit.frames.planning import stream_of
+from twinlog.errors import GapError
+from twinlog.frames.stream import TopicStream
+
+ALL, SOME = True, False
+
+
+@pytest.fixture
+def cluster() -> Iterator[VirtualCluster]:
+    with virtual_loop(1) as loop:
+        made = VirtualCluster(loop, "c")
+        made.create("t", 2)
+        made.write("t", *[b"v"] * 10)
+        yield made
+
+
+def ranges(stream: TopicStream, start: Any, end: Any) -> list[tuple[int, int, int]]:
+    return [(one.partition.partition, one.start, one.end) for one in stream.ranges(start, end)]
+
+
+def test_from_the_beginning_in_pieces(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    at = stream.initial()
+    assert at == {"t": {"0": 0, "1": 0}}
+    seen = []
+    while (end := stream.latest(at, everything=SOME)) != at:
+        seen += ranges(stream, at, end)
+        at = end
+    assert seen == [(0, 0, 4), (0, 4, 8), (0, 8, 10)]
+    assert stream.reported() == {"t": {"0": 10, "1": 0}}
+    assert stream.latest({"t": {"0": 0, "1": 0}}, everything=ALL) == {"t": {"0": 10, "1": 0}}
+    stream.close()
+
+
+def test_from_the_end_nothing_is_left_out_after_a_crash_in_the_first_micro_batch(cluster: VirtualCluster) -> None:
+    """Spark asks for the first offset again, and has logged only where the micro-batch ends."""
+    stream = stream_of(cluster)
+    first = stream.latest(stream.initial(), everything=ALL)
+    assert first == {"t": {"0": 10, "1": 0}}
+    stream.close()
+    cluster.write("t", b"after the crash")
+    again = stream_of(cluster)
+    assert ranges(again, again.initial(), first) == []
+    then = again.latest(first, everything=ALL)
+    assert ranges(again, first, then) == [(0, 10, 11)]
+    again.close()
+
+
+def test_a_micro_batch_waits_for_its_least_offsets_but_not_for_ever(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="60s")
+    # There was none before, so the first one is late.
+    at = stream.latest(stream.initial(), everything=SOME)
+    cluster.write("t", b"1", b"2")
+    assert stream.latest(at, everything=SOME) == at
+    cluster.loop.clock.sleep(61)
+    late = stream.latest(at, everything=SOME)
+    assert late == {"t": {"0": 12, "1": 0}}
+    cluster.write("t", *[b"v"] * 5, partition=1)
+    assert stream.latest(late, everything=SOME) == {"t": {"0": 12, "1": 5}}
+    stream.close()
+
+
+def test_a_stream_without_news_asks_brokers_a_few_times_a_second(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster)
+    at = stream.latest(stream.initial(), everything=ALL)
+    before, asked = cluster.now(), sum(cluster.asked.values())
+    while cluster.now() < before + 60:
+        assert stream.latest(at, everything=ALL) == at
+    assert sum(cluster.asked.values()) - asked < 60 * 8
+    cluster.write("t", b"news")
+    assert stream.latest(at, everything=ALL) != at
+    stream.close()
+
+
+def test_available_now_ends_where_it_ended_at_the_beginning(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
+    stream.prepare_available_now()
+    at = stream.latest(stream.initial(), everything=SOME)
+    cluster.write("t", b"later")
+    # The rest is less than a micro-batch should have, and nothing more will come.
+    end = stream.latest(at, everything=SOME)
+    assert end == {"t": {"0": 10, "1": 0}}
+    assert stream.latest(end, everything=SOME) == end
+    stream.close()
+
+
+def test_new_partitions_begin_at_their_first_record(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster)
+    at = stream.latest(stream.initial(), everything=ALL)
+    before = {"t": {"0": at["t"]["0"]}}
+    cluster.write("t", b"new", partition=1)
+    end = stream.latest(before, everything=SOME)
+    assert ranges(stream, before, end) == [(1, 0, 1)]
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        ({"t": {"0": 12, "1": 0}}, {"t": {"0": 10, "1": 0}}, "Partition t-0 offset was changed from 12 to 10"),
+        ({"t": {"0": 1, "1": 0, "2": 0}}, {"t": {"0": 10, "1": 0}}, r"Partitions Set\(t-2\) have been deleted"),
+        ({"t": {"0": 1, "1": 0}}, {"t": {"0": 10, "1": 0, "2": 4}}, r"Cannot find initial offsets .* Set\(t-2\)"),
+        ({"t": {"1": 0}}, {"t": {"0": 10, "1": 0}}, "Added partition t-0 starts from 3 instead of 0"),
+    ],
+)
+def test_offsets_that_are_gone_end_the_query_or_are_left_out(
+    cluster: VirtualCluster, start: Any, end: Any, words: str
+) -> None:
+    cluster.log("t").start = 3
+    strict, lenient = stream_of(cluster), stream_of(cluster, failOnDataLoss="false")
+    with pytest.raises(GapError, match=words):
+        strict.ranges(start, end)
+    assert all(one.size > 0 for one in lenient.ranges(start, end))
+    strict.close()
+    lenient.close()
