@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.check_worker import FileKind, check_resource, check_worker, kind_of
+from twinlog.cli.check_worker import check_resource, check_worker
 from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.summary import summary
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
+from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.errors import ConfigError
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from codecs import BOM_UTF8
 from collections.abc import Sequence
-from contextlib import suppress
-from enum import Enum, auto
 from pathlib import Path
 
 from twinlog.cli.summary import connector_summary
 from twinlog.config.connector import build_connector
-from twinlog.config.properties import parse_properties, read_properties
-from twinlog.config.strimzi.document import is_resource
+from twinlog.config.file_kind import OFFSET_FILE
+from twinlog.config.properties import parse_properties
 from twinlog.config.strimzi.load import load_resource
-from twinlog.config.worker import OFFSET_FILE, load_worker, worker_of
+from twinlog.config.worker import load_worker, worker_of
 from twinlog.errors import ConfigError
 from twinlog.settings.worker import WorkerSettings
 
-_WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
 _ANY_CLUSTER = "its-own-cluster:9092"
 _ANY_WORKER = f"""\
 bootstrap.servers = {_ANY_CLUSTER}
@@ -26,34 +21,6 @@ bootstrap.servers = {_ANY_CLUSTER}
 key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
 value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
 """
-
-
-class FileKind(Enum):
-    """Whose file it is."""
-
-    MIRROR = auto()
-    RESOURCE = auto()
-    WORKER = auto()
-    CONNECTOR = auto()
-
-
-def kind_of(path: Path) -> FileKind:
-    """Whose file it looks like; one that cannot be read counts as MirrorMaker 2's."""
-    if is_resource(path):
-        return FileKind.RESOURCE
-    with suppress(OSError, ValueError):
-        data = path.read_bytes().removeprefix(BOM_UTF8)
-        if data.lstrip()[:1] == b"{":
-            json.loads(data)
-            return FileKind.CONNECTOR
-    with suppress(ConfigError):
-        names = {entry.key for entry in read_properties(path)}
-        if "clusters" not in names:
-            if "connector.class" in names:
-                return FileKind.CONNECTOR
-            if names & _WORKERS or {"group.id", "key.converter"} <= names:
-                return FileKind.WORKER
-    return FileKind.MIRROR
 
 
 def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:
@@ -68,12 +35,20 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
         config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
     else:
         config = load_worker(worker)
-    found, warnings = read_connectors(connectors, config, nameless=True)
+    try:
+        found, warnings = read_connectors(connectors, config, nameless=True)
+    except ConfigError as error:
+        raise ConfigError(error.problems, _of_this_cluster(error.warnings)) from None
     lines = [] if worker is None else _worker(config.settings)
     for one in found:
         flow = build_connector(one.name, one.config, config)
         lines += connector_summary(flow.settings, idle=flow.idle)
-    return lines, [warning for warning in (*config.warnings, *warnings) if _ANY_CLUSTER not in warning]
+    return lines, _of_this_cluster((*config.warnings, *warnings))
+
+
+def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
+    """Without those about a worker's cluster that nobody named."""
+    return [warning for warning in warnings if _ANY_CLUSTER not in warning]
 
 
 def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.check_worker import FileKind, kind_of
 from twinlog.cli.foreground import EXIT_CONFIG, print_problems
+from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version
 from twinlog.convert.from_connectors import mirrors_of_connectors

@@ -15,6 +15,7 @@ from twinlog.cli.flow_files import read_flows
 from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.secrets_option import Secrets
 from twinlog.config.client_file import load_client
+from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
@@ -73,6 +74,10 @@ def diff(
 
     Example: twinlog diff east.properties west.properties --json
     """
+    if right is None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
+        raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
+    if left == right:
+        raise typer.BadParameter(f"{left} twice: a cluster does not differ from itself", param_hint="A and B")
     try:
         sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
     except ConfigError as error:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlog.cli.check_worker import FileKind, kind_of
 from twinlog.config import load
 from twinlog.config.connector import build_connector
+from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError, ConfigProblem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,7 +36,8 @@ class ExtraArgs:
 
 def read_extra_args(environment: Mapping[str, str], name: str) -> ExtraArgs:
     """The meaning of `EXTRA_ARGS`; without it the log file is called `name`."""
-    words = shlex.split(environment.get("EXTRA_ARGS", f"-name {name}"))
+    # A shell splits it at blanks alone, since the scripts have it without quotes.
+    words = environment.get("EXTRA_ARGS", f"-name {name}").split()
     return ExtraArgs(next((value for word, value in pairwise(words) if word == "-name"), name), "-daemon" in words)
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
 from twinlog.config import load
-from twinlog.config.strimzi.document import is_resource
+from twinlog.config.file_kind import is_resource
 from twinlog.errors import ConfigError
 
 PROGRAM = "connect-mirror-maker"

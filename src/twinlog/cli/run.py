@@ -14,7 +14,7 @@ from twinlog.cli.metrics import MetricsListeners, with_listeners
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config import load
-from twinlog.config.strimzi.document import is_resource
+from twinlog.config.file_kind import is_resource
 from twinlog.config.strimzi.load import DEFAULT_LISTENER
 from twinlog.errors import ConfigError
 

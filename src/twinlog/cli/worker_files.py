@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlog.config.connector import build_connector
-from twinlog.config.connector_file import ConnectorFile, read_connector_file
+from twinlog.config.connector_file import ConnectorFile, line_of, read_connector_file
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.plugins.validation import validate
 from twinlog.connect.worker_herder import VERSION
@@ -76,4 +76,4 @@ def _invalid(path: Path, name: str, error: str) -> ConfigProblem:
 
 
 def _problem(path: Path, key: str, found: str, expected: str) -> ConfigProblem:
-    return ConfigProblem(str(path), None, key, found, expected)
+    return ConfigProblem(str(path), line_of(path.read_text("utf-8", "replace"), key), key, found, expected)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.file_kind import FileKind, require_kind
 from twinlog.config.keys import ADMIN
 from twinlog.config.properties import Entry, read_properties
 from twinlog.config.reading import Problems, Reading
@@ -20,6 +21,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
     Reads only this file, what its `${...}` references name, and its key stores; no cluster is contacted.
     """
     file, warnings, found = str(path), list[str](), list[ConfigProblem]()
+    require_kind(path, FileKind.CLIENT)
     last = without_duplicates(read_properties(Path(path)), warnings)
     providers = read_providers(last, file, found)
     problems = Problems(found)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from twinlog.config.properties import parse_properties
+from twinlog.config.file_kind import FileKind, is_json, require_kind
+from twinlog.config.properties import parse_properties, require_text
 from twinlog.errors import ConfigError, ConfigProblem
 
 _FORMS = "the body of a POST with name and config, or that of a PUT, with values that are text, numbers or booleans"
@@ -38,17 +39,33 @@ def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorF
     except OSError as error:
         found = str(error.strerror or error)
         raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None
-    if data.lstrip()[:1] == b"{":
+    require_text(data, Path(path))
+    require_kind(path, FileKind.CONNECTOR)
+    if is_json(data):
         return _from_json(data, file, name)
     entries = parse_properties(data.decode("iso-8859-1"), file)
     return _named({entry.key: entry.value for entry in entries}, file, name)
 
 
+def line_of(text: str, key: str) -> int | None:
+    """The first line of a connector's file that has the key, counted from 1; None where none has."""
+    for number, line in enumerate(text.splitlines(), 1):
+        word = line.strip().lstrip("{, ").lstrip()
+        if word.startswith((f'"{key}"', f"{key}=", f"{key} ", f"{key}:")) or f'"{key}":' in line:
+            return number
+    return None
+
+
 def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
     try:
         found = json.loads(data)
+    except json.JSONDecodeError as error:
+        broken = f"broken JSON: {error.msg}, at character {error.colno}"
+        raise ConfigError([ConfigProblem(file, error.lineno, "(file)", broken, _FORMS)]) from None
     except ValueError as error:
         raise ConfigError([ConfigProblem(file, None, "(file)", f"broken JSON: {error}", _FORMS)]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([ConfigProblem(file, None, "(file)", "a JSON list", _FORMS)])
     nested = found.get("config")
     config = nested if isinstance(nested, dict) else found
     wrong = next((key for key, value in config.items() if not isinstance(value, str | int | float | bool)), None)

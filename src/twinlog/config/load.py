@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 from twinlog.config.cycles import warn_of_loops
+from twinlog.config.file_kind import FileKind, is_resource, require_kind
 from twinlog.config.flow import build_flow
 from twinlog.config.key import UnknownKeys
 from twinlog.config.key_scope import SourceAndTarget
@@ -17,7 +18,6 @@ from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, resolve_flow
-from twinlog.config.strimzi.document import is_resource
 from twinlog.config.strimzi.load import parsed_resource
 from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
@@ -43,6 +43,7 @@ def load(
     if is_resource(path):
         found = parsed_resource(path, secrets)
     else:
+        require_kind(path, FileKind.MIRROR)
         found = parse_file(read_properties(Path(path)), file, unknown_keys)
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)

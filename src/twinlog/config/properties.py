@@ -62,11 +62,18 @@ def read_properties(path: Path) -> list[Entry]:
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         problem = ConfigProblem(str(path), None, "(file)", "UTF-16 text", "ISO-8859-1, or plain ASCII")
         raise ConfigError([problem])
+    require_text(data, path)
     entries = parse_properties(data.removeprefix(BOM_UTF8).decode("iso-8859-1"), str(path))
     if data.startswith(BOM_UTF8) and entries:
         remark = "the file begins with a byte order mark, which is left out; MirrorMaker 2 takes it for part of a key"
         entries[0] = replace(entries[0], remarks=(remark, *entries[0].remarks))
     return entries
+
+
+def require_text(data: bytes, path: Path) -> None:
+    """Raise ConfigError for what no editor wrote, such as a key store: its bytes would be read as keys."""
+    if b"\0" in data:
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", "no text, as it has zero bytes", "a text file")])
 
 
 def parse_properties(text: str, file: str) -> list[Entry]:

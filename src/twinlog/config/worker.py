@@ -10,6 +10,7 @@ from typing import cast
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.file_kind import OFFSET_FILE, FileKind, require_kind
 from twinlog.config.key import Effect, Key
 from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
 from twinlog.config.keys_converter import CONVERTERS_OF
@@ -25,9 +26,6 @@ from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.worker import HEADER_CONVERTER, OverridePolicy, WorkerSettings
 
 _CLIENT_NAMES = tuple(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact)
-OFFSET_FILE = "offset.storage.file.filename"
-"""The key that only a standalone worker has."""
-
 _REPLICAS = "offset.storage.replication.factor"
 _NO_CONVERSION = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -49,6 +47,7 @@ def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerC
     no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only
     this file, what its `${...}` references name, and its key stores; no cluster is contacted.
     """
+    require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))
     if distributed is None:
         names = {entry.key for entry in entries}

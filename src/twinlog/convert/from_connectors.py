@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlog.config.connector import connector_kind, refused_class
-from twinlog.config.connector_file import read_connector_file
+from twinlog.config.connector_file import line_of, read_connector_file
 from twinlog.config.properties import Entry, read_properties
 from twinlog.convert.model import Connector, Mirrors, Worker
 from twinlog.errors import ConfigError, ConfigProblem
@@ -42,25 +42,16 @@ def _connector(path: Path) -> Connector:
     file = str(path)
     read = read_connector_file(path)
     text = path.read_text("utf-8", "replace")
-    entries = {key: Entry(key, value, file, _line(text, key), value) for key, value in read.config.items()}
+    entries = {key: Entry(key, value, file, line_of(text, key), value) for key, value in read.config.items()}
     entries.pop("name", None)
     written = read.config.get("connector.class", "")
     kind = connector_kind(written)
     if kind is None:
         expected = refused_class(written) if written else "the class of a connector of MirrorMaker 2"
         raise ConfigError(
-            [ConfigProblem(file, _line(text, "connector.class"), "connector.class", repr(written), expected)]
+            [ConfigProblem(file, line_of(text, "connector.class"), "connector.class", repr(written), expected)]
         )
     if "source.cluster.alias" not in entries:
         raise ConfigError([ConfigProblem(file, None, "source.cluster.alias", "missing", "the alias of the source")])
     source, target = read.config["source.cluster.alias"], read.config.get("target.cluster.alias", "target")
     return Connector(read.name, kind, source.strip(), target.strip(), entries, read.initial_state or "RUNNING")
-
-
-def _line(text: str, key: str) -> int | None:
-    """The first line that has the key."""
-    for number, line in enumerate(text.splitlines(), 1):
-        word = line.strip().lstrip("{, ").lstrip()
-        if word.startswith((f'"{key}"', f"{key}=", f"{key} ", f"{key}:")) or f'"{key}":' in line:
-            return number
-    return None

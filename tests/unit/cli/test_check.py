@@ -137,10 +137,13 @@ def test_the_files_of_a_worker(tmp_path: Path) -> None:
     source.write_text(json.dumps({key: value for key, value in config.items() if key != "name"}))
     found = CliRunner().invoke(main_app, ["check", str(source)])
     assert "source.cluster.bootstrap.servers: missing" in found.stderr
-    source.write_text(json.dumps({**config, "tasks.max": 0, "key.converter": "org.example.Mine"}))
+    wrong = {**config, "tasks.max": 0, "key.converter": "org.example.Mine", "target.cluster.bootstrap.servers": "b:1"}
+    source.write_text(json.dumps(wrong, indent=1))
     for words in ([worker, source], [source]):
         found = CliRunner().invoke(main_app, ["check", *map(str, words)])
-        assert (found.exit_code, f"problem: {source}: tasks.max: '0'" in found.stderr) == (1, True)
+        assert (found.exit_code, f"problem: {source}:6: tasks.max: '0'" in found.stderr) == (1, True)
+        # Only where a worker is named something can be said of its cluster.
+        assert ("another cluster than the worker's" in found.stderr) is (worker in words)
     found = CliRunner().invoke(main_app, ["check", str(worker), "--explain", "topics"], env={"COLUMNS": "300"})
     assert (found.exit_code, "no file of MirrorMaker 2" in found.stderr) == (2, True)
 

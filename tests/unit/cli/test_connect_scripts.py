@@ -63,7 +63,7 @@ def test_a_wrong_worker_ends_with_2_and_a_wrong_connector_with_3(tmp_path: Path)
     assert (found.returncode, "nothing was started" in found.stderr) == (2, True)
     found = ended("standalone", worker, connector)
     assert found.returncode == 3
-    assert f"problem: {connector}: tasks.max: '0'; expected a whole number from 1" in found.stderr
+    assert f"problem: {connector}:5: tasks.max: '0'; expected a whole number from 1" in found.stderr
     assert not (tmp_path / "offsets").exists()
     found = ended("distributed", worker)
     assert (found.returncode, "group.id: missing" in found.stderr) == (2, True)

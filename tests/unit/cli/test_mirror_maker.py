@@ -41,6 +41,8 @@ def test_what_is_accepted(file: Path, words: str, clusters: tuple[str, ...] | No
 def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
     assert parse([str(file)], {"EXTRA_ARGS": "-name west -loggc"}).log_name == "west"
     assert parse([str(file)], {"EXTRA_ARGS": "-daemon -name west"}).daemon
+    # A shell would not look at quotes there either.
+    assert parse([str(file)], {"EXTRA_ARGS": "-name it's"}).log_name == "it's"
     assert parse([str(file)], {"EXTRA_ARGS": ""}) == Arguments(file, None, False, "mirrorMaker")
 
 

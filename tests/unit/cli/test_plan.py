@@ -46,8 +46,12 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     code, printed = call(tmp_path, "diff", "a", "c")
     assert code == 2
     assert "alias: 'c'; expected two clusters of flows of the file: a, b" in printed
-    code, printed = call(tmp_path, "diff", "none.properties")
-    assert (code, "problem: " in printed) == (2, True)
+    code, printed = call(tmp_path, "diff", "none.properties", text="bootstrap.servers = a:1\n")
+    assert (code, "problem: none.properties: (file): No such file" in printed) == (2, True)
+    code, printed = call(tmp_path, "diff", "a")
+    assert (code, "two of its clusters are compared" in " ".join(printed.split())) == (2, True)
+    code, printed = call(tmp_path, "diff", "a", "a")
+    assert (code, "a twice" in printed) == (2, True)
 
 
 def test_a_client_file_lacks_its_brokers(tmp_path: Path) -> None:

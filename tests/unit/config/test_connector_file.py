@@ -46,7 +46,8 @@ def test_a_state_to_begin_with(tmp_path: Path) -> None:
         ('{"tasks.max": 3}', "name: missing"),
         ('{"name": "c", "topics": ["a"]}', "topics: null or nested"),
         ('{"name": "c", "config": {"topics": null}}', "topics: null or nested"),
-        ('{"name": ', "broken JSON"),
+        ('{"name":\n "c" "topics": "a"}', r"connector:2: \(file\): broken JSON: Expecting ',' delimiter, at char"),
+        ('[{"name": "c"}]', "a JSON list"),
     ],
 )
 def test_what_is_no_connector(tmp_path: Path, text: str, words: str) -> None:

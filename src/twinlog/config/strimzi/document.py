@@ -1,8 +1,7 @@
-"""YAML text as nodes that know their line and their path, and how a file with a resource is told from others."""
+"""YAML text as nodes that know their line and their path."""
 
 from __future__ import annotations
 
-import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,17 +16,6 @@ from twinlog.errors import ConfigError, ConfigProblem
 
 KIND = "KafkaMirrorMaker2"
 _TAG = "tag:yaml.org,2002:"
-# JSON of kubectl, too; a properties file has neither at the beginning of a line.
-_LOOKS_LIKE = (re.compile(rb'^\s*"?apiVersion"?\s*:', re.MULTILINE), re.compile(rb'^\s*"?kind"?\s*:', re.MULTILINE))
-
-
-def is_resource(path: str | Path) -> bool:
-    """Whether the file at `path` holds a Kubernetes resource; False for one that cannot be read."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError:
-        return False
-    return all(pattern.search(data) for pattern in _LOOKS_LIKE)
 
 
 @dataclass(frozen=True)

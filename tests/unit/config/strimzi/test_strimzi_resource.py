@@ -10,7 +10,7 @@ import pytest
 
 from harness.certificates import authority
 from twinlog.config import load
-from twinlog.config.strimzi.document import is_resource
+from twinlog.config.file_kind import is_resource
 from twinlog.config.strimzi.fields import FIELDS, Version
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.config.strimzi.reference import render

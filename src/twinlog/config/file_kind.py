@@ -1,0 +1,87 @@
+"""Whose file a file is, by what stands in it, and what is said where a command is given another one."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+from twinlog.config.properties import read_properties
+from twinlog.errors import ConfigError, ConfigProblem
+
+OFFSET_FILE = "offset.storage.file.filename"
+# JSON of kubectl, too; a properties file has neither at the beginning of a line.
+_LOOKS_LIKE = (re.compile(rb'^\s*"?apiVersion"?\s*:', re.MULTILINE), re.compile(rb'^\s*"?kind"?\s*:', re.MULTILINE))
+_WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
+
+
+class FileKind(Enum):
+    """Whose file it is; the value says how a user calls it, and what runs it."""
+
+    MIRROR = "MirrorMaker 2's properties, which run with: twinlog run {file}"
+    RESOURCE = "a resource of Kubernetes, which runs with: twinlog run {file}"
+    WORKER = "the file of a Connect worker, which runs with: twinlog connect {file}"
+    CONNECTOR = (
+        "the file of a connector, which a worker runs: twinlog connectors create {file}, or behind the file of a "
+        "standalone worker"
+    )
+    CLIENT = "properties of a client of one cluster"
+
+
+_EXPECTED = {
+    FileKind.MIRROR: "MirrorMaker 2's properties, with clusters",
+    FileKind.WORKER: "properties of a Connect worker, with bootstrap.servers and its converters",
+    FileKind.CONNECTOR: "properties or JSON of a connector, with connector.class",
+    FileKind.CLIENT: "properties of a client of one cluster, with bootstrap.servers",
+}
+
+
+def is_resource(path: str | Path) -> bool:
+    """Whether the file at `path` holds a Kubernetes resource; False for one that cannot be read."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return False
+    return all(pattern.search(data) for pattern in _LOOKS_LIKE)
+
+
+def known_kind(path: str | Path) -> FileKind | None:
+    """Whose file it certainly is; None where nothing in it says so, or it cannot be read."""
+    path = Path(path)
+    if is_resource(path):
+        return FileKind.RESOURCE
+    with suppress(OSError):
+        if is_json(path.read_bytes()):
+            return FileKind.CONNECTOR
+    with suppress(ConfigError):
+        names = {entry.key for entry in read_properties(path)}
+        if "clusters" in names or any("->" in name for name in names):
+            return FileKind.MIRROR
+        if "connector.class" in names:
+            return FileKind.CONNECTOR
+        if names & _WORKERS or {"group.id", "key.converter"} <= names:
+            return FileKind.WORKER
+    return None
+
+
+def kind_of(path: str | Path) -> FileKind:
+    """Whose file it looks like; one that says nothing, or cannot be read, counts as MirrorMaker 2's."""
+    return known_kind(path) or FileKind.MIRROR
+
+
+def require_kind(path: str | Path, wanted: FileKind) -> None:
+    """Raise ConfigError where the file at `path` certainly is another one than `wanted`.
+
+    Without that each of its lines would be an unknown key, and what is missing would hide what is wrong.
+    """
+    found = known_kind(path)
+    if found not in (None, wanted):
+        words = found.value.format(file=path)
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"this is {words}", _EXPECTED[wanted])])
+
+
+def is_json(data: bytes) -> bool:
+    """Whether that is JSON, or was meant to be: no key of properties begins like this."""
+    return data.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
