@@ -2,7 +2,7 @@
 
 A fence of any language with `title="name"` is a file. A fence of `console` has commands behind `$ ` (one that ends in
 a backslash goes on) and below each the lines that it prints: each must be among the lines printed, in that order, with
-other numbers and blanks where they stand; `...` is for lines, or the end of a line, that are left out. A
+other blanks where they stand; `...` is for lines, or the end of a line, that are left out. A
 command that fails must be followed by `$ echo $?`. Jobs in the background are the shell's own: `&`, `kill %1`, `wait`.
 Kafka's scripts are on the PATH, those of Connect in /opt/kafka/bin.
 """
@@ -40,7 +40,6 @@ SCRIPTS = {
 _FENCE = re.compile(
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _shows(begin: str, open_end: bool, line: str) -> bool:
 
 
 def _plain(line: str) -> str:
-    return " ".join(_NUMBER.sub("0", re.sub(r"[─━]+", "-", line)).split())
+    return " ".join(re.sub(r"[─━]+", "-", line).split())
 
 
 class GuideShell:

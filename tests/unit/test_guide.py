@@ -52,9 +52,10 @@ def test_steps_are_files_and_commands() -> None:
 @pytest.mark.parametrize(
     ("shown", "missing"),
     [
-        (["a 12 records", "b"], None),
-        (["a   1 records"], None),
-        (["b", "a 12 records"], "a 12 records"),
+        (["a 7 records", "b"], None),
+        (["a   7 records"], None),
+        (["a 12 records"], "a 12 records"),
+        (["b", "a 7 records"], "a 7 records"),
         (["c"], "c"),
         (["...", ""], None),
     ],

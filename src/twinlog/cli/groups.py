@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.cli.command_log import log_warnings
+from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
@@ -72,9 +73,11 @@ def groups(
     from twinlog.status.groups import GroupsReader  # noqa: PLC0415
 
     try:
-        wanted = followers(flows, flow)
+        known = followers(flows)
     except TwinlogError as error:
-        raise typer.BadParameter(str(error), param_hint="--flow" if flow else "FILE") from None
+        raise typer.BadParameter(str(error), param_hint="FILE") from None
+    named = chosen(flows, flow, fits=lambda one: one.kind in (None, "checkpoint"), doing="that follows groups")
+    wanted = [one for one in known if one.settings in named]
     with ExitStack() as stack:
         try:
             readers = [stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse)) for one in wanted]

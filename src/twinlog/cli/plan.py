@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from twinlog.cli.command_log import log_checks
+from twinlog.cli.flow_choice import between, chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.rate import rate_of
 from twinlog.cli.secrets_option import Secrets
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.settings.flow import FlowSettings
 
 UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
 """Exit codes: a cluster does not answer or refuses the login; the file is wrong; a run would fail."""
@@ -32,7 +31,7 @@ def plan(
         list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
     ] = None,
     flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow of the file.", show_default=False)
+        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
     ] = None,
     rate: Annotated[
         str, typer.Option(metavar="RATE", help="How fast records are copied, for the estimate of time.")
@@ -55,10 +54,10 @@ def plan(
     speed = rate_of(rate)
     try:
         known = read_flows(file, connectors or [], secrets)
-        flows = _chosen(known, flow)
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(WRONG) from None
+    flows = chosen(known, flow)
     log_checks()
 
     from twinlog.cli.plan_lines import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
@@ -68,8 +67,7 @@ def plan(
     plans, copying = [], [one for one in known if one.copies]
     try:
         for settings in flows:
-            ends = (settings.source, settings.target)
-            copied_by = [] if settings.copies else [one for one in copying if (one.source, one.target) == ends]
+            copied_by = [] if settings.copies else between(copying, settings.source, settings.target)
             with (
                 ReadingProgress() as told,
                 FlowPlanner(settings, copying, copied_by=copied_by, told=told) as planner,
@@ -88,15 +86,3 @@ def plan(
             typer.echo("\n".join(plan_lines(one, everything=everything)))
     if any(one.problems for one in plans):
         raise typer.Exit(WOULD_FAIL)
-
-
-def _chosen(known: Sequence[FlowSettings], name: str | None) -> list[FlowSettings]:
-    """The enabled flows, and connectors that write heartbeats; or the one of that name."""
-    flows = [one for one in known if one.enabled or one.kind is not None]
-    chosen = [one for one in flows if name in (None, one.name)]
-    if not flows:
-        raise typer.BadParameter("it has no flow that is enabled", param_hint="FILE")
-    if not chosen:
-        names = ", ".join(one.name for one in flows)
-        raise typer.BadParameter(f"there is no flow {name}; the file has {names}", param_hint="--flow")
-    return chosen

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.command_log import log_warnings
+from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
@@ -21,7 +22,6 @@ from twinlog.clock import SYSTEM
 from twinlog.errors import ConfigError, TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.settings.flow import FlowSettings
     from twinlog.status.flow import FlowReader, FlowSeen
 
 EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG = range(5)
@@ -104,18 +104,6 @@ def status(
         raise typer.Exit(EXIT_TROUBLE) from None
     typer.echo(_text(seen, as_json=as_json, indent=2))
     raise typer.Exit(exit_code(seen, limit))
-
-
-def chosen(flows: Sequence[FlowSettings], name: str | None) -> list[FlowSettings]:
-    """The flows that are enabled, or those called `name`, `source->target` too. Raises BadParameter."""
-    enabled = [flow for flow in flows if flow.enabled or flow.kind == "heartbeat"]
-    if name is None:
-        return enabled
-    found = [flow for flow in enabled if name in (flow.name, f"{flow.source}->{flow.target}")]
-    if not found:
-        names = ", ".join(flow.name for flow in enabled)
-        raise typer.BadParameter(f"there is no flow {name}; the file has {names}", param_hint="--flow")
-    return found
 
 
 def read_all(readers: Sequence[FlowReader]) -> list[FlowSeen]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -155,6 +156,8 @@ def _main(
     report: Path | None,
     as_json: bool,
 ) -> None:
+    if report is not None:
+        _require_room_for(report)
     try:
         flows = read_flows(file, connectors or (), secrets)
     except ConfigError as error:
@@ -171,3 +174,16 @@ def _main(
 
     asked = Asked(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
     conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source, one.target)})
+
+
+def _require_room_for(report: Path) -> None:
+    """Raise BadParameter where no report could be written: that would else be noticed once all is done."""
+    found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
+    taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
+    if taken is not None:
+        raise typer.BadParameter(f"{taken} cannot be written; name another PATH", param_hint="--report")
+    if not report.name or not report.parent.is_dir() or not os.access(report.parent, os.W_OK | os.X_OK):
+        raise typer.BadParameter(
+            f"no file can be made in {report.parent}; name a PATH such as handover, in a folder that can be written",
+            param_hint="--report",
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from twinlog.cli.flow_choice import between
 from twinlog.errors import TwinlogError
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
@@ -22,14 +23,18 @@ def flows_between(
         if alias not in known:
             raise TwinlogError(f"{option} {alias}: no cluster of the file, which has {', '.join(known)}")
 
-    def found(*ends: str) -> list[FlowSettings]:
-        return [one for one in flows if one.enabled and (one.source, one.target) == ends]
-
-    flow = next((one for one in found(source, target) if one.copies), None)
+    if source == target:
+        raise TwinlogError(f"--from and --to are both {source}: name the cluster to leave and the one to go to")
+    there, home = between(flows, source, target), between(flows, target, source)
+    flow = next((one for one in there if one.copies), None)
+    back = next((one for one in home if one.copies), None)
     if flow is None:
-        raise TwinlogError(f"the file has no flow {source}->{target}; write {source}->{target}.enabled = true")
-    follows = next((one for one in found(source, target) if one.kind == "checkpoint"), flow)
-    back = next((one for one in found(target, source) if one.copies), None)
+        way_out = f"are --from and --to the wrong way round? The file has {target}->{source}; else"
+        raise TwinlogError(
+            f"the file has no flow {source}->{target} that is enabled: {way_out if back is not None else ''} write "
+            f"{source}->{target}.enabled = true, and have it run".replace("  ", " ")
+        )
+    follows = next((one for one in there if one.kind == "checkpoint"), flow)
     return flow, follows, back or _reversed(flow)
 
 

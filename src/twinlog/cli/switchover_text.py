@@ -61,12 +61,13 @@ def print_report(entries: Entries, path: Path | None, as_json: bool) -> None:
     """Print the report, and write it to PATH.md and PATH.json where a path is given."""
     data = report(entries)
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
+    if sys.stderr.isatty():
+        typer.echo("", err=True)
+    # First where it is seen: a full disk hides nothing then.
+    typer.echo(as_text if as_json else markdown(data))
     if path is not None:
         path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
         path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
-    if sys.stderr.isatty():
-        typer.echo("", err=True)
-    typer.echo(as_text if as_json else markdown(data))
 
 
 def print_rehearsal(clusters: Clusters, options: Options, as_json: bool) -> int:

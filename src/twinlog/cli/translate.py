@@ -10,18 +10,24 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.cli.command_log import log_warnings
+from twinlog.cli.flow_choice import chosen
+from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.foreground import print_problems
+from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.table import table
-from twinlog.config import load
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 EXIT_CONFIG = 2
 _HEAD = ("TOPIC", "PARTITION", "OFFSET", "", "TOPIC", "PARTITION", "OFFSET", "")
 
 
 def translate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(help="Translate everything that this consumer group has committed.", show_default=False),
@@ -38,14 +44,15 @@ def translate(
     back: Annotated[
         bool, typer.Option("--back", help="From the flow's target to its source; --topic is the remote topic then.")
     ] = False,
+    secrets: Secrets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Translate committed offsets from a flow's source to its target, or back. Commits and changes nothing.
 
     A group that continues at a translated offset skips no record. At an exact one it repeats none either.
 
-    Ends with code 0 when everything was translated; 1 when not, or when a cluster does not answer; 2 when FILE is
-    wrong.
+    Ends with code 0 when everything was translated; 1 when not, or when a cluster does not answer; 2 when FILE or
+    the command line is wrong.
 
     Example: twinlog translate mm2.properties --flow 'east->west' --group shop
 
@@ -53,16 +60,16 @@ def translate(
     """
     single = _single(group, topic, partition, offset)
     try:
-        config = load(file)
+        flows = read_flows(file, connectors or (), secrets)
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(EXIT_CONFIG) from None
+    settings = _copying(flows, flow)
     log_warnings()
 
-    from twinlog.driver.offset_lookup import Lookup, choose_flow  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.driver.offset_lookup import Lookup  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     try:
-        settings = choose_flow({one.name: one for one in config.flows}, flow)
         with Lookup(settings, back=back) as lookup:
             answers = lookup.group(GroupId(group or "")) if single is None else [lookup.offset(*single)]
     except TwinlogError as error:
@@ -76,6 +83,15 @@ def translate(
         typer.echo("\n".join(_table(rows)))
     if any(row["to"] is None for row in rows):
         raise typer.Exit(1)
+
+
+def _copying(flows: Sequence[FlowSettings], name: str | None) -> FlowSettings:
+    """The one flow that copies; with a name also one that is not enabled, as it may have copied before."""
+    found = chosen(flows, name, fits=lambda flow: flow.kind in (None, "source"), doing="that copies", idle=True)
+    if len(found) > 1:
+        names = ", ".join(flow.name for flow in found)
+        raise typer.BadParameter(f"several flows copy, name one: {names}", param_hint="--flow")
+    return found[0]
 
 
 def _single(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import TracebackType
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -167,16 +166,3 @@ class Lookup:
             return partition
         topic = self._topology.source_topic(partition.topic)
         return None if topic is None else TopicPartition(topic, partition.partition)
-
-
-def choose_flow(flows: Mapping[str, FlowSettings], name: str | None) -> FlowSettings:
-    """The flow of that name, or the only enabled one; raises TwinlogError with the names of all."""
-    enabled = [flow for flow in flows.values() if flow.enabled]
-    if name is not None:
-        if name not in flows:
-            raise TwinlogError(f"there is no flow {name}; the file has {', '.join(flows)}")
-        return flows[name]
-    if len(enabled) != 1:
-        names = ", ".join(flow.name for flow in enabled)
-        raise TwinlogError(f"the file has several flows, name one with --flow: {names}")
-    return enabled[0]

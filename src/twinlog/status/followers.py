@@ -21,21 +21,12 @@ class Follower:
     reverse: FlowSettings | None = None
 
 
-def followers(flows: Sequence[FlowSettings], name: str | None = None) -> list[Follower]:
-    """Every flow that follows groups, or the one called `name`. Raises TwinlogError with the way out if there is none.
-
-    A connector is known by its name, and by `source->target`, too.
-    """
+def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
+    """Every flow that follows groups. Raises TwinlogError with the way out if there is none."""
     found = [_follower(flow, flows) for flow in flows if flow.enabled and flow.kind in (None, "checkpoint")]
     if not found:
         raise TwinlogError("no flow of the file follows consumer groups: add that of a MirrorCheckpointConnector")
-    if name is None:
-        return found
-    chosen = [one for one in found if name in (one.settings.name, f"{one.settings.source}->{one.settings.target}")]
-    if not chosen:
-        names = ", ".join(one.settings.name for one in found)
-        raise TwinlogError(f"there is no flow {name} that follows groups; the file has {names}")
-    return chosen
+    return found
 
 
 def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:

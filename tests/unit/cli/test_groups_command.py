@@ -124,9 +124,6 @@ def test_a_checkpoint_connector_follows_what_the_source_connectors_of_its_cluste
     follows = replace(SETTINGS, kind="checkpoint", connector_name="follow")
     (found,) = followers([source, other, follows])
     assert (found.settings, found.copied_by, found.reverse) == (follows, (source,), None)
-    assert followers([source, follows], "a->b") == followers([source, follows], "follow")
-    with pytest.raises(TwinlogError, match="no flow x that follows groups; the file has follow"):
-        followers([source, follows], "x")
     with pytest.raises(TwinlogError, match="add that of a MirrorCheckpointConnector"):
         followers([source])
     back = replace(SETTINGS, source="b", target="a", enabled=False)

@@ -11,7 +11,7 @@ import typer
 
 from tests.unit.driver.test_driver_report import SETTINGS
 from tests.unit.status.test_state import NOW, OLD, REPORT, RUNS
-from twinlog.cli.status import MaxLag, chosen, exit_code, watch
+from twinlog.cli.status import MaxLag, exit_code, watch
 from twinlog.cli.status_text import flow_json, lines
 from twinlog.driver.report import GroupsProgress, TopicProgress
 from twinlog.errors import TwinlogError
@@ -126,14 +126,6 @@ def test_a_limit_is_records_or_seconds() -> None:
     for text in ("", "s", "-1", "1m", "x"):
         with pytest.raises(typer.BadParameter, match="expected records such as 1000"):
             MaxLag.of(text)
-
-
-def test_flows_are_chosen_by_name() -> None:
-    idle = replace(SETTINGS, target="c", enabled=False)
-    assert chosen([SETTINGS, idle], None) == [SETTINGS]
-    assert chosen([SETTINGS, idle], "a->b") == [SETTINGS]
-    with pytest.raises(typer.BadParameter, match="there is no flow a->c; the file has a->b"):
-        chosen([SETTINGS, idle], "a->c")
 
 
 def test_while_nothing_answers_a_screen_says_so_below_what_it_showed_last() -> None:
