@@ -230,7 +230,10 @@ class Jvm:
             return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
         if starting:
             reason = reason_of(list(self._output))
-            why = "is it Java 17 or later?" if reason is None else self._blame.sentence(reason)
+            why = "it gave no reason" if reason is None else self._blame.sentence(reason)
+            if why == reason or reason is None:
+                # No setting is to blame: as a rule there is no Java, or an old one.
+                why += "; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
 

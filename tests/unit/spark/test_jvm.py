@@ -98,7 +98,7 @@ def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
     jvm._process.wait(DEADLINE_S)
     ended = jvm._has_ended(starting=True)
     assert (type(ended), ended.retriable) == (EngineError, False)
-    assert "is it Java 17 or later?" in str(ended)
+    assert "Spark needs Java 17 or newer" in str(ended)
 
 
 def test_a_stopped_jvm_is_reported_as_stopped(play: Play) -> None:
@@ -148,6 +148,19 @@ def test_a_start_that_a_setting_prevents_is_not_tried_again(tmp_path: Path, monk
     with pytest.raises(EngineError, match=re.escape(refused)):
         jvm.start(SparkConf(loadDefaults=False).set("spark.driver.memory", "abc"), tmp_path)
     assert len((tmp_path / "tries").read_text().splitlines()) == 1
+    jvm.end(DEADLINE_S)
+
+
+@pytest.mark.parametrize("said", ["", "JAVA_HOME is not set", "/none/bin/java: No such file or directory"])
+def test_a_start_without_java_says_which_one_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    spark_that(f'echo "{said}" >&2\nexit 1\n', tmp_path, monkeypatch)
+    jvm = Jvm()
+    needed = "Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
+    reason = f"{said or 'it gave no reason'}; {needed}"
+    with pytest.raises(EngineError, match=f"{re.escape(reason)}$"):
+        jvm.start(SparkConf(loadDefaults=False), tmp_path)
     jvm.end(DEADLINE_S)
 
 
