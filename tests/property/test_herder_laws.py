@@ -12,7 +12,7 @@ import pytest
 from harness.virtual.workers import VirtualWorker, World, virtual_workers
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect import worker_herder
+from twinlog.connect import zombies
 from twinlog.connect.model import ConnectorName, Health, Restart, State, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
@@ -392,7 +392,7 @@ def test_a_request_to_fence_stops_what_earlier_tasks_left_and_nothing_that_runs(
     name, fenced = NAMES[0], []
     with (
         virtual_workers(WORKER, 1) as world,
-        mock.patch.object(worker_herder, "fence_zombies", lambda settings, producers, _: fenced.append(producers)),
+        mock.patch.object(zombies, "fence_zombies", lambda settings, producers, _: fenced.append(producers)),
     ):
         worker = world.start_worker()
         world.advance(5.0)

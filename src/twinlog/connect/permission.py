@@ -96,7 +96,7 @@ class Permission:
         """Fence earlier leaders; False where that is to be tried again, as with a cluster that has never seen a
         transaction: it answers after seconds. Raises RequestError after `until`."""
         try:
-            self._thread.fence_earlier_leaders(assignment)
+            self._thread.duties.fence_earlier_leaders(assignment)
         except ClusterError as error:
             if not error.retriable or self._clock.monotonic() >= until:
                 raise RequestError(500, str(error)) from error

@@ -27,7 +27,6 @@ from twinlog.connect.model import (
     Plugin,
     Restart,
     ServerInfo,
-    State,
     Status,
     StoredOffset,
     TargetState,
@@ -45,7 +44,7 @@ from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
 from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
-from twinlog.connect.zombies import fence_zombies
+from twinlog.connect.zombies import Zombies
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -78,7 +77,6 @@ class WorkerHerder:
         """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
         this one ended by itself."""
         self._config = config
-        self._connect = connect
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
         session = config.settings.group
@@ -102,6 +100,7 @@ class WorkerHerder:
         )
         self._group = self._thread.group
         self._may = Permission(self._state, self._thread, admin.clock)
+        self._zombies = Zombies(self._state, self._flows, self._may.asked, connect)
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
@@ -334,7 +333,7 @@ class WorkerHerder:
         with self._may.leading():
             self._may.asked(self._state.read_configs)
             self._require_known(name)
-            self._fence(name)
+            self._zombies.fence(name)
 
     # What these have in common.
 
@@ -352,31 +351,6 @@ class WorkerHerder:
         self._may.require_own(name)
         with self._thread.standing_still(name, END_S):
             yield
-
-    def _fence(self, name: ConnectorName) -> None:
-        """Fence producers of earlier tasks, and note that none is left (Kafka class DistributedHerder).
-
-        What runs has fenced those before it when it began, and is no zombie.
-        """
-        config, pending, noted, tasks, runs = self._state.look(
-            lambda cluster, statuses: (
-                cluster.connectors[name].config,
-                cluster.awaits_fencing(name),
-                cluster.fenced_tasks(name),
-                len(cluster.tasks(name)),
-                any(one.state is State.RUNNING for one in statuses.tasks(name).values()),
-            )
-        )
-        if connector_kind(config.get("connector.class", "")) is None:
-            raise RequestError(400, f"Connector {name} is not a source connector")
-        if not pending or runs:
-            return
-        flow, why = self._flows.build(name)
-        if flow is None:
-            raise RequestError(500, f"Failed to perform zombie fencing: {why}")
-        if noted is not None and (noted, tasks) != (1, 1):
-            self._may.asked(lambda: fence_zombies(flow.settings, noted, self._connect))
-        self._may.asked(lambda: self._state.note_fenced(name, tasks))
 
     def _known(self, name: ConnectorName) -> bool:
         return self._state.look(lambda cluster, _: name in cluster.connectors)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from twinlog.clock import Clock, wall_ms
+from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.group.earlier_leaders import EarlierLeaders
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
+from twinlog.connect.leader_duties import LeaderDuties
 from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
 from twinlog.connect.rebalances import Rebalances
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
-from twinlog.connect.storage.cluster_state import Changes, ClusterState
-from twinlog.connect.storage.config_records import SessionKey
-from twinlog.connect.storage.statuses import Statuses
+from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.task_offsets import TaskOffsets
 from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.driver.spark_flows import SparkOptions
@@ -44,14 +41,10 @@ log = logging.getLogger(__name__)
 TICK_S = 0.2
 READ_S = 1.0
 RETRY_S = 1.0
-KEY_BITS = 256
 LOOK_S = 0.05
 LOG_AFTER_S = 3.0
 UNKNOWN_AFTER_S = 10.0
 _OUTAGE, _UNKNOWN = object(), object()
-COPIERS_A_TASK = 2
-"""How many transactional ids copiers of one task may have at a time: the one that ends, and the one that follows."""
-
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
 
@@ -96,7 +89,6 @@ class WorkerThread:
         self._crashed = crashed
         self._state = state
         self._flows = flows
-        self._settings = group
         self._admin = admin
         self._clock: Clock = admin.clock
         self._set_level = set_level
@@ -105,7 +97,8 @@ class WorkerThread:
         )
         self.group.ready = lambda: self._running.ready
         self._reports = StatusReports(state, self._running, self._clock, topics=topics)
-        self._leaders = EarlierLeaders(state, self.changing, self._clock)
+        self.duties = LeaderDuties(state, flows, self.group, group, self.changing, self._clock)
+        """What this worker writes while it leads."""
         self._rebalances = None if group is None else Rebalances(group.group_id)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._task_offsets = TaskOffsets(state, self._running.connectors, self._clock)
@@ -156,10 +149,6 @@ class WorkerThread:
         if changes.connectors and assignment is not None and assignment.leads:
             self.group.rejoin()
         self._wake.set()
-
-    def fence_earlier_leaders(self, assignment: Assignment) -> None:
-        """Before the leader changes something, with `changing` held. Raises ClusterError."""
-        self._leaders.fence(assignment)
 
     def restart_task(self, task: TaskId) -> None:
         """Have a task restarted that this worker runs."""
@@ -295,46 +284,9 @@ class WorkerThread:
             troubles.append(error)
 
     def _read(self) -> None:
-        self._read_state()
-        if self.group.leads_for_s() > 0:
-            self._leaders.look(self.group.assignment)
-        self._keep_session_key()
-
-    def _read_state(self) -> None:
-        """Read what others wrote. A config topic that was deleted is made anew by the leader, who knows all of it."""
-        gone: TopicGoneError | None = None
-        try:
-            self._state.read()
-        except TopicGoneError as error:
-            gone = error
-        assignment = self.group.assignment
-        if (gone is not None or self._state.lacking) and assignment is not None and assignment.leads:
-            self._restore(assignment)
-        elif gone is not None:
-            raise gone
-
-    def _restore(self, assignment: Assignment) -> None:
-        with self.changing:
-            term = self.group.term
-            self._leaders.fence(assignment)
-            restored = self._state.restore() if self.group.leads_for_s(term) > 0 else ()
-        if restored:
-            log.error(
-                "the topic config.storage.topic names was deleted, or made anew without its connectors: it has them "
-                "again, as this worker knows them: %s",
-                ", ".join(sorted(restored)),
-            )
-
-    def _keep_session_key(self) -> None:
-        settings, assignment = self._settings, self.group.assignment
-        if settings is None or assignment is None or not assignment.leads or settings.protocol != "sessioned":
-            return
-        key = self._state.look(lambda cluster, _: cluster.session_key)
-        now_ms = wall_ms(self._clock)
-        if key is None or now_ms - key.created_ms >= settings.key_ttl_ms:
-            key_bytes = secrets.token_bytes((settings.key_size or KEY_BITS) // 8)
-            with self.changing:
-                self._state.put_session_key(SessionKey(key_bytes, settings.key_algorithm, now_ms))
+        self.duties.read_state()
+        self.duties.look_at_earlier_leaders()
+        self.duties.keep_session_key()
 
     def _enter(self, term: int) -> None:
         """What was given in a later term is not begun in this one, and all begins anew in a new one."""
@@ -416,28 +368,6 @@ class WorkerThread:
             self.group.revoked = frozenset()
             self.group.rejoin()
 
-    def _have_fenced(self, name: ConnectorName) -> None:
-        """Have a worker of Kafka's that takes over fence the producers of a connector (KIP-618).
-
-        Kafka's tasks by themselves fence only who had their own numbers. A copier may have a higher one: it lives on
-        for a moment beside the one that took over its lease.
-        """
-        flow = self._flows.build(name)[0]
-        if flow is None or flow.settings.kind != "source" or flow.settings.exactly_once == "disabled":
-            return
-        producers = COPIERS_A_TASK * flow.settings.tasks_max
-
-        def is_noted(cluster: ClusterState, _: Statuses) -> bool:
-            noted = cluster.fenced_tasks(name)
-            return not cluster.tasks(name) or (
-                noted is not None and noted >= producers and cluster.awaits_fencing(name)
-            )
-
-        if not self._state.look(is_noted):
-            with self.changing:
-                if not self._state.look(is_noted):
-                    self._state.await_fencing(name, producers)
-
     def _report_tasks(self, assignment: Assignment | None) -> None:
         # Before the states, as in Connect: who reads that one runs finds its configuration.
         if assignment is not None and self.group.leads_for_s() > 0:
@@ -449,7 +379,7 @@ class WorkerThread:
         self._reports.write(self.worker_id, assignment)
         if assignment.leads:
             for name in self._flows.names():
-                self._have_fenced(name)
+                self.duties.have_fenced(name)
 
     def _owned(self) -> frozenset[ConnectorName]:
         """What this worker runs, or may begin to run in this moment."""

@@ -2,9 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from twinlog.config.connector import connector_kind
+from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import ConnectorName, State
 from twinlog.driver.fencing import TransactionalIds
+from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
+
+
+class Zombies:
+    """Producers of tasks that have ended, of the connectors of a group; `asked` makes a request's answer of what a
+    cluster says."""
+
+    def __init__(
+        self, state: GroupState, flows: ConnectorFlows, asked: Callable[[Callable[[], Any]], Any], connect: Connect
+    ) -> None:
+        self._state = state
+        self._flows = flows
+        self._asked = asked
+        self._connect = connect
+
+    def fence(self, name: ConnectorName) -> None:
+        """Fence producers of earlier tasks, and note that none is left (Kafka class DistributedHerder).
+
+        What runs has fenced those before it when it began, and is no zombie.
+        """
+        config, pending, noted, tasks, runs = self._state.look(
+            lambda cluster, statuses: (
+                cluster.connectors[name].config,
+                cluster.awaits_fencing(name),
+                cluster.fenced_tasks(name),
+                len(cluster.tasks(name)),
+                any(one.state is State.RUNNING for one in statuses.tasks(name).values()),
+            )
+        )
+        if connector_kind(config.get("connector.class", "")) is None:
+            raise RequestError(400, f"Connector {name} is not a source connector")
+        if not pending or runs:
+            return
+        flow, why = self._flows.build(name)
+        if flow is None:
+            raise RequestError(500, f"Failed to perform zombie fencing: {why}")
+        if noted is not None and (noted, tasks) != (1, 1):
+            self._asked(lambda: fence_zombies(flow.settings, noted, self._connect))
+        self._asked(lambda: self._state.note_fenced(name, tasks))
 
 
 def fence_zombies(settings: FlowSettings, producers: int, connect: Connect = ClusterAdmin) -> None:

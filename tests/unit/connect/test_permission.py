@@ -29,7 +29,11 @@ def permission(errors: list[ClusterError], done: list[str]) -> Permission:
         assignment=LEADS, term=1, reason=None, leads_for_s=lambda: 5.0, confirm=lambda term: term == 1
     )
     thread = SimpleNamespace(
-        group=group, started=started, left=False, changing=threading.Lock(), fence_earlier_leaders=fence
+        group=group,
+        started=started,
+        left=False,
+        changing=threading.Lock(),
+        duties=SimpleNamespace(fence_earlier_leaders=fence),
     )
     state = SimpleNamespace(read_configs=lambda: done.append("read"))
     return Permission(cast(Any, state), cast(Any, thread), VirtualClock())

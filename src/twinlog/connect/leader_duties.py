@@ -1,0 +1,119 @@
+"""What only the leader of a group of workers writes by itself: the session key, producers to fence, and a config topic
+that was deleted."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.earlier_leaders import EarlierLeaders
+from twinlog.connect.group.member import Assignment
+from twinlog.connect.group.place import Group
+from twinlog.connect.group.state import GroupState
+from twinlog.connect.model import ConnectorName
+from twinlog.connect.storage.cluster_state import ClusterState
+from twinlog.connect.storage.config_records import SessionKey
+from twinlog.connect.storage.statuses import Statuses
+from twinlog.errors import TopicGoneError
+from twinlog.settings.worker import GroupSettings
+
+log = logging.getLogger(__name__)
+
+KEY_BITS = 256
+COPIERS_A_TASK = 2
+"""How many transactional ids copiers of one task may have at a time: the one that ends, and the one that follows."""
+
+
+class LeaderDuties:
+    """Called by the worker's thread, each time with the assignment of that moment; does nothing where it does not lead.
+
+    `changing` is held while the leader changes something. `settings` is None for a worker without a group.
+    """
+
+    def __init__(
+        self,
+        state: GroupState,
+        flows: ConnectorFlows,
+        group: Group,
+        settings: GroupSettings | None,
+        changing: threading.Lock,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._flows = flows
+        self._group = group
+        self._settings = settings
+        self._changing = changing
+        self._clock = clock
+        self._leaders = EarlierLeaders(state, changing, clock)
+
+    def fence_earlier_leaders(self, assignment: Assignment) -> None:
+        """Before the leader changes something, with `changing` held. Raises ClusterError."""
+        self._leaders.fence(assignment)
+
+    def read_state(self) -> None:
+        """Read what others wrote. A config topic that was deleted is made anew by the leader, who knows all of it."""
+        gone: TopicGoneError | None = None
+        try:
+            self._state.read()
+        except TopicGoneError as error:
+            gone = error
+        assignment = self._group.assignment
+        if (gone is not None or self._state.lacking) and assignment is not None and assignment.leads:
+            self._restore(assignment)
+        elif gone is not None:
+            raise gone
+
+    def _restore(self, assignment: Assignment) -> None:
+        with self._changing:
+            term = self._group.term
+            self._leaders.fence(assignment)
+            restored = self._state.restore() if self._group.leads_for_s(term) > 0 else ()
+        if restored:
+            log.error(
+                "the topic config.storage.topic names was deleted, or made anew without its connectors: it has them "
+                "again, as this worker knows them: %s",
+                ", ".join(sorted(restored)),
+            )
+
+    def look_at_earlier_leaders(self) -> None:
+        """See whether a leader before this one still writes."""
+        if self._group.leads_for_s() > 0:
+            self._leaders.look(self._group.assignment)
+
+    def keep_session_key(self) -> None:
+        """Write a new key, by which workers sign what they ask of each other, once there is none or it is too old."""
+        settings, assignment = self._settings, self._group.assignment
+        if settings is None or assignment is None or not assignment.leads or settings.protocol != "sessioned":
+            return
+        key = self._state.look(lambda cluster, _: cluster.session_key)
+        now_ms = wall_ms(self._clock)
+        if key is None or now_ms - key.created_ms >= settings.key_ttl_ms:
+            key_bytes = secrets.token_bytes((settings.key_size or KEY_BITS) // 8)
+            with self._changing:
+                self._state.put_session_key(SessionKey(key_bytes, settings.key_algorithm, now_ms))
+
+    def have_fenced(self, name: ConnectorName) -> None:
+        """Have a worker of Kafka's that takes over fence the producers of a connector (KIP-618).
+
+        Kafka's tasks by themselves fence only who had their own numbers. A copier may have a higher one: it lives on
+        for a moment beside the one that took over its lease.
+        """
+        flow = self._flows.build(name)[0]
+        if flow is None or flow.settings.kind != "source" or flow.settings.exactly_once == "disabled":
+            return
+        producers = COPIERS_A_TASK * flow.settings.tasks_max
+
+        def is_noted(cluster: ClusterState, _: Statuses) -> bool:
+            noted = cluster.fenced_tasks(name)
+            return not cluster.tasks(name) or (
+                noted is not None and noted >= producers and cluster.awaits_fencing(name)
+            )
+
+        if not self._state.look(is_noted):
+            with self._changing:
+                if not self._state.look(is_noted):
+                    self._state.await_fencing(name, producers)
