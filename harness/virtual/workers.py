@@ -29,6 +29,7 @@ from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
+from twinlog.metrics.window import RecentTimes
 from twinlog.settings.worker import GroupSettings
 
 TICK_S = 0.2
@@ -214,6 +215,7 @@ class Member:
         self.term = 0
         self.rebalances = 0
         self.synced_at: float | None = None
+        self.rebalance_times = RecentTimes()
         self.myself = Worker("", "")
         self.ready: Callable[[], bool] = lambda: True
         self.connectors = connectors

@@ -90,6 +90,7 @@ class WorkerMetrics:
             protocol=self._protocol,
             epoch=0 if assignment is None else assignment.generation,
             rebalances=self._group.rebalances,
+            rebalance_times_ms=self._group.rebalance_times.within(now),
             rebalancing=assignment is None,
             since_rebalance_s=None if since is None else now - since,
         )

@@ -88,6 +88,7 @@ class RunMetrics:
             protocol="twinlog",
             epoch=max((one.epoch for one in elections), default=0),
             rebalances=sum(one.rebalances for one in elections),
+            rebalance_times_ms=[took_ms for one in elections for took_ms in one.rebalance_times.within(now)],
             rebalancing=any(one.joining for one in elections),
             since_rebalance_s=now - max(synced) if synced else None,
         )

@@ -37,7 +37,7 @@ def worker_beans(facts: WorkerFacts) -> Iterator[BeanTable]:
         counts: list[tuple[str, Value]] = [("connector-total-task-count", len(states))]
         counts += [(f"connector-{state}-task-count", states.count(state)) for state in _TASK_STATES]
         yield bean(CONNECT, "connect-worker-metrics", counts, connector=one.name)
-    since_s = facts.since_rebalance_s
+    since_s, times = facts.since_rebalance_s, facts.rebalance_times_ms
     yield bean(
         CONNECT,
         "connect-worker-rebalance-metrics",
@@ -47,6 +47,8 @@ def worker_beans(facts: WorkerFacts) -> Iterator[BeanTable]:
             ("epoch", facts.epoch),
             ("completed-rebalances-total", facts.rebalances),
             ("rebalancing", int(facts.rebalancing)),
+            ("rebalance-max-time-ms", max(times, default=nan)),
+            ("rebalance-avg-time-ms", sum(times) / len(times) if times else nan),
             ("time-since-last-rebalance-ms", nan if since_s is None else since_s * 1000),
         ],
     )

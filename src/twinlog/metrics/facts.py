@@ -80,5 +80,6 @@ class WorkerFacts:
     protocol: str = ""
     epoch: int = 0
     rebalances: int = 0
+    rebalance_times_ms: Sequence[float] = ()
     rebalancing: bool = False
     since_rebalance_s: float | None = None

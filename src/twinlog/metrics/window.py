@@ -5,6 +5,7 @@ What one report says of a partition goes into the sample of that moment as a who
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf, nan
 
 SAMPLE_S = 30.0
@@ -37,6 +38,23 @@ class Sample:
         self.latency_sum = 0.0
         self.least_age = self.least_latency = inf
         self.most_age = self.most_latency = -1.0
+
+
+class RecentTimes:
+    """How long something took that comes seldom, in milliseconds, each time of the last minute; for any thread."""
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        self._times: deque[tuple[float, float]] = deque(maxlen=256)
+
+    def add(self, begun: float, ended: float) -> None:
+        """It took from one moment to the other, in seconds."""
+        self._times.append((ended, (ended - begun) * 1000))
+
+    def within(self, now: float) -> list[float]:
+        """Those of the last minute."""
+        return [took_ms for ended, took_ms in tuple(self._times) if now - ended <= SAMPLES * SAMPLE_S]
 
 
 class Window:

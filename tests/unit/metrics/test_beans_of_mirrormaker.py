@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 from tests.unit.metrics.measured import Scene, report
+from twinlog.metrics.connect_beans import worker_beans
+from twinlog.metrics.facts import WorkerFacts
+from twinlog.metrics.window import RecentTimes
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "beans.tsv"
 OTHERS = ("MirrorHeartbeatConnector", "topic=east.heartbeats")
@@ -16,7 +19,6 @@ MISSING = {
         *(f"{of}-converter-{what}" for of in ("key", "value", "header") for what in ("class", "version")),
     },
     "source-task-metrics": {"poll-batch-avg-time-ms", "poll-batch-max-time-ms"},
-    "connect-worker-rebalance-metrics": {"rebalance-avg-time-ms", "rebalance-max-time-ms"},
 }
 """Attributes of what nothing here does, by the type of the bean; docs/metrics.md says so."""
 
@@ -61,3 +63,16 @@ def test_what_was_recorded_has_the_beans_of_both_connectors_in_both_forms() -> N
     kinds = ("type=MirrorSourceConnector,", "type=MirrorCheckpointConnector,", "type=plugins,")
     assert all(any(kind in name for name in recorded()) for kind in kinds)
     assert len(recorded()) > 10
+
+
+def test_a_rebalance_is_measured_for_a_minute() -> None:
+    times = RecentTimes()
+    times.add(100.0, 100.5)
+    times.add(120.0, 121.5)
+    assert times.within(130.0) == [500.0, 1500.0]
+    assert times.within(165.0) == [1500.0]
+    facts = WorkerFacts("c", "1", 1, [], rebalance_times_ms=times.within(130.0))
+    found = next(
+        attributes for table in worker_beans(facts) for name, attributes in table.named() if "rebalance" in name
+    )
+    assert (found["rebalance-max-time-ms"], found["rebalance-avg-time-ms"]) == (1500.0, 1000.0)

@@ -22,6 +22,7 @@ from twinlog.kafka.coordinator.group_session import GroupSession
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
 from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.metrics.window import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.settings.worker import GroupSettings
 
@@ -74,6 +75,8 @@ class WorkerGroup:
         """How often it was given something to run, or nothing."""
         self.synced_at: float | None = None
         """When it was last, in monotonic seconds."""
+        self.rebalance_times = RecentTimes()
+        """How long it took from joining until it was."""
         self._admin = admin
         self._clock = admin.clock
         self._membership = Membership(
@@ -237,6 +240,7 @@ class WorkerGroup:
     async def _join(self) -> bool:
         """Take part in the next rebalance; False when another one began meanwhile."""
         myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics, self.ready())
+        begun = self._clock.monotonic()
         generation = await self._session.join(myself.encode())
         if generation is None:
             return False
@@ -251,6 +255,7 @@ class WorkerGroup:
                 return False
             self.assignment = assignment
             self.rebalances, self.synced_at = self.rebalances + 1, self._clock.monotonic()
+            self.rebalance_times.add(begun, self.synced_at)
             self.revoked = myself.owned - self.assignment.connectors
             self.joined = True
         self._changed()

@@ -8,6 +8,7 @@ from typing import Protocol
 from twinlog.connect.group.member import Assignment, Worker
 from twinlog.connect.group.spreading import Weight
 from twinlog.connect.model import ConnectorName
+from twinlog.metrics.window import RecentTimes
 
 
 class Group(Protocol):
@@ -38,6 +39,7 @@ class Group(Protocol):
     rebalances: int
     """How often this worker was given something to run, or nothing."""
     synced_at: float | None
+    rebalance_times: RecentTimes
     """When it was last, in monotonic seconds."""
     revoked: frozenset[ConnectorName]
     """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
@@ -76,6 +78,7 @@ class Alone:
     term = 0
     rebalances = 0
     synced_at: float | None = None
+    rebalance_times = RecentTimes()
 
     def __init__(
         self,

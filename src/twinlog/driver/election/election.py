@@ -25,6 +25,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.coordinator.group_session import GroupSession
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.kafka.coordinator.membership import Generation, Membership
+from twinlog.metrics.window import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.plan.spread import Crew
 from twinlog.settings.flow import FlowSettings
@@ -83,6 +84,8 @@ class Election:
         """How many generations of the group this process has taken part in."""
         self.synced_at: float | None = None
         """When the last of them began, in monotonic seconds."""
+        self.rebalance_times = RecentTimes()
+        """How long it took from joining until it was known who leads."""
         self._sent_ready = False
         self._stopping = self._closed = False
         self._leaves = True
@@ -249,11 +252,12 @@ class Election:
 
     async def _join(self) -> bool:
         """Join the next generation; False when that was given up."""
+        begun = self._admin.clock.monotonic()
         generation = await self._session.join(self._present().encode())
         if generation is None:
             return False
         self._role.answered()
-        return await self._sync(generation)
+        return await self._sync(generation, begun)
 
     @property
     def _ready(self) -> bool:
@@ -266,7 +270,7 @@ class Election:
         heir = self._given_up[1] if over and self._given_up is not None else None
         return replace(self._member, ready=self._sent_ready, term=self._last_term, over=over, heir=heir)
 
-    async def _sync(self, generation: Generation) -> bool:
+    async def _sync(self, generation: Generation, begun: float) -> bool:
         assignments: dict[str, bytes] = {}
         if generation.leads:
             members = {member: Member.decode(data) for member, data in generation.members.items()}
@@ -280,6 +284,7 @@ class Election:
             return False
         self.rebalances, self.epoch = self.rebalances + 1, generation.number
         self.synced_at = self._admin.clock.monotonic()
+        self.rebalance_times.add(begun, self.synced_at)
         leadership = Leadership.decode(given)
         self._last_term = leadership.term
         if self._given_up is None or self._given_up[0] != leadership.term:
