@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ EXECUTOR = [sys.executable, str(ROOT / "scripts/image_executor.py")]
 """What `executor` is on the image's PATH."""
 
 Pod = dict[str, Any]
+_TERM = re.compile(r"([^\s=!]+)\s*(!=|==?|\bin\b|\bnotin\b)\s*(.*)")
 
 
 class Kubernetes:
@@ -102,7 +104,7 @@ class Kubernetes:
         return pod
 
     def selected(self, labels: str) -> list[Pod]:
-        """The pods of a label selector: KEY=VALUE, KEY in (VALUES), KEY notin (VALUES)."""
+        """The pods of a label selector: KEY=VALUE, KEY!=VALUE, KEY in (VALUES), KEY notin (VALUES)."""
         with self._lock:
             return [pod for pod in self.pods.values() if _matches(pod["metadata"].get("labels", {}), labels)]
 
@@ -269,9 +271,12 @@ def _environment(pod: Pod, container: Mapping[str, Any], scratch: Path) -> dict[
 
 def _matches(labels: Mapping[str, str], selector: str) -> bool:
     for one in filter(None, _terms(selector)):
-        key, word, rest = (*one.replace("=", " = ", 1).split(maxsplit=2), "", "")[:3]
+        found = _TERM.fullmatch(one.strip())
+        if found is None:
+            raise ValueError(f"no label selector that is known here: {one}")
+        key, word, rest = found.groups()
         values = {value.strip() for value in rest.strip("()").split(",")}
-        if (labels.get(key) in values) == (word == "notin"):
+        if (labels.get(key) in values) == (word in ("notin", "!=")):
             return False
     return True
 
