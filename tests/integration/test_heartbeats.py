@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from statistics import median
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
@@ -55,7 +56,7 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     far, near = new_name("far"), new_name("near")
     begun = int(time.time() * 1000)
     process = run_twinlog(f"{far}, {near}", lines(far, near, source_cluster, target_cluster))
-    wait_for(lambda: len(heartbeats(target_cluster, far)) >= 3, 60, "three heartbeats")
+    wait_for(lambda: len(heartbeats(target_cluster, far)) >= 5, 60, "five heartbeats")
     wait_for(lambda: len(heartbeats(source_cluster, near)) >= 1, 60, "a heartbeat the other way")
     assert process.terminate() == 0
     assert "Spark" not in process.log
@@ -64,8 +65,8 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     assert all(beat.timestamp_ms == timestamp for beat, timestamp in found)
     assert begun <= found[0][1] <= time.time() * 1000
     gaps = [after - before for (_, before), (_, after) in pairwise(found)]
-    # The first one also connects and creates the topic, and any may come late.
-    assert all(gap >= 500 for gap in gaps[1:])
+    # The first one also connects and creates the topic, and any may come late, with the next one in time behind it.
+    assert median(gaps[1:]) >= 500
     assert topics(target_cluster)["heartbeats"] == 1
     assert topic_config(target_cluster, "heartbeats")["cleanup.policy"] == "compact"
     options = ["--bootstrap-server", target_cluster.bootstrap, "--topic", "heartbeats", "--from-beginning"]

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from harness.consume import Record, consume
 from harness.produce import Codec, NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, offsets
-from harness.wait import wait_for
+from harness.wait import slowness, wait_for
 from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
@@ -126,7 +126,7 @@ def test_positions_are_stored_every_two_seconds_while_records_arrive(copy_flow: 
     begin, known = time.time(), 0
     producer = Producer({**copy_flow.source.client_config(), "linger.ms": 0})
     while known < 3:
-        assert time.time() < begin + 60
+        assert time.time() < begin + 60 * slowness()
         # A look at what is stored takes longer than the load's pace allows, so not every time.
         for _ in range(50):
             producer.produce(topic_name, b"steady", partition=0)
