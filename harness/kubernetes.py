@@ -64,7 +64,9 @@ class Kubernetes:
             watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.put(None)
-        for process in self.running.values():
+        with self._lock:
+            left = list(self.running.values())
+        for process in left:
             process.kill()
             process.wait()
         self._server.shutdown()

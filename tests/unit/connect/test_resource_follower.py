@@ -422,3 +422,22 @@ def test_two_resources_in_one_group_leave_each_other_alone(
     following.worker.leads, following.worker.has = True, {}
     assert following.look() == ["put None", "restart 0"]
     assert following.worker.has[NAME][0]["twinlog.resource"] == "mirror"
+
+
+def test_another_alias_copies_nothing_into_the_same_topics_again(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity = "config: {replication.policy.class: org.apache.kafka.connect.mirror.IdentityReplicationPolicy}"
+    assert following.look(("state: running", f"{identity}\n        state: running")) == ["put None"]
+    assert following.look(("alias: east", "alias: orient")) == []
+    new = ConnectorName("orient->west.MirrorSourceConnector")
+    assert f"connector {new} is not created, and {NAME} stays" in caplog.text
+    assert caplog.text.count("a second time") == 1
+    # One that is stopped can have its positions altered, and runs then.
+    assert following.look(("state: running", "state: stopped")) == ["delete", "put None"]
+    assert following.worker.has[new][1] is TargetState.STOPPED
+    assert following.look(("state: stopped", "state: running")) == ["STARTED"]
+
+
+def test_another_alias_has_other_topics_without_that_policy(following: Following) -> None:
+    assert following.look(("alias: east", "alias: orient")) == ["delete", "put None"]

@@ -225,7 +225,11 @@ _SPEC: dict[str, Field] = {
     "rack.topologyKey": Field(
         "string", required=OLD, named="only a cluster knows its nodes; write consumer.client.rack"
     ),
-    "metricsConfig": Field("map", named="/metrics is always there, under the names of Strimzi's own rules"),
+    "metricsConfig": Field(
+        "map",
+        named="/metrics is always there, whole, under the names of the rules in Strimzi's examples; drop series where "
+        "they are scraped (metric_relabel_configs)",
+    ),
     "metricsConfig.type": Field("string", required=BOTH, choices=("jmxPrometheusExporter", "strimziMetricsReporter")),
     **_below("metricsConfig", _FROM_MAP),
     "metricsConfig.values": Field("map"),

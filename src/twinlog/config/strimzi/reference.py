@@ -52,7 +52,7 @@ The file is read every second, also behind links as Kubernetes swaps them. The p
 | `replicas: 0` | every connector is paused |
 | another `config`, pattern, `tasksMax` | the connector goes on with it |
 | a connector or a mirror that comes or goes | it is created, or deleted; positions stay, by its name |
-| another alias of a cluster | its connectors have other names: they copy everything anew |
+| another alias of a cluster | its connectors have other names: they copy everything anew, [see below](#offsets) |
 | annotation `strimzi.io/restart-connector` | `<connector>[:includeTasks,onlyFailed]` is restarted, once a value |
 | annotation `strimzi.io/restart-connector-task` | `<connector>:<n>` is restarted, once a value |
 | annotation `strimzi.io/connector-offsets` | stored [offsets](#offsets) are listed, altered or reset |
@@ -84,6 +84,10 @@ with this file writes its own. `alter` stores what is in the same key of `alterO
 looked for as any ConfigMap is, and at last in `DIR`; `reset` deletes everything stored. For both the connector has to
 be stopped: until it is, and as long as something else is wrong, the log says so and it is tried again. Nothing is done
 for annotations that were there when the process started, or once they are gone.
+
+With the identity policy another alias would copy everything into the same topics a second time. The new source
+connector is therefore not created, and the old one stays, unless the new one is to begin as `stopped`: list the
+offsets of the old one before, write the new alias as `cluster`, alter those of the new one, and have it run.
 
 A connector of the group that is called as no resource would call it stays as it is, and is named once.
 

@@ -33,6 +33,7 @@ from twinlog.connect.resource.steps import (
     Put,
     Step,
     asked,
+    copies_again,
     is_of_a_resource,
     of_others,
     steps,
@@ -295,7 +296,19 @@ class ResourceFollower:
         for name in names:
             if not is_of_a_resource(name) and self._logged.is_new(name):
                 log.warning("%s: connector %s is none of this resource, and stays as it is", self._path, name)
-        refused: set[ConnectorName] = set()
+        again = copies_again(self._current.resource.connectors, present)
+        for new, old in again.items():
+            if self._logged.is_new(new, AGAIN_S):
+                log.error(
+                    "%s: connector %s is not created, and %s stays: by another alias it would copy everything into the "
+                    "same topics a second time; list the offsets of %s, write state: stopped at the new one, alter its "
+                    "offsets to these, and have it run",
+                    self._path,
+                    new,
+                    old,
+                    old,
+                )
+        refused: set[ConnectorName] = {*again, *again.values()}
         for step in steps(self._current.resource.connectors, present, self._current.resource.owner):
             if step.name in refused:
                 continue

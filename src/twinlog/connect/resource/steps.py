@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.config.keys_connector import IDENTITY_POLICIES
 from twinlog.config.strimzi.resource import PlannedConnector
 from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
 
@@ -18,6 +19,7 @@ PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"
 _RESTART_TASK = "strimzi.io/restart-connector-task"
 _OPTIONS = {"includeTasks", "onlyFailed"}
+_SERVERS = "source.cluster.bootstrap.servers"
 _SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHeartbeatConnector")
 
 
@@ -91,6 +93,36 @@ def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Pr
         become = [] if there.target is target else [Become(name, target)]
         found += [*change, *become] if late else [*become, *change]
     return found
+
+
+def copies_again(
+    wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present]
+) -> dict[ConnectorName, ConnectorName]:
+    """New source connectors that would copy a second time into the same topics, each with the one that did before.
+
+    That one is in the resource no more, and reads from the same brokers: their alias is another one now. Names of
+    topics are kept, so that the copies are no others, and its positions are looked for under the new name. One that is
+    to be stopped can have them altered before it runs.
+    """
+    names = {ConnectorName(one.name) for one in wanted}
+    gone = {
+        name: _servers(one.config.get(_SERVERS, ""))
+        for name, one in present.items()
+        if name not in names and name.endswith(_SUFFIXES[0]) and is_of_a_resource(name)
+    }
+    found: dict[ConnectorName, ConnectorName] = {}
+    for one in wanted:
+        policy = one.config.get("replication.policy.class", "").strip()
+        if one.kind != "source" or one.state == "STOPPED" or ConnectorName(one.name) in present:
+            continue
+        same = [name for name, servers in gone.items() if servers & _servers(one.config.get(_SERVERS, ""))]
+        if same and policy in IDENTITY_POLICIES:
+            found[ConnectorName(one.name)] = same[0]
+    return found
+
+
+def _servers(text: str) -> set[str]:
+    return {server.strip() for server in text.split(",") if server.strip()}
 
 
 def is_of_a_resource(name: ConnectorName) -> bool:
