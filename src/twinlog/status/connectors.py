@@ -67,10 +67,11 @@ class ConnectorsReader:
         self._connectors: dict[str, Said | None] = {}
         self._tasks: dict[str, dict[int, Said | None]] = defaultdict(dict)
         self._members: int | None = None
+        self._hidden = False
 
     def read(self) -> None:
         """Look at the group and its topic. Raises ClusterError; without a right on one of them that stays unknown."""
-        self._members = None
+        self._members, self._hidden = None, False
         try:
             described = self._cluster.call(GroupAdmin(self._cluster.client).described, GroupId(self._group))
             self._members = len(described.members)
@@ -79,6 +80,7 @@ class ConnectorsReader:
         try:
             self._reader.read_last(self._news)
         except RefusedError:
+            self._hidden = True
             return
         for key, (value, at_ms) in taken(self._news, _value_and_time):
             said = _said(value, at_ms)
@@ -89,8 +91,10 @@ class ConnectorsReader:
                 if number.isdecimal():
                     self._tasks[name][int(number)] = said
 
-    def connector(self, name: str) -> ConnectorSeen:
-        """One of them, as it was read last."""
+    def connector(self, name: str) -> ConnectorSeen | None:
+        """One of them, as it was read last; None where the topic may not be read, so that nothing is known of any."""
+        if self._hidden:
+            return None
         tasks = [said for _, said in sorted(self._tasks.get(name, {}).items()) if said is not None]
         return ConnectorSeen(self._group, name, self._members, self._connectors.get(name), tuple(tasks))
 

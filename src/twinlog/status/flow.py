@@ -170,7 +170,7 @@ class FlowReader:
         if settings.kind is not None:
             return reader.connector(settings.name)
         seen = [reader.connector(name) for name in ("MirrorSourceConnector", "MirrorCheckpointConnector")]
-        return next((one for one in seen if one.failure is not None), seen[0])
+        return next((one for one in seen if one is not None and one.failure is not None), seen[0])
 
     def _compare_clocks(self, group: GroupMembers, connector: ConnectorSeen | None) -> None:
         def next_report() -> DriverReport | None:
