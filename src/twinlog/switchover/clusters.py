@@ -7,32 +7,22 @@ from dataclasses import replace
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.flows.plugins import config_filter_of
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.acls import describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.described import describe_cluster
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
-from twinlog.kafka.fetch_session import FetchSession
-from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.mirror.configs import wanted_settings
-from twinlog.mirror.create import create_topics
-from twinlog.mirror.internal_topics import positions as positions_topic
 from twinlog.model.groups import Group
-from twinlog.model.topics import NewTopic, listed
-from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
-from twinlog.offsets.positions import Position
+from twinlog.model.topics import listed
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
-from twinlog.offsets.writer import position_records, positions_writer
-from twinlog.record.batch import scan
 from twinlog.settings.flow import FlowSettings
 from twinlog.switchover.entries import Entries
 from twinlog.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
-from twinlog.switchover.fencing import fenced_too, kept
+from twinlog.switchover.fencing import fenced_too, kept, shared
 from twinlog.switchover.group_facts import GroupFacts
+from twinlog.switchover.hollow import is_hollow
 from twinlog.switchover.journal import TopicJournal
 from twinlog.switchover.model import (
     Copied,
@@ -49,13 +39,13 @@ from twinlog.switchover.model import (
     State,
     Survey,
 )
+from twinlog.switchover.producer_topics import make_topics, missing_topics
+from twinlog.switchover.seeding import store_start
 from twinlog.switchover.survey import Facts, judge, moved_topics
 from twinlog.switchover.world import Side
 
 MEASURED_S = 2.0
 """For so long the pre-flight looks how fast records are copied."""
-
-FETCH_BYTES = 1 << 16
 
 
 class Clusters:
@@ -128,10 +118,10 @@ class Clusters:
         else:
             self.journal.note_fence(plan)
 
-    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         # The note of a fence is written there, and groups are translated by what may take long to read.
         self._other_journal.take()
-        self._groups.seen(topics, {}, {}, {})
+        self._groups.seen(topics, {}, {}, began)
 
     def now_ms(self) -> int:
         return wall_ms(self.target.clock)
@@ -152,7 +142,8 @@ class Clusters:
     def survey(self, options: Options) -> Survey:
         if self._source_error is None:
             try:
-                return self._fenceable(judge(self._facts(options.kind), options.fence), options)
+                found = self._fenceable(judge(self._facts(options.kind), options.fence), options)
+                return replace(found, groups=tuple(sorted(self._groups.known)))
             except ClusterError as error:
                 if options.kind is not Kind.EMERGENCY:
                     raise
@@ -274,23 +265,7 @@ class Clusters:
         }
 
     def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
-        return {where for where, span in spans.items() if self.source.call(self._is_hollow, where, *span)}
-
-    async def _is_hollow(self, where: TopicPartition, start: int, end: int) -> bool:
-        client = self.source.client
-        await client.refresh([where.topic])
-        leader, topic = client.leader(where), client.topic(where.topic)
-        if leader is None or topic is None:
-            return False
-        session = FetchSession(client, leader.node, read_committed=False, kept=False)
-        while start < end:
-            position = FetchPosition(start, FETCH_BYTES, topic_id=topic.topic_id)
-            answers = await session.fetch({where: position}, max_wait_ms=100, min_bytes=1, max_bytes=FETCH_BYTES)
-            batches = [batch for one in answers for batch in scan(one.answer.records)]
-            if not batches or not all(batch.is_control or not batch.record_count for batch in batches):
-                return False
-            start = batches[-1].last_offset + 1
-        return True
+        return {where for where, span in spans.items() if self.source.call(is_hollow, self.source.client, where, *span)}
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         return [
@@ -299,8 +274,12 @@ class Clusters:
 
     def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
         self._require_source()
-        names = [topic.name for topic in topics]
-        return plan_fence(self.source, fence, names, self._flow, self._back, self._other_journal.read().fenced or {})
+        names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
+        plan = plan_fence(self.source, fence, names, self._flow, self._back, left)
+        for move, other in self._other_journal.others.items():
+            if both := shared(plan, other):
+                raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))
+        return plan
 
     def fence(self, plan: Data) -> None:
         self._require_source()
@@ -320,38 +299,11 @@ class Clusters:
             raise ClusterError(self._source_error)
 
     def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
-        there = self.target.topics()
-        lacking = [topic for topic in topics if topic.producers and topic.producers not in there]
-        admin, names = (
-            (self.source, {topic.name: topic for topic in lacking})
-            if self._source_error is None
-            else (self.target, {topic.remote: topic for topic in lacking})
-        )
-        configs = admin.configs(names) if names else {}
-        filter_ = config_filter_of(self._flow)
-        return {
-            "topics": {
-                topic.producers: {
-                    "partitions": topic.partitions,
-                    "configs": {
-                        key: value
-                        for key, value in wanted_settings(configs.get(name, []), filter_).items()
-                        if value is not None
-                    },
-                }
-                for name, topic in names.items()
-            }
-        }
+        source = self.source if self._source_error is None else None
+        return missing_topics(self._flow, source, self.target, topics)
 
     def create_topics(self, plan: Data) -> Data:
-        factor = self._flow.replication_factor
-        wanted = [
-            NewTopic(TopicName(name), one["partitions"], factor, one["configs"], frozenset(one["configs"]))
-            for name, one in plan["topics"].items()
-        ]
-        if not wanted:
-            return {}
-        return {name: refusal.text for name, refusal in create_topics(str(self.ends), self.target, wanted).items()}
+        return make_topics(self._flow, self.target, plan)
 
     def groups(
         self,
@@ -359,8 +311,9 @@ class Clusters:
         cut: Mapping[TopicPartition, int],
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
+        known: Collection[str],
     ) -> GroupsSeen:
-        return self._groups.seen(topics, cut, there, began)
+        return self._groups.seen(topics, cut, there, began, known)
 
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         return self._groups.by_checkpoints(topics, cut)
@@ -370,17 +323,7 @@ class Clusters:
 
     def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         flow, admin = (self._back, self.source) if side == "source" else (self._flow, self.target)
-        topic = positions_topic(flow)
-        found = admin.call(admin.client.refresh, [topic.name])[topic.name]
-        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            for name, refusal in create_topics(flow.name, admin, [topic.new()]).items():
-                raise RefusedError(f"cluster {admin.alias}: topic {name} could not be created: {refusal.text}")
-        elif error_codes.refused(found.error):
-            raise admin.client.lacks("WRITE", f"topic {topic.name}", "storing where the way back begins")
-        writer = positions_writer(admin.client, flow)
-        stored = {where: Position(SourceOffset(offset)) for where, offset in positions.items()}
-        records = list(position_records(flow, stored))
-        admin.call(writer.append, records)
+        store_start(flow, admin, positions)
 
 
 def _partitions(topics: Collection[MovedTopic]) -> list[TopicPartition]:

@@ -143,6 +143,17 @@ def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
     return Entries(run, steps, fenced)
 
 
+def other_fences(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
+    """The fences of other moves on the cluster that keeps the journal, by the words for them."""
+    found = {}
+    for key, value in {key: value for key, value in records if key is not None}.items():
+        parts = _parts(key)
+        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and _object(value):
+            name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
+            found[f"wave {parts[1]} of {name}" if parts[1] else name] = _object(value)
+    return found
+
+
 def with_lines(entries: Entries, lines: Iterable[Line], run: Run | None = None) -> Entries:
     """The entries once these lines, and a run, are written; those of another run count no more."""
     now = entries.run if run is None else run

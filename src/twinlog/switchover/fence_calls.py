@@ -125,6 +125,7 @@ def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
     """
     here = (flow.source_admin.client, flow.consumer.client, back.producer.client, back.target_admin.client)
     users = {one.sasl_username for one in here if one.sasl_username is not None}
+    nameless = any(one.sasl_username is None for one in here)
     clients = {_client_id(one) for one in here}
     for index in range(flow.tasks_max):
         task = flow.for_task(index)
@@ -134,7 +135,7 @@ def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
         }
     for index in range(back.tasks_max):
         clients.add(back.for_task(index).producer.client.client_id)
-    return users, set() if users else clients
+    return users, clients if nameless else set()
 
 
 def _client_id(client: ClientSettings) -> str:

@@ -88,7 +88,8 @@ def throttles(
     """The quotas to set so that nobody appends but those exempt, and the quotas to set afterwards.
 
     Every entity that has a quota gets the lowest, for it counts before the one of all users. A user who is exempt is
-    exempt whatever his client id; a client id for all users without a quota of their own.
+    exempt whatever his client id, a client id whatever its user: of a login by certificate or OAuth only brokers know
+    the user.
     """
     before = {quota.entity: quota.rate for quota in present}
     wanted = {EVERY_USER: RATE}
@@ -96,7 +97,8 @@ def throttles(
         if entity.user is not None and entity.user not in exempt_users and entity.client_id not in exempt_clients:
             wanted[entity] = RATE
     wanted |= dict.fromkeys((QuotaEntity(user=user) for user in exempt_users), UNLIMITED)
-    wanted |= dict.fromkeys((QuotaEntity("", client) for client in exempt_clients), UNLIMITED)
+    named = {"", *(entity.user for entity in before if entity.user is not None)} - set(exempt_users)
+    wanted |= {QuotaEntity(user, client): UNLIMITED for user in named for client in exempt_clients}
     order = sorted(wanted, key=lambda entity: (wanted[entity] != UNLIMITED, str(entity)))
     return [Quota(one, wanted[one]) for one in order], [Quota(one, before.get(one)) for one in order]
 
@@ -121,6 +123,14 @@ def kept(plan: Data) -> list[TopicName]:
     ours = set(acls_of(plan.get("remove", [])))
     return sorted(
         acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY and acl not in ours
+    )
+
+
+def shared(plan: Data, other: Data) -> list[TopicName]:
+    """Topics that a fence would deny and that another one denies already: it would lift both."""
+    theirs = set(acls_of(other.get("remove", [])))
+    return sorted(
+        acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY and acl in theirs
     )
 
 

@@ -62,10 +62,13 @@ class GroupFacts:
         self._forward = Translator(flow, source, target)
         self._back = Translator(back, target, source)
         self._refreshed: set[str] = set()
+        self.known: set[GroupId] = set()
+        """The followed groups that the source has ever listed."""
 
     def with_members(self) -> tuple[list[str], list[str]]:
         """The followed groups that have members on the source, and on the target."""
         here, there = (self._listed(admin) for admin in (self._source, self._target))
+        self.known |= here.keys()
         return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
 
     def _listed(self, admin: ClusterAdmin) -> dict[GroupId, Group]:
@@ -105,11 +108,17 @@ class GroupFacts:
         cut: Mapping[TopicPartition, int],
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
+        known: Collection[str] = (),
     ) -> GroupsSeen:
         """See `World.groups`."""
         self._refreshed.clear()
-        groups = self._listed(self._source)
-        committed, wrong = self._offsets(self._source, groups)
+        listed = self._listed(self._source)
+        # While its coordinator moves, no broker lists a group: the old one no longer and the new one not yet.
+        self.known |= {*listed, *map(GroupId, known)}
+        committed, wrong = self._offsets(self._source, self.known)
+        groups = {
+            name: listed.get(name) for name in self.known if name in listed or name in wrong or committed.get(name)
+        }
         moved = {topic.name: topic.remote for topic in topics}
         found = []
         for group, offsets in sorted(committed.items()):

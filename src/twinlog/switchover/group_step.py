@@ -53,7 +53,8 @@ def sync_groups(context: Context) -> Data:
         seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
     else:
         cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
-        seen = world.groups(context.topics, cut, there, began(world))
+        known = context.done("check").get("groups", ())
+        seen = world.groups(context.topics, cut, there, began(world), known)
     judged = judge(seen)
     refused = world.commit([one.offset for one in judged if one.result == COMMITTED])
     return group_data(seen, judged, refused, source_answers=context.options.kind is not Kind.EMERGENCY)

@@ -22,6 +22,7 @@ from twinlog.switchover.entries import (
     Run,
     fence_record,
     line_record,
+    other_fences,
     read_entries,
     run_record,
     with_lines,
@@ -46,6 +47,8 @@ class TopicJournal:
             cluster.client, TOPIC, f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
         )
         self.entries = Entries()
+        self.others: dict[str, Data] = {}
+        """The fences of other moves on this cluster, as they were read last."""
         self.taken = False
         """Whether this process has made itself the writer."""
 
@@ -60,6 +63,7 @@ class TopicJournal:
             reader.read_last(last, timeout_s=READ_S)
             records = [(record.key, record.value) for record in map(KeptRecord.decode, last.values())]
             self.entries = read_entries(self._ends, records)
+            self.others = other_fences(self._ends, records)
         return self.entries
 
     def glance(self) -> Entries:

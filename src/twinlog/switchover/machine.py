@@ -131,9 +131,10 @@ class Machine:
         options = replace(run.options, kind=Kind.EMERGENCY) if emergency else run.options
         context = Context(self._world, options, self._journal.entries, self._tell)
         self._tell("groups", STEPS["groups"].words)
+        begun = Line("groups", Phase.BEGUN, Entry(self._world.now_ms(), {}))
         result = STEPS["groups"].act(context)
         if not isinstance(result, Again):
-            self._journal.write([Line("groups", Phase.DONE, Entry(self._world.now_ms(), result))])
+            self._journal.write([begun, Line("groups", Phase.DONE, Entry(self._world.now_ms(), result))])
 
     def _is_over(self, run: Run, *, emergency: bool) -> bool:
         """Whether a switchover that is done has nothing more to bring along, so that the next one is another."""

@@ -107,6 +107,8 @@ class Survey:
     lag: int = 0
     rate: float | None = None
     """Records per second copied while it looked; None when nothing had to be."""
+    groups: tuple[str, ...] = ()
+    """The groups of the source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[s
         copied = world.copied()
         cut = {where: one.source for where, one in copied.items()}
         there = {where: one.target for where, one in copied.items() if one.target is not None}
-        seen = world.groups(survey.topics, cut, there, began(world))
+        seen = world.groups(survey.topics, cut, there, began(world), survey.groups)
     judged = judge(seen)
     calls = [
         f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"

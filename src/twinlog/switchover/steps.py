@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
-from twinlog.switchover.group_step import sync_groups
+from twinlog.switchover.group_step import began, sync_groups
 from twinlog.switchover.model import Data, Kind, NotReadyError
 from twinlog.switchover.places import Offsets, Places, from_json, to_json
 from twinlog.switchover.step import Again, Context, Step, topics_data
@@ -25,6 +25,7 @@ def check(context: Context) -> Data:
         "fence": found.fence,
         "notes": list(found.notes),
         "lag": found.lag,
+        "groups": list(found.groups),
         "scope": context.world.scope(),
     }
 
@@ -99,7 +100,7 @@ def create_topics(context: Context) -> Data | Again:
     plan = context.entries.begun("topics") or {}
     refused = context.world.create_topics(plan)
     if context.options.kind is not Kind.EMERGENCY:
-        context.world.get_ready(context.topics)
+        context.world.get_ready(context.topics, began(context.world))
     return {"refused": refused, "created": sorted(plan.get("topics", {}))}
 
 

@@ -47,7 +47,7 @@ class World(Protocol):
     def moving(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
-    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
@@ -98,8 +98,10 @@ class World(Protocol):
         cut: Mapping[TopicPartition, int],
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
+        known: Collection[str],
     ) -> GroupsSeen:
-        """The groups of the source and where they would go on: at the `cut` of a partition it is `there`.
+        """The groups of the source, and those `known` from before, and where they would go on: at the `cut` of a
+        partition it is `there`.
 
         In a partition whose copying `began` at an offset, what is before that came from the target, or was copied by
         a move before.

@@ -129,7 +129,7 @@ class ScriptedWorld:
 
     def survey(self, options: Options) -> Survey:
         self._kill.before()
-        return Survey(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",))
+        return Survey(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",), groups=("shop",))
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
         self._kill.before()
@@ -181,7 +181,7 @@ class ScriptedWorld:
         assert self.brokers.fenced
         return self.brokers.tells
 
-    def get_ready(self, topics: Collection[MovedTopic]) -> None:
+    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         self._kill.before()
         assert not self.brokers.fenced
 
@@ -221,7 +221,9 @@ class ScriptedWorld:
         cut: Mapping[TopicPartition, int],
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
+        known: Collection[str],
     ) -> GroupsSeen:
+        assert "shop" in known
         self._kill.before()
         found = []
         for where, offset in self.brokers.group_at.items():
@@ -242,7 +244,7 @@ class ScriptedWorld:
 
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         copied = {where: Copied(offset, None) for where, offset in self.brokers.copied.items()}
-        seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {})
+        seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {}, ("shop",))
         return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:

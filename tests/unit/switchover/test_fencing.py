@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
-from twinlog.model.types import TopicName
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.switchover.entries import fence_record, other_fences
+from twinlog.switchover.fence_calls import exempt
 from twinlog.switchover.fencing import (
     FIRST_RATE,
     RATE,
@@ -19,10 +24,12 @@ from twinlog.switchover.fencing import (
     quotas_before,
     quotas_data,
     quotas_of,
+    shared,
     still_ours,
     throttles,
     with_left,
 )
+from twinlog.switchover.model import Ends
 
 ORDERS = TopicName("orders")
 DENY = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY)
@@ -76,7 +83,7 @@ def test_a_quota_that_somebody_set_behind_the_fence_stays() -> None:
     first = [Quota(one.entity, FIRST_RATE if one.rate == RATE else one.rate) for one in wanted]
     assert still_ours(first, wanted, restore) == restore
     changed = [Quota(ann, 1.0), Quota(copier, UNLIMITED)]
-    assert still_ours(changed, wanted, restore) == [Quota(copier, None)]
+    assert still_ours(changed, wanted, restore) == [Quota(copier, None), Quota(QuotaEntity("ann", "copier"), None)]
 
 
 def test_every_quota_is_the_lowest_but_for_the_flows() -> None:
@@ -118,10 +125,72 @@ def test_the_quotas_of_a_fence_whose_journal_is_lost_are_restored_with_the_next_
     again, after = throttles(before, set(), {"copier"})
     plan = with_left({"set": quotas_data(again), "restore": quotas_data(after)}, left)
     rates = {one.entity: one.rate for one in quotas_of(plan["restore"])}
-    assert rates == {EVERY_USER: None, ann: 5e6, bob: 1e6, flow: None, QuotaEntity("", "copier"): None}
+    copiers = dict.fromkeys((QuotaEntity(user, "copier") for user in ("", "ann", "bob")), None)
+    assert rates == {EVERY_USER: None, ann: 5e6, bob: 1e6, flow: None, **copiers}
     assert {one.entity for one in quotas_of(plan["set"])} == rates.keys()
     # A fence of another kind takes it away as well.
     assert with_left({"add": [], "remove": []}, left)["restore"] == left["restore"]
+
+
+def test_a_login_whose_user_only_brokers_know_is_exempt_by_its_client_id_whoever_it_is() -> None:
+    mirror, all_of_ann = QuotaEntity("CN=mirror"), QuotaEntity("ann", "")
+    present = [Quota(mirror, 5e6), Quota(all_of_ann, 1e6), Quota(QuotaEntity("CN=mirror", "copier"), 3e6)]
+    wanted, restore = throttles(present, {"flow"}, {"copier"})
+    rates = {quota.entity: quota.rate for quota in wanted}
+    exempt = [QuotaEntity(user, "copier") for user in ("", "CN=mirror", "ann")]
+    assert rates == {
+        **dict.fromkeys((*exempt, QuotaEntity("flow")), UNLIMITED),
+        **dict.fromkeys((EVERY_USER, mirror, all_of_ann), RATE),
+    }
+    before = {quota.entity: quota.rate for quota in restore}
+    assert (before[QuotaEntity("CN=mirror", "copier")], before[QuotaEntity("ann", "copier")]) == (3e6, None)
+    # They are exempt before anybody is throttled.
+    assert [quota.rate for quota in wanted] == [UNLIMITED] * 4 + [RATE] * 3
+
+
+def flows(**sasl: str | None) -> tuple[FlowSettings, FlowSettings]:
+    """A flow and the one back; the clients of `sasl` have a user name on the source."""
+
+    def client(name: str) -> ClientSettings:
+        return replace(ClientSettings(("nowhere:9092",)), client_id=name, sasl_username=sasl.get(name))
+
+    def flow(one: str, other: str, names: tuple[str, str, str, str]) -> FlowSettings:
+        consumer, producer, here, there = map(client, names)
+        return FlowSettings(
+            source=Alias(one),
+            target=Alias(other),
+            consumer=ConsumerSettings(consumer),
+            producer=ProducerSettings(producer),
+            source_admin=AdminSettings(here),
+            target_admin=AdminSettings(there),
+        )
+
+    return flow("a", "b", ("reads", "x", "here", "y")), flow("b", "a", ("z", "writes", "w", "there"))
+
+
+def test_client_ids_count_as_soon_as_one_login_has_no_user_name() -> None:
+    named = dict.fromkeys(("reads", "here", "writes", "there"), "flow")
+    assert exempt(*flows(**named)) == ({"flow"}, set())
+    users, clients = exempt(*flows(**{**named, "writes": None}))
+    assert users == {"flow"}
+    assert any("writes" in client for client in clients)
+
+
+def test_two_waves_over_one_topic_share_a_denial() -> None:
+    wave = {"add": acls_data([DENY]), "remove": acls_data([DENY])}
+    assert shared({"add": acls_data([DENY, PREFIX])}, wave) == [ORDERS]
+    assert shared({"add": acls_data([PREFIX])}, wave) == []
+    # By hand: it stays when either is lifted.
+    assert shared({"add": acls_data([DENY])}, {"add": acls_data([DENY]), "remove": []}) == []
+
+
+def test_the_journal_tells_the_fences_of_other_moves() -> None:
+    plan = {"remove": acls_data([DENY])}
+    own, wave = Ends(Alias("b"), Alias("a")), Ends(Alias("b"), Alias("a"), "one")
+    third = Ends(Alias("c"), Alias("a"))
+    records = [fence_record(ends, plan) for ends in (own, wave, third)]
+    assert other_fences(own, records) == {"wave one of switchover a->b": plan, "switchover a->c": plan}
+    assert other_fences(wave, [*records, fence_record(third, None)]) == {"switchover a->b": plan}
 
 
 def test_what_is_written_down_comes_back() -> None:

@@ -37,6 +37,7 @@ class ScriptedGroups:
         self.log: dict[TopicPartition, tuple[int, int]] = {}
         """Of partitions of new topics: where they start and end."""
         self.listing = listing
+        self.hides = False
         self.client = SimpleNamespace()
         self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
 
@@ -44,6 +45,8 @@ class ScriptedGroups:
         if step.__name__ == "listed":
             if self.listing is not None:
                 raise self.listing
+            if self.hides:
+                return {}
             return {name: Group(name, "consumer", "Empty") for name in (SHOP, *self.others)}
         assert step.__name__ in ("offsets", "stable_offsets"), args
         (groups,) = args
@@ -193,3 +196,20 @@ class Translators(Known):
         return next((found for part in self._parts if (found := part.to_target(where, offset)) is not None), None)
 
     to_source = to_target
+
+
+def test_a_group_that_nobody_lists_while_its_coordinator_moves_is_not_forgotten() -> None:
+    source = ScriptedGroups("a", 10, errors=2)
+    source.hides = True
+    moved = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
+    found = facts(source, ScriptedGroups("b", 0)).seen(moved, {P0: 10}, {P0: 25}, {}, [SHOP])
+    assert [(one.group, one.there) for one in found.offsets] == [(SHOP, 25)]
+    # One that this process has seen itself needs no journal.
+    source.hides = False
+    known = facts(source, ScriptedGroups("b", 0))
+    known.with_members()
+    source.hides = True
+    assert known.seen(moved, {P0: 10}, {P0: 25}, {}).offsets == found.offsets
+    # Gone for good it is none.
+    source.committed = {}
+    assert not known.seen(moved, {P0: 10}, {P0: 25}, {}).source_states

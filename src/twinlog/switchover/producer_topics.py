@@ -1,0 +1,53 @@
+"""The topics that producers write to on the cluster that they come to, where copies have other names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from twinlog.flows.plugins import config_filter_of
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.configs import wanted_settings
+from twinlog.mirror.create import create_topics
+from twinlog.model.topics import NewTopic
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.switchover.model import Data, MovedTopic
+
+
+def missing_topics(
+    flow: FlowSettings, source: ClusterAdmin | None, target: ClusterAdmin, topics: Collection[MovedTopic]
+) -> Data:
+    """See `World.missing_topics`; of a source that is lost the copies have the settings."""
+    there = target.topics()
+    lacking = [topic for topic in topics if topic.producers and topic.producers not in there]
+    admin, names = (
+        (target, {topic.remote: topic for topic in lacking})
+        if source is None
+        else (source, {topic.name: topic for topic in lacking})
+    )
+    configs = admin.configs(names) if names else {}
+    filter_ = config_filter_of(flow)
+    return {
+        "topics": {
+            topic.producers: {
+                "partitions": topic.partitions,
+                "configs": {
+                    key: value
+                    for key, value in wanted_settings(configs.get(name, []), filter_).items()
+                    if value is not None
+                },
+            }
+            for name, topic in names.items()
+        }
+    }
+
+
+def make_topics(flow: FlowSettings, target: ClusterAdmin, plan: Data) -> Data:
+    """See `World.create_topics`."""
+    wanted = [
+        NewTopic(TopicName(name), one["partitions"], flow.replication_factor, one["configs"], frozenset(one["configs"]))
+        for name, one in plan["topics"].items()
+    ]
+    if not wanted:
+        return {}
+    return {name: refusal.text for name, refusal in create_topics(flow.name, target, wanted).items()}
