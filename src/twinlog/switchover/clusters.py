@@ -118,9 +118,10 @@ class Clusters:
         else:
             self.journal.note_fence(plan)
 
-    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         # The note of a fence is written there, and groups are translated by what may take long to read.
-        self._other_journal.take()
+        if fence is not Fence.NONE:
+            self._other_journal.take()
         self._groups.seen(topics, {}, {}, began)
 
     def now_ms(self) -> int:

@@ -100,7 +100,7 @@ def create_topics(context: Context) -> Data | Again:
     plan = context.entries.begun("topics") or {}
     refused = context.world.create_topics(plan)
     if context.options.kind is not Kind.EMERGENCY:
-        context.world.get_ready(context.topics, began(context.world))
+        context.world.get_ready(context.fence, context.topics, began(context.world))
     return {"refused": refused, "created": sorted(plan.get("topics", {}))}
 
 

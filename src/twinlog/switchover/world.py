@@ -47,7 +47,7 @@ class World(Protocol):
     def moving(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
-    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:

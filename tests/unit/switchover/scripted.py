@@ -181,7 +181,7 @@ class ScriptedWorld:
         assert self.brokers.fenced
         return self.brokers.tells
 
-    def get_ready(self, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         self._kill.before()
         assert not self.brokers.fenced
 
