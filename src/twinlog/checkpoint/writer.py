@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from twinlog.checkpoint.awaited import AwaitedTranslations
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.followed_groups import FollowedGroups
@@ -68,8 +69,8 @@ class CheckpointWriter:
         self._standing: dict[GroupId, GroupOffsets] = {}
         """Where each group would go on now; only partitions with an exact translation."""
         self._seen: dict[GroupId, GroupOffsets] = {}
-        self._unresolved: set[GroupId] = set()
-        """Groups with an offset that has no exact translation yet."""
+        self._awaited = AwaitedTranslations(self._is_exact)
+        self._inexact = 0
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, float] = {}
         self._gone: dict[GroupId, float] = {}
@@ -89,8 +90,8 @@ class CheckpointWriter:
 
     @property
     def inexact(self) -> int:
-        """How many groups have an offset without an exact translation yet."""
-        return len(self._unresolved)
+        """How many groups have an offset that has had no exact translation for `LATE_S`."""
+        return self._inexact
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
         """Where each group that is followed would go on, by remote partition; may be called from another thread.
@@ -120,7 +121,7 @@ class CheckpointWriter:
         changed = [
             group
             for group, committed in offsets.items()
-            if look or created or group in self._unresolved or self._seen.get(group) is not committed
+            if look or created or group in self._awaited or self._seen.get(group) is not committed
         ]
         if changed:
             self._translator.refresh({where.topic for group in changed for where in offsets[group]})
@@ -129,7 +130,8 @@ class CheckpointWriter:
             with self._lock:
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
-        self._unresolved &= set(offsets)
+        self._awaited.keep(offsets.keys())
+        self._inexact = self._awaited.late(self._target.clock.monotonic())
         self._forget(offsets)
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
@@ -175,18 +177,18 @@ class CheckpointWriter:
         before = self._last.get(group, {})
         due: list[Checkpoint] = []
         standing: GroupOffsets = {}
-        translated_all = True
+        inexact: dict[TopicPartition, SourceOffset] = {}
+        now = self._target.clock.monotonic()
         for where, committed in offsets.items():
             upstream = SourceOffset(committed.offset)
             translated = self._translator.find(where, upstream)
             if translated is None:
                 # A partition whose loss was logged is looked for again from time to time only.
-                translated_all = (
-                    translated_all
-                    and self._untranslated.setdefault((group, where.topic), self._target.clock.monotonic()) == LOGGED
-                )
+                if self._untranslated.setdefault((group, where.topic), now) != LOGGED:
+                    inexact[where] = upstream
                 continue
-            translated_all = translated_all and translated.exact
+            if not translated.exact:
+                inexact[where] = upstream
             self._untranslated.pop((group, where.topic), None)
             new = Checkpoint(group, *translated.partition, upstream, translated.offset, committed.metadata)
             last = before.get(new.remote)
@@ -195,11 +197,12 @@ class CheckpointWriter:
             elif last is not None and last.downstream > new.downstream:
                 continue
             standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
-        if translated_all:
-            self._unresolved.discard(group)
-        else:
-            self._unresolved.add(group)
+        self._awaited.take(group, inexact, now)
         return due, standing
+
+    def _is_exact(self, where: TopicPartition, offset: SourceOffset) -> bool:
+        found = self._translator.find(where, offset)
+        return found is not None and found.exact
 
     def _write(self, due: list[Checkpoint]) -> None:
         if not due:

@@ -98,7 +98,9 @@ def _lag(seen: FlowSeen) -> str:
 
 def _rate(report: DriverReport) -> str:
     rates = f"{report.record_rate:,.0f} records/s, {report.byte_rate / 1e6:,.1f} MB/s"
-    return f"{rates}; {report.records:,} records copied by {report.copiers} task(s) since {_time(report.since_ms)}"
+    tasks = "1 task" if report.copiers == 1 else f"{report.copiers} tasks"
+    since = _time(report.counts_since_ms or report.since_ms)
+    return f"{rates}, by {tasks}; {report.records:,} records copied since {since}"
 
 
 def _groups(facts: FlowFacts) -> str | None:
@@ -107,7 +109,7 @@ def _groups(facts: FlowFacts) -> str | None:
         return None
     groups = report.groups
     followed = "not looked at yet" if groups.followed is None else f"{groups.followed} followed"
-    inexact = f", {groups.inexact} with offsets that are not exact yet" if groups.inexact else ""
+    inexact = f", {groups.inexact} with offsets that have no exact translation" if groups.inexact else ""
     checkpoints = f"; checkpoints {_since(facts, groups.checkpoints_ms)}"
     sync = f", committed on the target {_since(facts, groups.sync_ms)}" if groups.syncs else ", not committed there"
     trouble = f"; {groups.trouble}" if groups.trouble else ""
@@ -168,7 +170,9 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
             "seconds_at_most": seen.lag_at_most_s,
             "seconds_at_least": report is not None and report.undated > 0,
             "partitions_unknown": seen.unknown,
-            "age_s": None if report is None else round(report.lag_age_s + (facts.report_age_s or 0.0), 3),
+            "age_s": None
+            if report is None or seen.lag is None
+            else round(report.lag_age_s + (facts.report_age_s or 0.0), 3),
             "by": _lag_by(seen),
             "trouble": seen.lag_trouble,
         },

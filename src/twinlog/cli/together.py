@@ -6,6 +6,7 @@ import copy
 import logging
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.model.topics import listed
@@ -25,7 +26,7 @@ class _Held:
 
 
 class Together(logging.Handler):
-    """Passes records on to another handler, warnings of flows a little later.
+    """Passes records on to another handler, warnings of flows a little later, but before what their flows log next.
 
     A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal
     but for these are joined, too.
@@ -39,8 +40,10 @@ class Together(logging.Handler):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = _FLOW.fullmatch(record.getMessage()) if record.levelno == logging.WARNING else None
-        if found is None or record.exc_info:
+        found = _FLOW.fullmatch(record.getMessage())
+        if found is None or record.levelno != logging.WARNING or record.exc_info:
+            # Else a flow that goes on again would be read as one that has just been stopped.
+            self._pass_on({text: held for text, held in self._held.items() if found and found[1] in held.flows})
             self._to.handle(record)
             return
         flow, text = found.groups()
@@ -63,12 +66,16 @@ class Together(logging.Handler):
         """Log what waits now."""
         self.acquire()
         try:
-            waiting, self._held, self._timer = self._held, {}, None
-            for text, held in waiting.items():
-                record = copy.copy(held.record)
-                joined = text.replace(_TOPICS, listed(held.topics), 1)
-                record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
-                self._to.handle(record)
+            self._timer = None
+            self._pass_on(dict(self._held))
             self._to.flush()
         finally:
             self.release()
+
+    def _pass_on(self, waiting: Mapping[str, _Held]) -> None:
+        for text, held in waiting.items():
+            del self._held[text]
+            record = copy.copy(held.record)
+            joined = text.replace(_TOPICS, listed(held.topics), 1)
+            record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
+            self._to.handle(record)

@@ -164,7 +164,9 @@ def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
         f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
     )
     if jvm:
-        warnings.append("these keys configure a Java process and have no effect here: " + ", ".join(jvm))
+        warnings.append(
+            "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: " + ", ".join(jvm)
+        )
     if broker:
         warnings.append("these keys configure brokers and have no effect on a client: " + ", ".join(broker))
 

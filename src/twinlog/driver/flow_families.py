@@ -107,8 +107,8 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_lag_age_seconds",
-        "How old the known lag is at most.",
-        ((one.flow, report.lag_age_s) for one, report in here),
+        "How old the known lag is at most; NaN while none is known.",
+        ((one.flow, nan if report.lag < 0 else report.lag_age_s) for one, report in here),
     )
     yield _gauge(
         "twinlog_lag_unknown_partitions",
@@ -214,7 +214,7 @@ def _groups(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_groups_inexact",
-        "Groups with a position that has no exact translation yet.",
+        "Groups with a position that has had no exact translation for 30 s.",
         ((flow, groups.inexact) for flow, _, groups in followed),
     )
     yield _gauge(

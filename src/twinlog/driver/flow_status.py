@@ -39,12 +39,13 @@ class Summary:
     """A flow in one line: rates per second over the last seconds, `eta_s` in seconds.
 
     `lag` is in offsets (-1 unknown) and `lag_age_s` seconds old at most; of `unknown` partitions it is not known.
-    Heartbeats are no records of the user's, and count nowhere.
+    Heartbeats are no records of the user's, and count nowhere. `records` and `bytes` were counted for `counted_s`.
     """
 
     partitions: int
     records: int
     bytes: int
+    counted_s: float
     record_rate: float
     byte_rate: float
     lag: int
@@ -88,6 +89,7 @@ class FlowStatus:
         self._window: deque[tuple[float, int, int, int]] = deque()
         self._records = 0
         self._bytes = 0
+        self._counts_since = clock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=64)
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
@@ -207,6 +209,7 @@ class FlowStatus:
             self.meters = before.meters
             self._records += seen.records
             self._bytes += seen.bytes
+            self._counts_since = before._counts_since
 
     def wait_for(self, ends: Mapping[TopicPartition, SourceOffset]) -> None:
         """From now on `reached` is whether every partition has been copied up to its offset in `ends`."""
@@ -291,6 +294,7 @@ class FlowStatus:
                 partitions=sum(one.partitions for one in self._holders.values()),
                 records=self._records,
                 bytes=self._bytes,
+                counted_s=now - self._counts_since,
                 record_rate=rate,
                 byte_rate=sum(entry[2] for entry in self._window) / span,
                 lag=lag,

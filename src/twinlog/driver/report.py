@@ -46,7 +46,7 @@ class TopicProgress:
 @dataclass(frozen=True, slots=True)
 class GroupsProgress:
     """How consumer groups are followed: `followed` None before the first look, `inexact` of them with an offset that
-    has no exact translation yet.
+    has had no exact translation for long.
 
     Times are those of the last turn that did all it had to (Unix ms), None before; `syncs` and `checkpoints` whether
     there are such turns at all, and how often they come.
@@ -69,7 +69,8 @@ class DriverReport:
 
     `state` and `detail` are what the live table shows. Sums are over all topics, `topics` those with something to copy
     or in trouble first; `more_topics` did not fit. `lag` is -1 while it is known of no partition, and at most
-    `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`.
+    `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`. `records` and
+    `bytes` are counted since `counts_since_ms`, also where another process ran the flow in between.
     """
 
     flow: str
@@ -97,6 +98,7 @@ class DriverReport:
     groups: GroupsProgress | None = None
     topics: tuple[TopicProgress, ...] = field(default=())
     more_topics: int = 0
+    counts_since_ms: int | None = None
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:

@@ -231,8 +231,8 @@ class ClusterClient:
             self.contact.failed(asked)
         if throttled:
             fault = ClusterError(f"cluster {self.alias}: {throttles(node)}")
-        elif isinstance(error, NodeNotReadyError):
-            # The library's error has only the broker's number.
+        elif isinstance(error, NodeNotReadyError) or "unable to connect" in str(error):
+            # The library's error has only the broker's number, or only the system's.
             which = "no broker can" if node is None else f"broker {node} cannot"
             fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
         return fault

@@ -7,13 +7,14 @@ from typing import cast
 
 import pytest
 
+from twinlog.checkpoint.awaited import LATE_S, AwaitedTranslations
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.checkpoint.group_sync import ahead
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.groups import CommittedOffset
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.record.records import Record
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -106,3 +107,39 @@ def test_offsets_on_the_target_go_forward_only() -> None:
         other: CommittedOffset(3, "note")
     }
     assert ahead(positions, {THERE: CommittedOffset(8), other: CommittedOffset(3)}) == {}
+
+
+class Copied(ScriptedTranslator):
+    """What lies before `end` was copied and is exact, and nothing else is."""
+
+    end = 10
+
+    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset:
+        return TranslatedGroupOffset(THERE, TargetOffset(min(offset, self.end)), offset <= self.end)
+
+
+def test_a_group_that_reads_along_is_not_inexact_and_one_that_waits_is() -> None:
+    copied = Copied()
+    awaited = AwaitedTranslations(lambda where, offset: copied.find(where, offset).exact)
+    for turn in range(20):
+        now = 10.0 * turn
+        awaited.take(GROUP, {HERE: SourceOffset(copied.end + 5)}, now)
+        assert GROUP in awaited
+        assert awaited.late(now) == 0, "what it had committed at the last turn was copied since"
+        copied.end += 5
+    awaited.take(GROUP, {HERE: SourceOffset(copied.end + 1)}, 200.0)
+    awaited.take(GROUP, {HERE: SourceOffset(copied.end + 9)}, 200.0 + LATE_S + 1)
+    assert awaited.late(200.0 + LATE_S + 1) == 1, "it reads on, and nothing is copied"
+    awaited.take(GROUP, {HERE: SourceOffset(copied.end - 2)}, 300.0)
+    assert awaited.late(300.0) == 0, "it went back"
+    awaited.keep([])
+    assert GROUP not in awaited
+
+
+def test_inexact_offsets_count_once_they_have_waited(writer: CheckpointWriter, translator: ScriptedTranslator) -> None:
+    translator.translated = TranslatedGroupOffset(THERE, 7, False)
+    writer._translate(GROUP, {HERE: CommittedOffset(9)})
+    assert GROUP in writer._awaited
+    translator.translated = TranslatedGroupOffset(THERE, 9, True)
+    writer._translate(GROUP, {HERE: CommittedOffset(9)})
+    assert GROUP not in writer._awaited

@@ -45,6 +45,11 @@ def line(found: FlowSeen, name: str) -> str:
     return next((one.strip() for one in lines(found) if one.strip().startswith(name)), "")
 
 
+def test_records_are_shown_since_when_they_are_counted() -> None:
+    """A process that took its flow again goes on counting."""
+    assert "2033-05-18" in line(seen(replace(REPORTED, counts_since_ms=2_000_000_000_000)), "rate")
+
+
 def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     text = lines(seen())
     assert text[0] == "a->b: running"
@@ -52,9 +57,9 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     assert line(seen(), "run by").endswith(", last report 1 s ago")
     assert line(seen(), "standing by") == "standing by host-2 ready"
     assert line(seen(), "lag") == "lag         1,204 records, 1.2 MB, 3 s old (known 1 s ago); ETA 2 s"
-    assert "1,000 records/s, 2.0 MB/s; 12,000 records copied by 1 task(s)" in line(seen(), "rate")
+    assert "1,000 records/s, 2.0 MB/s, by 1 task; 12,000 records copied since 19" in line(seen(), "rate")
     assert line(seen(), "groups") == (
-        "groups      12 followed, 1 with offsets that are not exact yet; checkpoints 1 s ago, "
+        "groups      12 followed, 1 with offsets that have no exact translation; checkpoints 1 s ago, "
         "committed on the target 4 s ago"
     )
     assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"

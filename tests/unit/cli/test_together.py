@@ -88,3 +88,13 @@ def test_a_warning_waits_for_others_only_a_moment(
     wait_for(lambda: kept.lines == ["WARNING a->b: one"], 60, "it is logged")
     log.warning("a->b: two")
     wait_for(lambda: kept.lines[1:] == ["WARNING a->b: two"], 60, "it is logged")
+
+
+def test_a_warning_stands_before_what_its_flow_logs_next(log: logging.Logger, together: Together, kept: Kept) -> None:
+    """Read in turn: a flow that is lost and taken again runs."""
+    log.warning("a->b: another process may run the flow now")
+    log.warning("c->b: slow")
+    log.info("a->b: this process runs the flow")
+    assert kept.lines == ["WARNING a->b: another process may run the flow now", "INFO a->b: this process runs the flow"]
+    together.flush()
+    assert kept.lines[2:] == ["WARNING c->b: slow"]

@@ -145,8 +145,8 @@ def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
     (warning,) = read(tmp_path, text + more).warnings
     assert warning == (
-        "these keys configure a Java process and have no effect here: auto.include.jmx.reporter, "
-        "errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
+        "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: "
+        "auto.include.jmx.reporter, errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 
 

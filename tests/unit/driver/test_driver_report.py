@@ -184,6 +184,21 @@ def test_a_trouble_is_an_error_once_it_lasts() -> None:
     assert after(1, None) == "orders-1: the disk is full"
 
 
+def test_an_unknown_lag_has_no_bytes() -> None:
+    """They were 0, as if nothing waited."""
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.plan({ORDERS}, set())
+    reporter = FlowReporter(SETTINGS, SYSTEM)
+    status.take(report(progress(ORDERS, 5, 5, records=5, bytes=50), at_ms=1000))
+    assert reporter.report("running", None, status).lag_bytes == 0
+    clock.now += OLD_S + 1
+    seen = reporter.report("waiting", "source cluster unreachable", status)
+    assert (seen.lag, seen.lag_bytes) == (-1, None)
+    assert seen.counts_since_ms is not None
+    assert seen.at_ms - seen.counts_since_ms == (OLD_S + 1) * 1000
+
+
 class Target:
     """A cluster that takes records, or does not."""
 

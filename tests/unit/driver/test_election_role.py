@@ -11,7 +11,7 @@ from tests.unit.driver.test_election import SETTINGS
 from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.member import Leadership, Mate, Member, Term
 from twinlog.driver.election.role import SILENT_S, Role, Standing
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 
 LEADERSHIP = Leadership(Member("other"), Term(3, "id", 1.0), {"me": Mate("this", True, ("tasks.max",))})
 
@@ -35,13 +35,30 @@ def test_a_standby_logs_when_the_group_is_silent(caplog: pytest.LogCaptureFixtur
     clock.now += SILENT_S + 1
     for _ in range(3):
         role.unanswered(gone, 0.0)
-    assert text().endswith(", but z has not answered for 6 s")
+    silent = text()
+    assert ", but z has not answered since " in silent
+    clock.now += 20
+    assert text() == silent, "a state that changes is logged every ten seconds"
     assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
     with caplog.at_level(logging.INFO):
         role.answered()
         role.answered()
     assert caplog.text.count("a->z: z answers again") == 1
     assert text().endswith(", ready")
+
+
+def test_a_standby_that_is_refused_does_not_call_the_target_silent(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    role = role_of(clock, [])
+    role.stand_by(LEADERSHIP, "somebody else")
+    clock.now += SILENT_S + 1
+    role.unanswered(RefusedError("cluster z: the login was refused for User:mm"), 0.0)
+    assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
+    assert "a->z: z refuses this process, which neither sees who runs the flow nor can take it over" in caplog.text
+    role.unanswered(ClusterError("cluster z: no broker can be reached"), 0.0)
+    assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
+    role.answered()
+    assert role.text(ready=True, unfit=False).endswith(", ready")
 
 
 def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:

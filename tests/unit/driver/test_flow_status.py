@@ -107,11 +107,14 @@ def test_heartbeats_are_no_records_of_the_user() -> None:
 
 
 def test_counters_go_on_where_an_earlier_term_ended() -> None:
-    before, status = FlowStatus(), FlowStatus()
+    clock = Clock()
+    before = FlowStatus(clock)
     before.take(report(ORDERS, OLD))
+    clock.now += 60
+    status = FlowStatus(clock)
     status.count_on(before)
     status.take(report(ORDERS))
-    assert (status.summary().records, status.summary().bytes) == (15, 150)
+    assert (status.summary().records, status.summary().bytes, status.summary().counted_s) == (15, 150, 60)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:

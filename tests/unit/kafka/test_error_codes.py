@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kafka.errors import KafkaConnectionError, for_code
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
 
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -30,7 +30,23 @@ def test_each_code_has_the_number_of_its_name() -> None:
     [
         (KafkaConnectionError(111), "connection refused"),
         (KafkaConnectionError("socket disconnected"), "socket disconnected"),
+        (
+            KafkaConnectionError("unable to connect: KafkaConnectionError: 111 ECONNREFUSED"),
+            "unable to connect: connection refused",
+        ),
     ],
 )
 def test_a_broken_connection_is_told_in_words(error: KafkaConnectionError, why: str) -> None:
     assert str(error_codes.from_kafka(error, "east")) == f"cluster east: the connection to a broker broke ({why})"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RequestTimedOutError("Request timed out after 29999 ms"), " (Request timed out after 29999 ms)"),
+        (RequestTimedOutError(), ""),
+        (KafkaTimeoutError("Timeout during connect"), " (Timeout during connect)"),
+    ],
+)
+def test_a_silent_broker_is_told_without_names_of_classes(error: KafkaError, why: str) -> None:
+    assert str(error_codes.from_kafka(error, "east")) == f"cluster east: a broker has not answered in time{why}"

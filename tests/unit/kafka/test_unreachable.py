@@ -91,3 +91,27 @@ def test_a_refused_login_is_read_although_the_next_one_timed_out(
         assert "wrong password" in client._why_unreachable()
         client._control.failures[f"127.0.0.1:{broker.port}"] = KafkaTimeoutError("Connection timed out")
         assert "wrong password" in client._why_unreachable()
+
+
+def test_a_broker_that_is_gone_is_named_with_its_address(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+        request = client._control.cluster.metadata_request()
+        address = broker.address
+    with pytest.raises(ClusterError, match=f"broker 1 cannot be reached: {address}: connection refused"):
+        loop.run(client.send, request, 1)
+
+
+def test_what_this_process_may_not_send_any_more_is_no_fault_of_a_broker(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+        request = client._control.cluster.metadata_request()
+        loop.run(client.send, request, 1)
+        client._data.may_send = lambda: False
+        with pytest.raises(ClusterError):
+            loop.run(client.send, request, 1)
+        assert client._why_unreachable() == "no answer"

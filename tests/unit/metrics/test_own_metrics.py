@@ -330,3 +330,8 @@ def test_the_page_of_the_documentation_names_every_metric_and_no_other() -> None
     named = set(re.findall(r"`((?:kafka|twinlog|jvm|process)_\w+)`", DOCS.read_text(encoding="utf-8")))
     assert named - families == set()
     assert families - named == set()
+
+
+def test_an_unknown_lag_has_no_age() -> None:
+    scene = changed(lag=-1, lag_bytes=None)
+    assert 'twinlog_lag_age_seconds{flow="east->west"} NaN' in scene.text()

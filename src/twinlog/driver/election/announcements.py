@@ -6,7 +6,7 @@ import logging
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.member import Leadership
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.coordinator.membership import SESSION_S
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
@@ -97,13 +97,13 @@ class Announcements:
             )
 
     def unanswered(self, error: TwinlogError) -> None:
-        """This process stands by, and the group does not answer."""
+        """This process stands by, and the group does not answer, or refuses it."""
         self._unanswered = True
-        if self._logged.is_new("unanswered", AGAIN_S):
+        what = "refuses this process, which" if isinstance(error, RefusedError) else "does not answer, so this process"
+        if self._logged.is_new(("unanswered", what), AGAIN_S):
             log.warning(
-                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
-                "again: %s",
-                *(self._flow, self._target, error),
+                "%s: %s %s neither sees who runs the flow nor can take it over, trying again: %s",
+                *(self._flow, self._target, what, error),
             )
 
     def answered(self) -> None:

@@ -8,7 +8,8 @@ from enum import Enum
 from twinlog.clock import Clock
 from twinlog.driver.election.announcements import Announcements
 from twinlog.driver.election.member import Leadership
-from twinlog.errors import TwinlogError
+from twinlog.driver.outage import clock_time
+from twinlog.errors import RefusedError, TwinlogError
 from twinlog.settings.flow import FlowSettings
 
 SILENT_S = 5.0
@@ -44,8 +45,10 @@ class Role:
         self._changed = changed
         self._differences: tuple[str, ...] = ()
         """Keys in which this process differs from the leader it stands by for."""
-        self._answered_at = clock.monotonic()
+        self._answered_at, self._answered_wall = clock.monotonic(), clock.wall()
         """When the group has answered last."""
+        self._refused = False
+        """Whether the target has refused this process since."""
 
     def become(self, standing: Standing, reason: str | None = None) -> None:
         self.reason = reason
@@ -78,12 +81,15 @@ class Role:
 
     def answered(self) -> None:
         """The group has answered."""
-        self._answered_at = self._clock.monotonic()
+        self._answered_at, self._answered_wall = self._clock.monotonic(), self._clock.wall()
+        self._refused = False
         self._announce.answered()
 
     def unanswered(self, error: TwinlogError, lease_until: float) -> None:
         """A heartbeat got no answer; this process certainly leads until then (monotonic seconds), if it leads."""
         now = self._clock.monotonic()
+        # A timeout after a refusal says less.
+        self._refused = self._refused or isinstance(error, RefusedError)
         if self.standing is Standing.LEADING and lease_until < now:
             self._announce.unconfirmed(error)
         elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
@@ -96,9 +102,10 @@ class Role:
             able = "ready" if ready else "not ready yet"
             if unfit:
                 able = f"not ready, as {self._settings.source} was not reached from here"
-            silent_s = self._clock.monotonic() - self._answered_at
-            if silent_s > SILENT_S:
-                able = f"but {self._settings.target} has not answered for {silent_s:.0f} s"
+            if self._clock.monotonic() - self._answered_at > SILENT_S:
+                what = "refuses this process" if self._refused else "has not answered"
+                since = clock_time(self._answered_wall, self._clock.wall())
+                able = f"but {self._settings.target} {what} since {since}"
             return f"standing by for {self.leadership}, {able}{differences}"
         if self.standing is Standing.LEADING:
             return "this process runs the flow once Spark has started"

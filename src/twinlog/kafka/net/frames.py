@@ -30,7 +30,7 @@ from kafka.protocol.parser import KafkaProtocol
 from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
 from twinlog.kafka.net.frame_memory import FrameMemory
-from twinlog.kafka.net.transport import PlainTransport, TlsTransport
+from twinlog.kafka.net.transport import MayNotSendError, PlainTransport, TlsTransport
 from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
 from twinlog.kafka.protocol.raw_request import Expected, RawRequest
@@ -160,10 +160,14 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             self._auth_failures[node.node_id] = error
         address = f"{node.host}:{node.port}"
         if error is not None:
-            note_failure(self.failures, address, error)
+            self._note_failure(address, error)
             return
         self.failures.pop(address, None)
-        conn.close_future.add_errback(lambda lost: note_failure(self.failures, address, lost))
+        conn.close_future.add_errback(lambda lost: self._note_failure(address, lost))
+
+    def _note_failure(self, address: str, error: BaseException) -> None:
+        if not isinstance(error, MayNotSendError):
+            note_failure(self.failures, address, error)
 
     def abort(self) -> None:
         """Close every connection now; what was not sent yet never will be, unlike with `close`."""

@@ -24,6 +24,10 @@ SCRATCH_BYTES = 64 << 10
 _INT = struct.Struct(">i")
 
 
+class MayNotSendError(KafkaConnectionError):  # type: ignore[misc]
+    """A connection was closed on this side, as another process may do now what it was for; its broker is well."""
+
+
 class _Frames:
     """Mixed into a transport: reads frames instead of chunks."""
 
@@ -93,7 +97,7 @@ class _Frames:
     def _sock_send(self) -> tuple[int, Exception | None]:
         # Checked here, because a request may have waited for a connection, and the rest of one for room in the socket.
         if not self._may_send():
-            return 0, cast(Exception, KafkaConnectionError("not allowed to send any more"))
+            return 0, cast(Exception, MayNotSendError("not allowed to send any more"))
         return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
 
     def _receive(self) -> Exception | None:

@@ -14,6 +14,7 @@ from kafka.errors import (
 )
 
 from twinlog.kafka.auth.refusal import PROTOCOL, NoTokenError
+from twinlog.kafka.protocol.error_codes import in_words
 
 _TLS_RECORD = (0x14, 0x15, 0x16)
 """How a record of TLS begins: change of cipher, alert, handshake. Behind it stands the major version, 3."""
@@ -82,7 +83,9 @@ def reason(error: BaseException, protocol: str) -> str:
         return f"the port does not want a login, and {PROTOCOL} is {protocol}"
     if "socket disconnected" in text or "ECONNRESET" in text:
         return f"it closes the connection; does the port want another {PROTOCOL} than {protocol}?"
-    return text if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
+    return (
+        in_words(error) or type(error).__name__ if isinstance(error, KafkaError) else f"{type(error).__name__}: {text}"
+    )
 
 
 def throttles(node: int | None) -> str:

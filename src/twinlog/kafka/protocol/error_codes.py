@@ -14,6 +14,8 @@ from kafka.errors import (
     IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
     for_code,
@@ -164,8 +166,11 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
         return RefusedError(
             f"cluster {cluster}: the broker is too old for twinlog, Kafka 2.8 or newer is needed: {error}"
         )
+    if isinstance(error, RequestTimedOutError | KafkaTimeoutError):
+        words = in_words(error)
+        return ClusterError(f"cluster {cluster}: a broker has not answered in time{f' ({words})' if words else ''}")
     if isinstance(error, KafkaConnectionError):
-        return ClusterError(f"cluster {cluster}: the connection to a broker broke ({_why_it_broke(error)})")
+        return ClusterError(f"cluster {cluster}: the connection to a broker broke ({in_words(error)})")
     if isinstance(error, KafkaError):
         # Its text begins with the name of its class.
         return ClusterError(f"cluster {cluster}: {error}")
@@ -174,7 +179,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     return ClusterError(f"cluster {cluster}: unexpected {type(error).__name__}: {error}")
 
 
-def _why_it_broke(error: KafkaConnectionError) -> str:
-    """The words of the library, or of the system where that says only a number."""
-    text = re.sub(r"^(\w+Error: )+", "", str(error))
-    return os.strerror(int(text)).lower() if text.isdecimal() else text
+def in_words(error: KafkaError) -> str:
+    """The words of the library without the names of its classes, or of the system where that says only a number."""
+    text = re.sub(r"^\[Error \d+\] |\b\w+Error(: |$)", "", str(error))
+    number = re.search(r"\b\d+(?= E[A-Z]+$)|^\d+$", text)
+    return text if number is None else text[: number.start()] + os.strerror(int(number[0])).lower()
