@@ -99,11 +99,20 @@ class Announcements:
     def unanswered(self, error: TwinlogError) -> None:
         """This process stands by, and the group does not answer, or refuses it."""
         self._unanswered = True
-        what = "refuses this process, which" if isinstance(error, RefusedError) else "does not answer, so this process"
-        if self._logged.is_new(("unanswered", what), AGAIN_S):
+        refused = isinstance(error, RefusedError)
+        if not self._logged.is_new(("unanswered", refused), AGAIN_S):
+            return
+        if refused:
             log.warning(
-                "%s: %s %s neither sees who runs the flow nor can take it over, trying again: %s",
-                *(self._flow, self._target, what, error),
+                "%s: %s refuses this process, which neither sees who runs the flow nor can take it over, trying again: "
+                "%s",
+                *(self._flow, self._target, error),
+            )
+        else:
+            log.warning(
+                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
+                "again: %s",
+                *(self._flow, self._target, error),
             )
 
     def answered(self) -> None:
