@@ -206,3 +206,9 @@ class EngineLostError(EngineError):
     """Spark's JVM has ended, or Spark has stopped by itself; another one may be started in its place."""
 
     retriable = True
+
+
+def is_ours(kind: str) -> bool:
+    """Whether the name of a class is that of an error of twinlog's, whose text is a sentence that needs no name."""
+    found = globals().get(kind)
+    return isinstance(found, type) and issubclass(found, TwinlogError)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from twinlog.flows.cycles import returning
 from twinlog.flows.filters import TopicFilter
-from twinlog.flows.naming import HEARTBEATS, IdentityPolicy, ReplicationPolicy
+from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.topology import Topology
+from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import Alias, TopicName
 
 SEPARATORS = st.sampled_from([".", "_", "-", "--", ".-"])

@@ -57,7 +57,10 @@ def plan(
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(WRONG) from None
-    flows = chosen(known, flow)
+    flows = chosen(known, flow, idle=True)
+    if flow is None:
+        # A run writes their heartbeats, too.
+        flows += [one for one in known if one not in flows and one.emit_heartbeats_interval_s is not None]
     log_checks()
 
     from twinlog.cli.plan_lines import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
@@ -82,7 +85,8 @@ def plan(
     if as_json:
         typer.echo(json.dumps({"flows": [one.as_json() for one in plans]}, indent=2))
     else:
-        for one in plans:
-            typer.echo("\n".join(plan_lines(one, everything=everything)))
+        for settings, one in zip(flows, plans, strict=True):
+            if settings.enabled or settings.kind is not None or flow is not None or not one.done:
+                typer.echo("\n".join(plan_lines(one, everything=everything)))
     if any(one.problems for one in plans):
         raise typer.Exit(WOULD_FAIL)

@@ -8,8 +8,9 @@ from twinlog.config.properties import Entry
 from twinlog.config.resolve import FlowLayers
 from twinlog.errors import ConfigError
 from twinlog.flows.cycles import Return, cycle, returning
-from twinlog.flows.naming import HEARTBEATS, IdentityPolicy
+from twinlog.flows.naming import IdentityPolicy
 from twinlog.flows.topology import Topology, topology_of
+from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 

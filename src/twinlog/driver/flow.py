@@ -29,7 +29,7 @@ from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.report import DriverReport
 from twinlog.driver.retrying import Retrying
 from twinlog.driver.topic_refresh import TopicRefresh
-from twinlog.errors import TwinlogError
+from twinlog.errors import TwinlogError, is_ours
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.grant import Grant
@@ -388,7 +388,8 @@ class FlowRunner:
         ]
 
     def _copier_failed(self, kind: str, text: str) -> None:
-        self.fail(f"{text} ({kind})")
+        # Our own errors are sentences; of any other the kind says the most.
+        self.fail(text if is_ours(kind) else f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:
         self._reporter.last_error.note(f"{kind}: {text}")

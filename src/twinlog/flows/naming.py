@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import Alias, TopicName
 
-HEARTBEATS = TopicName("heartbeats")
 OWN_PREFIX = "mm2-twinlog-"
 """Every topic that twinlog keeps for itself begins so."""
 

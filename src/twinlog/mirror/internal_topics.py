@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from twinlog.flows.naming import HEARTBEATS
 from twinlog.flows.plugins import policy_of
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.internal_topics import HEARTBEATS, progress_topic
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import Alias, TopicName
 from twinlog.offsets.segments import segments_topic

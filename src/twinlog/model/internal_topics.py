@@ -1,8 +1,11 @@
-"""Names of topics that twinlog keeps beside those of MirrorMaker 2."""
+"""Names of topics that twinlog and MirrorMaker 2 keep for themselves and their users' programs."""
 
 from __future__ import annotations
 
-from twinlog.model.types import Alias
+from twinlog.model.types import Alias, TopicName
+
+HEARTBEATS = TopicName("heartbeats")
+"""Where all flows to a cluster write their heartbeats (KIP-382)."""
 
 
 def progress_topic(source: Alias) -> str:

@@ -10,13 +10,12 @@ from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.driver.election.member import Leadership, Member
 from twinlog.driver.report import DriverReport, TopicProgress, by_need, decode_report
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.flows.naming import HEARTBEATS
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.internal_topics import HEARTBEATS, progress_topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
