@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from twinlog.clock import SYSTEM
+from twinlog.clock import SYSTEM, Clock
 from twinlog.switchover import rehearsal
 from twinlog.switchover.clusters import Clusters
 from twinlog.switchover.entries import Entries
@@ -19,6 +19,8 @@ from twinlog.switchover.steps import ORDER
 
 EXIT_NOT_READY = 3
 LINE_EVERY_S = 2.0
+SAME_EVERY_S = 30.0
+"""How often the same words are a line again, where lines stay."""
 
 
 def stands(entries: Entries) -> str:
@@ -36,18 +38,20 @@ def stands(entries: Entries) -> str:
 class StepLines:
     """Shows steps as they go, on a terminal in place."""
 
-    def __init__(self) -> None:
-        self._begun = SYSTEM.monotonic()
-        self._last: tuple[str, float] = "", 0.0
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self._begun = clock.monotonic()
+        self._last: tuple[str, str, float] = "", "", 0.0
         self._tty = sys.stderr.isatty()
         self._width = 0
 
     def __call__(self, step: str, words: str) -> None:
-        now = SYSTEM.monotonic()
+        now = self._clock.monotonic()
         same = step == self._last[0]
-        if same and not self._tty and now - self._last[1] < LINE_EVERY_S:
+        pause_s = SAME_EVERY_S if words == self._last[1] else LINE_EVERY_S
+        if same and not self._tty and now - self._last[2] < pause_s:
             return
-        self._last = step, now
+        self._last = step, words, now
         line = f"{now - self._begun:7.1f} s  {step:9} {words}"
         if not self._tty:
             typer.echo(line, err=True)

@@ -38,6 +38,8 @@ class Machine:
         self._journal = journal
         self._owner = owner
         self._tell = tell
+        self._said = ""
+        """What the step under way waits for, as it was told last."""
 
     def run(self, options: Options) -> Entries:
         """Begin, or go on where a process was killed, until all is done; returns the journal.
@@ -69,9 +71,10 @@ class Machine:
             run = self._owned(run)
         try:
             self._steps(run)
-        except TooLongError:
+        except TooLongError as error:
+            why = self._said
             self.abort()
-            raise
+            raise TooLongError(f"{error}: {why}" if why else str(error)) from None
         return self._journal.entries
 
     def abort(self) -> Entries:
@@ -176,6 +179,7 @@ class Machine:
 
         def tell(step: str, words: str) -> None:
             nonlocal seen_ms
+            self._said = words
             self._tell(step, words)
             if self._world.now_ms() - seen_ms >= SEEN_MS:
                 seen_ms = self._world.now_ms()

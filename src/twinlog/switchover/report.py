@@ -86,6 +86,9 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     source, target = run.ends.source, run.ends.target
     if run.state in (State.ABORTED, State.ABORTING):
         lines = [f"producers may write to {source}; nothing has moved"]
+        created = (entries.done("topics") or {}).get("created", [])
+        if created:
+            lines.append(f"topics that were created on {target} for producers stay there, empty: {listed(created)}")
         if found["fence"] == Fence.QUOTA:
             lines.append("start producers anew that were throttled: they wait for as long as their broker told them")
         return lines

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.unit.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.switchover.entries import read_entries
 from twinlog.switchover.group_step import judge
 from twinlog.switchover.machine import Machine
-from twinlog.switchover.model import Ends, GroupOffset, GroupsSeen, Kind, Options
+from twinlog.switchover.model import Ends, GroupOffset, GroupsSeen, Kind, Options, TooLongError
 from twinlog.switchover.rehearsal import as_json, rehearse, unavailable_s
 from twinlog.switchover.report import markdown, report
 
@@ -38,6 +40,19 @@ def test_a_planned_switchover() -> None:
     text = markdown(found)
     assert text.startswith("# Switchover a -> b: done\n")
     assert "| orders | 0 | 53 | 53 | a.orders | 1053 |" in text or "| orders | 0 |" in text
+
+
+def test_what_an_undone_switchover_leaves_is_named() -> None:
+    brokers = Brokers(A_TO_B, keeps_names=False, stops_when_fenced=True)
+    machine = Machine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
+    with pytest.raises(TooLongError):
+        machine.run(Options(Kind.PLANNED, near=100, at_most_s=60))
+    found = report(ScriptedJournal(brokers, Kill()).entries)
+    assert found["state"] == "aborted"
+    assert found["next"] == [
+        "producers may write to a; nothing has moved",
+        "topics that were created on b for producers stay there, empty: orders",
+    ]
 
 
 def test_a_journal_without_a_switchover() -> None:
