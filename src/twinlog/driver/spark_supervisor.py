@@ -45,6 +45,9 @@ class SupervisedEngine:
         self._restarts = restarts or Restarts()
         self._lock = threading.Lock()
         self._starting: SparkEngine | None = None
+        """Has no Spark yet, and may be killed."""
+        self._started: SparkEngine | None = None
+        """Has one, and ends in order: a cluster may be starting executors for it."""
         self._engine: SparkEngine | None = None
         self._reported: EngineLostError | None = None
         self._error: Exception | None = None
@@ -94,7 +97,7 @@ class SupervisedEngine:
         """Start none any more; one that is just starting is ended. One that runs goes on until `stop`."""
         with self._lock:
             self._closing.set()
-            starting, running = self._starting, self._engine
+            starting, running = self._starting, self._started
         if running is not None:
             running.expect_end()
         if starting is not None:
@@ -104,7 +107,7 @@ class SupervisedEngine:
         """End at once the engine that starts or runs, as when it does not answer; calls to it raise EngineLostError."""
         with self._lock:
             self._closing.set()
-            engines = self._starting, self._engine
+            engines = self._starting, self._started
         for engine in engines:
             if engine is not None:
                 engine.interrupt()
@@ -154,10 +157,12 @@ class SupervisedEngine:
             self._starting, self._reported = engine, None
         try:
             engine.start()
-            if not engine.local:
-                engine.wait_for_slot(EXECUTORS_S)
             with self._lock:
-                self._starting, self._engine, self._loss = None, engine, None
+                self._starting, self._started = None, engine
+            if not engine.local:
+                engine.wait_for_slot(EXECUTORS_S, self._closing)
+            with self._lock:
+                self._engine, self._loss = engine, None
             if self._been_up or self._restarts.count:
                 log.info("Spark runs again after %.1f s", self._clock.monotonic() - began)
                 self.restarted += 1
@@ -173,7 +178,7 @@ class SupervisedEngine:
             raise
         finally:
             with self._lock:
-                self._starting = self._engine = None
+                self._starting = self._started = self._engine = None
             engine.stop(max(0.5, self._stop_by - self._clock.monotonic()) if self._ending.is_set() else CLEAR_S)
 
     def _look_after(self, engine: SparkEngine) -> None:

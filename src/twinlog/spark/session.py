@@ -179,11 +179,11 @@ class SparkEngine:
             context = self._running.sparkContext._jsc.sc()
             return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
-    def wait_for_slot(self, timeout_s: float) -> None:
-        """On a cluster, wait until the first executor has registered."""
+    def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
+        """On a cluster, wait until the first executor has registered, or it is `over`."""
         deadline = time.monotonic() + timeout_s
-        while not self.slots and time.monotonic() < deadline:
-            time.sleep(0.1)
+        while not self.slots and time.monotonic() < deadline and not over.wait(0.1):
+            pass
 
     def take_executors(self, most: int) -> None:
         """On a standalone cluster have so many executors at most; with 0 those that it has are given back at once.

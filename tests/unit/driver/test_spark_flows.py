@@ -99,7 +99,7 @@ def test_a_clusters_manager_has_time_to_end_the_executors(
     class Ending(Engine):
         local = master is None or master.startswith("local")
 
-        def wait_for_slot(self, timeout_s: float) -> None: ...
+        def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None: ...
 
         def stop(self, timeout_s: float) -> None:
             given.append(timeout_s)

@@ -178,6 +178,32 @@ def test_a_stop_ends_one_that_is_just_starting() -> None:
     assert time.monotonic() - began < STOP_S
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+def test_one_that_waits_for_its_first_executor_ends_in_order(hangs: bool) -> None:
+    """A JVM that is killed then leaves the executors behind that it has asked for, unless it does not answer."""
+    waits = threading.Event()
+
+    class Waiting(Engine):
+        local, killed = False, False
+
+        def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
+            waits.set()
+            assert over.wait(DEADLINE_S)
+
+        def interrupt(self) -> None:
+            self.killed = True
+
+    engine = Waiting()
+    supervised = supervise(engine)
+    assert waits.wait(DEADLINE_S)
+    if hangs:
+        supervised.interrupt()
+    supervised.stop(STOP_S)
+    assert engine.stopped.is_set()
+    assert engine.quiet
+    assert engine.killed is hangs
+
+
 def test_a_stop_ends_the_wait_for_the_next_start() -> None:
     first, never = Engine(killed()), Engine()
     supervised = supervise(first, never, waits_s=(60.0,))
