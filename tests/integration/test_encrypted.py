@@ -29,6 +29,7 @@ from harness.wait import wait_for
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
 from twinlog.config.oauth import HANDLERS
+from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
@@ -451,3 +452,76 @@ def test_a_token_server_that_is_not_there(site: Site, client: Callable[[Lines], 
     # On a busy machine the time may be over before an attempt gets as far as that.
     with contextlib.closing(admin):
         wait_for(reported, 60, "the token server is named")
+
+
+# -- as Strimzi's resource says it
+
+RESOURCE = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {{name: mirror}}
+spec:
+  connectCluster: west
+  clusters:
+    - alias: east
+      bootstrapServers: {source}
+      tls: {{trustedCertificates: [{{secretName: ca, pattern: "*.crt"}}]}}
+      authentication: {login}
+    - alias: west
+      bootstrapServers: {target}
+      tls: {{trustedCertificates: [{{secretName: ca, certificate: ca.crt}}]}}
+      authentication: {certificate}
+  mirrors: [{{sourceCluster: east, targetCluster: west, sourceConnector: {{}}}}]
+"""
+CERTIFICATE = "{type: tls, certificateAndKey: {secretName: user, certificate: user.crt, key: user.key}}"
+
+
+def resource(site: Site, folder: Path, login: str, listener: str) -> ResourceConfig:
+    """A resource whose source is behind `listener`, with its Secrets in files."""
+    mirror = site.root.issue("mirror")
+    for name, text in {
+        "ca/ca.crt": site.root.pem,
+        "user/user.crt": mirror.chain_pem,
+        "user/user.key": mirror.key_pem(),
+        "token/secret": "client-secret\n",
+        "token/refresh": "again-secret\n",
+    }.items():
+        path = folder / "secrets" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    addresses = {"source": site.cluster.listener(listener), "target": site.cluster.listener("MTLS")}
+    path = folder / "mirror.yaml"
+    path.write_text(RESOURCE.format(login=login, certificate=CERTIFICATE, **addresses))
+    return load_resource(path, folder / "secrets")
+
+
+def test_a_resource_shows_certificates_on_both_sides(site: Site, tmp_path: Path) -> None:
+    config = resource(site, tmp_path, CERTIFICATE, "MTLS")
+    assert listed(config.worker.settings.client)
+    flow = config.flows[0].settings
+    for settings in (flow.consumer.client, flow.producer.client, flow.source_admin.client, flow.target_admin.client):
+        assert listed(settings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        (
+            "username: u, passwordSecret: {secretName: token, password: refresh}, scope: kafka",
+            {"grant_type": ["password"], "username": ["u"], "password": ["again-secret"], "scope": ["kafka"]},
+        ),
+        (
+            "refreshToken: {secretName: token, key: refresh}, audience: copies",
+            {"grant_type": ["refresh_token"], "refresh_token": ["again-secret"], "client_id": ["mirror"]}
+            | {"audience": ["copies"]},
+        ),
+    ],
+    ids=["password", "refresh-token"],
+)
+def test_a_resource_logs_in_with_tokens(
+    site: Site, tmp_path: Path, token_server: TokenServer, fields: str, asked: dict[str, list[str]]
+) -> None:
+    client = f"clientId: mirror, clientSecret: {{secretName: token, key: secret}}, tokenEndpointUri: {token_server.url}"
+    config = resource(site, tmp_path, f"{{type: oauth, {client}, {fields}}}", "TOKEN")
+    assert listed(config.flows[0].settings.consumer.client)
+    assert token_server.asked == [asked]
