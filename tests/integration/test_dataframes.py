@@ -184,7 +184,7 @@ def test_a_stream_goes_on_where_its_checkpoint_ends(
 def test_a_checkpoint_of_sparks_own_source_is_taken_over(
     spark: SparkSession, source: KafkaCluster, topic_name: str, tmp_path: Path
 ) -> None:
-    """What that source leaves behind after its first micro-batch, in its own bytes."""
+    """Files in the form that it leaves after its first micro-batch, written by hand: its jars are not there."""
     create_topic(source, topic_name)
     produce(source, topic_name, numbered(10))
     checkpoint = tmp_path / "c"
