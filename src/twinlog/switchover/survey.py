@@ -88,7 +88,10 @@ def judge(facts: Facts, wanted: Fence | None) -> Survey:
             problems.append(f"{listed(missing)}: not on {facts.target}, or with fewer partitions; the flow makes them")
         uncopied = {where.topic for where in left if where not in facts.copied and where.topic not in missing}
         if uncopied:
-            problems.append(f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}")
+            problems.append(
+                f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}; MirrorMaker 2 stores "
+                "these at offset.flush.interval.ms, once a minute by default"
+            )
     expected = sum(topic.partitions for topic in facts.topics)
     if len(facts.ends) < expected:
         problems.append(f"{expected - len(facts.ends)} partitions of {facts.source} have no leader")

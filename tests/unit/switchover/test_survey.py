@@ -51,7 +51,13 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
     [
         (replace(GOOD, topics=()), "flow east->west mirrors no topic that exists on east"),
         (replace(GOOD, target_topics={}), "east.orders: not on west, or with fewer partitions; the flow makes them"),
-        (replace(GOOD, copied={}), "orders: nothing is copied yet, by the positions on west"),
+        (
+            replace(GOOD, copied={}),
+            (
+                "orders: nothing is copied yet, by the positions on west; MirrorMaker 2 stores these at "
+                "offset.flush.interval.ms, once a minute by default"
+            ),
+        ),
         (
             replace(GOOD, under_way=True),
             "a switchover west->east has begun and is not at its end; end it, or undo it with --abort",
