@@ -262,7 +262,8 @@ def test_acls_of_topics_are_carried_over_and_never_twice(
         assert caplog.text.count("created ACL") == 4
         assert f"ALLOW READ on north.{topic} for User:ann from *" in caplog.text
         assert (
-            "for all topics (*) are not carried over; rights on all remote topics are a prefix, north." in caplog.text
+            "for all topics (*) are not carried over; for rights on all remote topics create ACLs of the prefix north. "
+            "by hand" in caplog.text
         )
         assert f"for prefixes of names are not carried over, as in MirrorMaker 2: {topic}" in caplog.text
         caplog.clear()

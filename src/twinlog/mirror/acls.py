@@ -122,8 +122,8 @@ class AclSync:
         elif every:
             self._log_once(
                 logging.INFO,
-                f"the ACLs of {self._settings.source} for all topics (*) are not carried over; rights "
-                f"on all remote topics are a prefix, {self._topology.remote_name(EVERY_TOPIC)[:-1]}",
+                f"the ACLs of {self._settings.source} for all topics (*) are not carried over; for rights on all "
+                f"remote topics create ACLs of the prefix {self._topology.remote_name(EVERY_TOPIC)[:-1]} by hand",
             )
         if prefixed:
             self._log_once(
