@@ -58,9 +58,6 @@ def plan(
         print_problems(error)
         raise typer.Exit(WRONG) from None
     flows = chosen(known, flow, idle=True)
-    if flow is None:
-        # A run writes their heartbeats, too.
-        flows += [one for one in known if one not in flows and one.emit_heartbeats_interval_s is not None]
     log_checks()
 
     from twinlog.cli.plan_lines import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
@@ -85,8 +82,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps({"flows": [one.as_json() for one in plans]}, indent=2))
     else:
-        for settings, one in zip(flows, plans, strict=True):
-            if settings.enabled or settings.kind is not None or flow is not None or not one.done:
-                typer.echo("\n".join(plan_lines(one, everything=everything)))
+        for one in plans:
+            typer.echo("\n".join(plan_lines(one, everything=everything)))
     if any(one.problems for one in plans):
         raise typer.Exit(WOULD_FAIL)

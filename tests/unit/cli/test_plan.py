@@ -172,7 +172,7 @@ def test_differences_as_lines() -> None:
     assert diff_lines("a", "b", "by name", []) == ["a and b: no difference (by name)"]
 
 
-def test_flows_that_only_write_heartbeats_are_planned_too(tmp_path: Path) -> None:
+def test_flows_that_only_write_heartbeats_can_be_planned_too(tmp_path: Path) -> None:
     """A run creates their topic, and needs the right to."""
     code, printed = call(tmp_path, "plan", "--flow", "b->c")
     assert (code, "the file has a->b, b->a" in " ".join(printed.split())) == (2, True)
