@@ -21,6 +21,7 @@ if importlib.util.find_spec("helm_python") is None:
     # There is no wheel of it for this kind of machine, see requirements/dev.in.
     collect_ignore = ["unit/test_chart.py", "integration/test_kubernetes.py"]
 logging.getLogger("kafka").setLevel(logging.WARNING)
+_LEVELS = {name: logging.getLogger(name).level for name in ("twinlog", "twinlog.mirror.checks", "kafka", "py4j")}
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.
@@ -49,12 +50,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def own_levels() -> Iterator[None]:
-    """A command that is called in this process sets levels of loggers, for good."""
-    loggers = [logging.getLogger(name) for name in ("twinlog", "twinlog.mirror.checks", "kafka", "py4j")]
-    levels = [logger.level for logger in loggers]
+    """Commands that are called in this process set levels of loggers for good, in fixtures of a module, too."""
+    for name, level in _LEVELS.items():
+        logging.getLogger(name).setLevel(level)
     yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    for name, level in _LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True)
