@@ -12,12 +12,16 @@ from twinlog.settings.flow import ConsumerSettings
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """The records of a partition from offset `start` to below `end`; with `topic_id` of this topic, of no later one
-    that got the same name."""
+    that got the same name.
+
+    With `from_earliest` it was to begin where the log begins, so what is deleted before it is read is not missing.
+    """
 
     partition: TopicPartition
     start: int
     end: int
     topic_id: uuid.UUID | None = None
+    from_earliest: bool = False
 
     @property
     def size(self) -> int:

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twinlog.errors import ClusterError, GapError, RefusedError
+from twinlog.errors import ClusterError, GapError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
@@ -26,6 +27,9 @@ ALIAS = "of kafka.bootstrap.servers"
 WAIT_MS = 500
 EMPTY_PAUSE_S = 0.02
 CONNECT_S = 30.0
+GONE_S = 10.0
+"""For so long brokers say that a topic is not there, or is another one, before that is taken for true: one that has
+just started, or has not heard of a new topic yet, says so, too."""
 
 _GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 
@@ -66,22 +70,17 @@ class RangeReader:
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
         position, got_on_at = wanted.start, self._now()
         while position < wanted.end:
-            trouble = None
+            answer, trouble, gone = None, None, False
             try:
                 answer = self._loop.run(self._fetch, wanted, position)
             except ClusterError as error:
                 if isinstance(error, RefusedError):
                     raise
-                answer, trouble = None, str(error)
-            if answer is not None and answer.error in _GONE:
-                behind = self._behind_loss(wanted, position, fail_on_data_loss)
-                if behind > position:
-                    position, got_on_at = behind, self._now()
-                    continue
+                trouble, gone = str(error), isinstance(error, TopicGoneError)
             if answer is not None and answer.error:
                 if error_codes.refused(answer.error):
                     raise self._client.lacks("READ", f"topic {wanted.partition.topic}", "reading its records")
-                trouble = error_codes.explain(answer.error)
+                trouble, gone = error_codes.explain(answer.error), answer.error in _GONE
             elif answer is not None:
                 rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
                 # Its memory serves the next one.
@@ -93,7 +92,15 @@ class RangeReader:
                     # Who takes long over a batch is not to be taken for a partition that gives nothing.
                     got_on_at = self._now()
                     continue
-            if self._now() - got_on_at > patience_s:
+            waited_s = self._now() - got_on_at
+            late = waited_s > patience_s
+            if late or gone:
+                sure = late or waited_s > GONE_S
+                behind = self._behind_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
+                if behind > position:
+                    position, got_on_at = behind, self._now()
+                    continue
+            if late:
                 why = trouble or "the broker has no more of it"
                 raise ClusterError(
                     f"cluster {ALIAS}: {wanted.partition} gave nothing from offset {position} on for {patience_s:g} s, "
@@ -112,39 +119,63 @@ class RangeReader:
             await client.connect(CONNECT_S)
         leader = client.leader(part)
         if self._stale or leader is None:
-            await client.refresh([part.topic])
+            topic = (await client.refresh([part.topic])).get(part.topic)
             self._stale = False
+            if _is_gone(topic, wanted):
+                self._stale = True
+                raise TopicGoneError(f"cluster {ALIAS}: topic {part.topic} was deleted")
             leader = client.leader(part)
         if leader is None:
             raise ClusterError(f"cluster {ALIAS}: {part} has no leader")
         session = FetchSession(
             client, leader.node, read_committed=settings.isolation_level == "read_committed", kept=False
         )
-        at = FetchPosition(position, settings.max_partition_fetch_bytes, topic_id=wanted.topic_id)
+        known = client.topic(part.topic)
+        topic_id = known.topic_id if wanted.topic_id is None and known is not None else wanted.topic_id
+        at = FetchPosition(position, settings.max_partition_fetch_bytes, topic_id=topic_id)
         answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
         return answers[0].answer if answers else None
 
-    def _behind_loss(self, wanted: OffsetRange, position: int, fail: bool) -> int:
-        """Where to go on when `position` is refused: behind what is gone, at the end of the range when all of it is.
+    def _behind_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
+        """Where to go on without an answer: behind what is gone, at the end of the range when all of it is.
 
-        The same position when the broker only was not up to date.
+        The same position where nothing is, or nobody knows; a deleted topic has to be `sure`. `late` when the patience
+        is over: a log that ends at `position` was cut there, for the range was planned when it had more.
         """
-        deleted, earliest, latest = self._loop.run(self._look, wanted)
-        if not deleted and earliest <= position <= latest:
+        try:
+            deleted, earliest, latest = self._loop.run(self._look, wanted)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            log.info("%s: where the log begins and ends is asked for again: %s", wanted.partition, error)
             return position
+        cut = position > latest or (late and position == latest)
+        lost = sure if deleted else earliest > position or cut
+        if not lost:
+            return position
+        if wanted.from_earliest and position == wanted.start and earliest > position:
+            log.info("%s is read from offset %d on, where it begins now", wanted.partition, earliest)
+            return min(earliest, wanted.end)
         why = "the topic was deleted" if deleted else f"the log has offsets {earliest} to {latest} now"
         text = _LOST.format(position, wanted.end, wanted.partition, why)
         if fail:
             raise GapError(text)
         log.warning("%s", text)
-        return wanted.end if deleted or position > latest else min(earliest, wanted.end)
+        return wanted.end if deleted or cut else min(earliest, wanted.end)
 
     async def _look(self, wanted: OffsetRange) -> tuple[bool, int, int]:
         """Whether the topic is another one now or gone, and where the partition's log begins and ends."""
         client, part = self._client, wanted.partition
         topic = (await client.refresh([part.topic])).get(part.topic)
-        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION or topic.topic_id != wanted.topic_id:
+        if _is_gone(topic, wanted):
             return True, 0, 0
         earliest = await client.list_offsets([part], EARLIEST)
         latest = await client.list_offsets([part], LATEST)
         return False, earliest.get(part, 0), latest.get(part, wanted.end)
+
+
+def _is_gone(topic: TopicMetadata | None, wanted: OffsetRange) -> bool:
+    """Whether by this metadata there is no such topic, or another one of its name."""
+    if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return True
+    return not topic.error and wanted.topic_id not in {None, topic.topic_id}
