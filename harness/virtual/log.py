@@ -115,6 +115,11 @@ class VirtualLog:
             found += data
         return found
 
+    def first_since(self, timestamp: int, *, committed: bool = False) -> int:
+        """The first offset of a record with this timestamp or a later one; -1 where there is none."""
+        found = (one.offset for one in self.records(committed=committed) if one.timestamp >= timestamp)
+        return next((offset for offset in found if offset >= self.start), -1)
+
     def records(self, *, committed: bool = False) -> list[Record]:
         """What a consumer sees."""
         seen = []

@@ -10,6 +10,7 @@ from harness.virtual.faults import Faults
 from harness.virtual.requests import PRODUCE
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.list_offsets import EARLIEST
 
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
@@ -41,13 +42,19 @@ class VirtualRecords:
             parts = []
             for part in topic.partitions:
                 error, log = self._topics.led(node, topic.name, part.partition_index, part.current_leader_epoch)
-                latest = log.stable_end if request.isolation_level else log.end
+                committed = bool(request.isolation_level)
+                if part.timestamp >= 0:
+                    offset = log.first_since(part.timestamp, committed=committed)
+                elif part.timestamp == EARLIEST:
+                    offset = log.start
+                else:
+                    offset = log.stable_end if committed else log.end
                 parts.append(
                     kind.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
                         partition_index=part.partition_index,
                         error_code=code or error,
                         timestamp=-1,
-                        offset=log.start if part.timestamp == -2 else latest,
+                        offset=offset,
                         leader_epoch=log.epoch,
                     )
                 )

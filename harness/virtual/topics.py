@@ -93,11 +93,11 @@ class VirtualTopics:
 
     def _described(self, name: str, code: int) -> Any:
         kind = metadata.MetadataResponse.MetadataResponseTopic
-        parts = [(number, part) for (topic, number), part in sorted(self.parts.items()) if topic == name]
+        parts = [(number, part) for (topic, number), part in sorted(self.parts.items()) if topic == name and not code]
         return kind(
             error_code=code or (0 if parts else Code.UNKNOWN_TOPIC_OR_PARTITION),
             name=name,
-            topic_id=self.ids.get(name),
+            topic_id=None if code else self.ids.get(name),
             is_internal=False,
             partitions=[
                 kind.MetadataResponsePartition(

@@ -5,11 +5,22 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.clock import Clock
 from twinlog.errors import ClusterError, GapError, OptionError, RefusedError, TopicGoneError
-from twinlog.frames.limits import EARLIEST, LATEST, AtOffsets, AtTimestamp, AtTimestamps, Limit, Offsets, as_set
+from twinlog.frames.limits import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Everywhere,
+    Limit,
+    Offsets,
+    as_set,
+)
 from twinlog.frames.options import TopicOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.protocol import error_codes
@@ -78,15 +89,16 @@ class TopicPlanner:
         for part, start in sorted(starts.items()):
             if start > ends[part]:
                 raise OptionError(_GREATER.format(start, ends[part], part.topic, part.partition))
-        return self.ranges(starts, ends)
+        found = self.ranges(starts, ends)
+        return [replace(one, from_earliest=_is_earliest(options.starting, one.partition)) for one in found]
 
     def ranges(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
         """The ranges between the two, with the ids of their topics."""
         return [OffsetRange(part, starts[part], ends[part], self.topic_ids.get(part.topic)) for part in sorted(starts)]
 
-    def resolve(self, limit: Limit, *, starting: bool) -> Offsets:
-        """The offset of each partition that was asked for."""
-        return self._again(lambda: self._resolve(limit, starting))
+    def resolve(self, limit: Limit, *, starting: bool, end_open: bool = False) -> Offsets:
+        """The offset of each partition that was asked for; with `end_open` `LATEST` for one that is at the end."""
+        return self._again(lambda: self._resolve(limit, starting, end_open))
 
     def earliest(self, wanted: Iterable[TopicPartition]) -> Offsets:
         """Where partitions begin; those that are not there are left out."""
@@ -94,11 +106,11 @@ class TopicPlanner:
         return self._again(lambda: self._offsets(names & self._assigned(), EARLIEST)) if names else {}
 
     def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        """Where all partitions end. Asked again where that is before an offset that is `known`: a broker may not be up
-        to date (KAFKA-7703)."""
+        """Where all partitions end. Asked again where that is before an offset that is `known`, or its partition is not
+        there: a broker may not be up to date (KAFKA-7703)."""
         found = self._again(lambda: self._offsets(self._assigned(), LATEST))
         for _ in range(1, self._options.offset_tries):
-            if all(offset >= (known or {}).get(part, offset) for part, offset in found.items()):
+            if all(found.get(part, -1) >= offset for part, offset in (known or {}).items()):
                 break
             self._pause()
             found = self._again(lambda: self._offsets(self._assigned(), LATEST))
@@ -109,7 +121,7 @@ class TopicPlanner:
         parts = set(wanted)
         return self._again(lambda: self._offsets(parts, timestamp))
 
-    def _resolve(self, limit: Limit, starting: bool) -> Offsets:
+    def _resolve(self, limit: Limit, starting: bool, end_open: bool) -> Offsets:
         parts = self._assigned()
         if isinstance(limit, AtOffsets):
             if parts != limit.offsets.keys():
@@ -133,7 +145,7 @@ class TopicPlanner:
             found = self._at_times(limit.timestamps, starting, limit.or_latest)
         else:
             found = dict.fromkeys(parts, limit.at)
-        for at in (EARLIEST, LATEST):
+        for at in (EARLIEST,) if end_open else (EARLIEST, LATEST):
             found |= self._offsets({part for part, offset in found.items() if offset == at}, at)
         return found
 
@@ -168,6 +180,11 @@ class TopicPlanner:
                 )
             if error_codes.refused(topic.error):
                 raise admin.client.lacks("DESCRIBE", f"topic {name}", "finding its partitions")
+            if topic.error:
+                # As if it had no partitions, it would be read as empty, or count as deleted.
+                raise ClusterError(
+                    f"cluster {admin.alias}: no partitions of topic {name}: {error_codes.explain(topic.error)}"
+                )
             self.topic_ids[name] = topic.topic_id
             parts |= {TopicPartition(name, number) for number in range(topic.partitions)}
         return parts & options.partitions if options.partitions else parts
@@ -211,3 +228,9 @@ class TopicPlanner:
 
     def _pause(self) -> None:
         self._clock.sleep(self._options.offset_retry_ms / 1000)
+
+
+def _is_earliest(limit: Limit, part: TopicPartition) -> bool:
+    if isinstance(limit, AtOffsets):
+        return limit.offsets.get(part) == EARLIEST
+    return limit == Everywhere(EARLIEST)

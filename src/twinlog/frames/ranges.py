@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from twinlog.frames.limits import LATEST, Offsets
 from twinlog.model.types import TopicPartition
@@ -21,7 +22,7 @@ def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records
     if min_partitions is None or len(wanted) >= min_partitions or not wanted:
         return wanted
     total = sum(one.size for one in wanted)
-    whole = [one for one in wanted if _share(one.size, total, min_partitions) == 1]
+    whole = {one for one in wanted if _share(one.size, total, min_partitions) == 1}
     rest = total - sum(one.size for one in whole)
     places = max(min_partitions - len(whole), 1)
     return [piece for one in wanted for piece in _pieces(one, 1 if one in whole else _share(one.size, rest, places))]
@@ -53,6 +54,6 @@ def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
     start = one.start
     for number in range(count):
         end = start + (one.end - start) // (count - number)
-        found.append(OffsetRange(one.partition, start, end, one.topic_id))
+        found.append(replace(one, start=start, end=end, from_earliest=one.from_earliest and start == one.start))
         start = end
     return [piece for piece in found if piece.size > 0]

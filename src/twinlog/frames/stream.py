@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Iterable, Mapping
 
 from twinlog.clock import Clock
 from twinlog.errors import GapError
-from twinlog.frames.limits import LATEST, Everywhere, JsonOffsets, Offsets, as_set, from_json, to_json
+from twinlog.frames.limits import LATEST, JsonOffsets, Offsets, as_set, from_json, to_json
 from twinlog.frames.options import TopicOptions
 from twinlog.frames.planner import TopicPlanner, report_loss
 from twinlog.frames.ranges import limit_rate, split
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.rows.offset_range import OffsetRange
 
 _AVAILABLE_NOW = (
     "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. The error "
     "could be transient - restart your query, and report if you still see the same issue. topic-partitions for latest "
     "offset: {}, topic-partitions for end offset: {}"
+)
+_LESS_AVAILABLE = (
+    "Some of partitions in Kafka topic(s) report available offset which is less than end offset during running query "
+    "with Trigger.AvailableNow. The error could be transient - restart your query, and report if you still see the "
+    "same issue. latest offset: {}, end offset: {}"
 )
 
 
@@ -29,7 +35,7 @@ longer, up to this, the longer there is nothing."""
 class TopicStream:
     """Offsets are dicts of Spark's JSON form, so that a checkpoint of Spark's own source goes on here.
 
-    A query that begins at the end has `LATEST` in its first offset: Spark keeps that offset nowhere before the first
+    What begins at the end has `LATEST` in the query's first offset: Spark keeps that offset nowhere before the first
     micro-batch is done, so another one, found after a crash, would leave out what came in between.
     """
 
@@ -43,16 +49,15 @@ class TopicStream:
         self._latest: Offsets = {}
         self._available_now = False
         self._target: Offsets | None = None
+        self._read: dict[TopicName, uuid.UUID | None] = {}
+        """Which topics the last micro-batches read."""
 
     def close(self) -> None:
         self._planner.close()
 
     def initial(self) -> JsonOffsets:
         """Where the first micro-batch begins."""
-        starting = self._options.starting
-        if starting == Everywhere(LATEST):
-            return to_json(dict.fromkeys(self._planner.latest(), LATEST))
-        return to_json(self._planner.resolve(starting, starting=True))
+        return to_json(self._planner.resolve(self._options.starting, starting=True, end_open=True))
 
     def prepare_available_now(self) -> None:
         """From now on the stream ends where it ends at the next question."""
@@ -124,6 +129,7 @@ class TopicStream:
         if starts and not self._planner.topic_ids:
             # Of a query that goes on with a micro-batch of its log, nothing was asked yet.
             self._planner.latest()
+        self._require_same({part.topic for part in starts}, {part.topic for part in begin})
         everything = self._planner.ranges(starts, until)
         return split(everything, self._options.min_partitions, self._options.max_records_per_partition)
 
@@ -150,6 +156,16 @@ class TopicStream:
         latest = self._planner.latest(until)
         if until.keys() - latest.keys():
             raise GapError(_AVAILABLE_NOW.format(as_set(latest), as_set(until)))
+        if any(latest[part] < offset for part, offset in until.items()):
+            raise GapError(_LESS_AVAILABLE.format(to_json(latest), to_json(until)))
+
+    def _require_same(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> None:
+        """Offsets of a topic with which the query is `going_on` say nothing of another one that got its name."""
+        for name in sorted(topics):
+            before, now = self._read.get(name), self._planner.topic_ids.get(name)
+            self._read[name] = now
+            if name in going_on and before is not None and now not in {None, before}:
+                self._lost(f"Topic {name} has been deleted and made anew.")
 
     def _lost(self, why: str) -> None:
         report_loss(why, fail=self._options.fail_on_data_loss)

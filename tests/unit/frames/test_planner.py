@@ -9,10 +9,11 @@ import pytest
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import virtual_loop
-from harness.virtual.requests import LIST_OFFSETS
+from harness.virtual.requests import LIST_OFFSETS, METADATA
 from tests.unit.frames.planning import options_of, planner_of
 from twinlog.errors import ClusterError, OptionError, TopicGoneError
 from twinlog.frames.limits import Everywhere
+from twinlog.frames.ranges import split
 from twinlog.kafka.protocol.error_codes import Code
 
 
@@ -64,6 +65,29 @@ def test_a_topic_that_is_not_there_is_named_after_three_tries(cluster: VirtualCl
         ranges(cluster, subscribe="t,nowhere")
 
 
+def test_a_topic_that_a_broker_does_not_describe_is_not_taken_for_an_empty_one(cluster: VirtualCluster) -> None:
+    cluster.fault(METADATA, Fault(code=Code.UNKNOWN_TOPIC_OR_PARTITION), topic="topic-2")
+    assert ranges(cluster, subscribePattern="opic") == [("topic-2-0", 0, 0)]
+    assert not cluster.faults_left
+    invalid_topic = 17
+    cluster.fault(METADATA, Fault(code=invalid_topic), times=3, topic="t 2")
+    with pytest.raises(ClusterError, match=r"no partitions of topic t 2: .*invalid topic"):
+        ranges(cluster, subscribe="t 2")
+
+
+def test_what_begins_at_the_earliest_may_begin_later_when_it_is_read(cluster: VirtualCluster) -> None:
+    def first_pieces(**options: str) -> list[tuple[str, int]]:
+        read = options_of(cluster, "batch", minPartitions="4", **options)
+        planner = planner_of(cluster, read)
+        found = split(planner.batch_ranges(), read.min_partitions, None)
+        planner.close()
+        assert len(found) == 4
+        return [(str(one.partition), one.start) for one in found if one.from_earliest]
+
+    assert first_pieces() == [("t-0", 0), ("t-1", 0)]
+    assert first_pieces(startingOffsets='{"t":{"0":1,"1":-2}}') == [("t-1", 0)]
+
+
 def test_a_leader_that_moves_is_asked_again(cluster: VirtualCluster) -> None:
     cluster.fault(LIST_OFFSETS, Fault(code=Code.NOT_LEADER_OR_FOLLOWER))
     assert ranges(cluster) == [("t-0", 0, 5), ("t-1", 0, 6)]
@@ -81,5 +105,8 @@ def test_a_broker_that_is_not_up_to_date_is_asked_again(cluster: VirtualCluster)
         assert planner.latest({first: 5}) == {first: 5, second: 6}
         cluster.loop.net.call_later(1.5, lambda: cluster.write("t", b"more"))
         assert planner.latest({first: 6}) == {first: 6, second: 6}
+        third = first._replace(partition=2)
+        cluster.loop.net.call_later(1.5, lambda: cluster.topics.grow("t", 3))
+        assert planner.latest({third: 0}) == {first: 6, second: 6, third: 0}
     finally:
         planner.close()

@@ -43,14 +43,24 @@ def test_from_the_beginning_in_pieces(cluster: VirtualCluster) -> None:
     stream.close()
 
 
-def test_from_the_end_nothing_is_left_out_after_a_crash_in_the_first_micro_batch(cluster: VirtualCluster) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"startingOffsets": '{"t":{"0":-1,"1":-2}}'},
+        {"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+)
+def test_from_the_end_nothing_is_left_out_after_a_crash_in_the_first_micro_batch(
+    cluster: VirtualCluster, options: dict[str, str]
+) -> None:
     """Spark asks for the first offset again, and has logged only where the micro-batch ends."""
-    stream = stream_of(cluster)
+    stream = stream_of(cluster, **options)
     first = stream.latest(stream.initial(), everything=ALL)
     assert first == {"t": {"0": 10, "1": 0}}
     stream.close()
     cluster.write("t", b"after the crash")
-    again = stream_of(cluster)
+    again = stream_of(cluster, **options)
     assert ranges(again, again.initial(), first) == []
     then = again.latest(first, everything=ALL)
     assert ranges(again, first, then) == [(0, 10, 11)]
@@ -92,6 +102,39 @@ def test_available_now_ends_where_it_ended_at_the_beginning(cluster: VirtualClus
     end = stream.latest(at, everything=SOME)
     assert end == {"t": {"0": 10, "1": 0}}
     assert stream.latest(end, everything=SOME) == end
+    stream.close()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_made_anew_between_two_micro_batches_has_lost_records(
+    cluster: VirtualCluster, fail: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though it has more records by then than the old one had."""
+    stream = stream_of(cluster, startingOffsets="earliest", failOnDataLoss=fail)
+    start = stream.initial()
+    at = stream.latest(start, everything=ALL)
+    assert ranges(stream, start, at) == [(0, 0, 10)]
+    cluster.topics.delete("t")
+    cluster.create("t", 2)
+    cluster.write("t", *[b"v"] * 30)
+    end = stream.latest(at, everything=ALL)
+    if fail == "true":
+        with pytest.raises(GapError, match="Topic t has been deleted and made anew"):
+            stream.ranges(at, end)
+    else:
+        assert ranges(stream, at, end) == [(0, 10, 30)]
+        assert "Topic t has been deleted and made anew" in caplog.text
+    stream.close()
+
+
+def test_available_now_ends_where_the_log_was_cut(cluster: VirtualCluster) -> None:
+    stream = stream_of(cluster, startingOffsets="earliest")
+    stream.prepare_available_now()
+    start = stream.initial()
+    end = stream.latest(start, everything=ALL)
+    cluster.log("t").cut(4)
+    with pytest.raises(GapError, match=r"report available offset which is less than end offset .*'0': 0.*'0': 10"):
+        stream.ranges(start, end)
     stream.close()
 
 
