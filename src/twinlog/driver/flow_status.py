@@ -341,7 +341,8 @@ class FlowStatus:
         shrinks. 0 when there is none, None when it grows or is unknown."""
         if lag <= 0:
             return 0.0 if lag == 0 else None
-        if lag <= rate * ON_ITS_WAY_S:
+        held_up = any(key in self._parts and self._parts[key][0].lag for key in self._stuck)
+        if lag <= rate * ON_ITS_WAY_S and not held_up:
             return lag / rate
         slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
         return lag / -slope if slope < 0 else None
