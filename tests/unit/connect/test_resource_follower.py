@@ -404,6 +404,22 @@ def test_what_annotations_ask_of_offsets_in_vain(
     assert said in caplog.text
 
 
+def test_offsets_are_listed_once_the_resource_says_where(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = f"expected listOffsets.toConfigMap.name at the connector {NAME}"
+    assert following.look(("annotations: {}", offsets("list"))) == []
+    assert following.look() == []
+    assert caplog.text.count(said) == 1
+    assert following.look(LISTS) == []
+    listed = following.secret.parents[1] / "found" / KEY
+    assert listed.exists(), "the annotation is still there"
+    listed.unlink()
+    following.clock.now += 5
+    assert following.look(("replicas: 1", "replicas: 2")) == []
+    assert not listed.exists()
+
+
 def test_two_resources_in_one_group_leave_each_other_alone(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -433,6 +449,8 @@ def test_another_alias_copies_nothing_into_the_same_topics_again(
     new = ConnectorName("orient->west.MirrorSourceConnector")
     assert f"connector {new} is not created, and {NAME} stays" in caplog.text
     assert caplog.text.count("a second time") == 1
+    # An annotation can name only a connector of the resource.
+    assert f"twinlog connectors offsets list '{NAME}' --json" in caplog.text
     # One that is stopped can have its positions altered, and runs then.
     assert following.look(("state: running", "state: stopped")) == ["delete", "put None"]
     assert following.worker.has[new][1] is TargetState.STOPPED

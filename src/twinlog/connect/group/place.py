@@ -39,8 +39,8 @@ class Group(Protocol):
     rebalances: int
     """How often this worker was given something to run, or nothing."""
     synced_at: float | None
-    rebalance_times: RecentTimes
     """When it was last, in monotonic seconds."""
+    rebalance_times: RecentTimes
     revoked: frozenset[ConnectorName]
     """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
 

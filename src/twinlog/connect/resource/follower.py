@@ -112,6 +112,8 @@ class ResourceFollower:
         self._secrets_at = clock.monotonic() + SECRETS_S
         self._secrets = current.resource.secrets.version()
         self._annotations = current.resource.annotations
+        self._vain: str | None = None
+        """Why nothing can be done of what annotations ask of offsets, until the resource says what was missing."""
         self._anew: list[Restart] = []
         """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
         self._asked: list[Restart] = []
@@ -301,8 +303,9 @@ class ResourceFollower:
             if self._logged.is_new(new, AGAIN_S):
                 log.error(
                     "%s: connector %s is not created, and %s stays: by another alias it would copy everything into the "
-                    "same topics a second time; list the offsets of %s, write state: stopped at the new one, alter its "
-                    "offsets to these, and have it run",
+                    "same topics a second time; list the offsets of the old one, which this resource has no more "
+                    "(twinlog connectors offsets list '%s' --json), write state: stopped at the new one, alter its "
+                    "offsets to these with the new alias as cluster, and have it run",
                     self._path,
                     new,
                     old,
@@ -339,12 +342,16 @@ class ResourceFollower:
         resource = self._current.resource
         found = asked(resource.annotations, self._annotations, [one.name for one in resource.connectors])
         before, self._annotations = self._annotations, resource.annotations
-        if any(before.get(key) != resource.annotations.get(key) for key in (OFFSETS, CONNECTOR)):
+        new = any(before.get(key) != resource.annotations.get(key) for key in (OFFSETS, CONNECTOR))
+        if new or self._vain is not None:
             try:
                 self._offsets.ask(offsets_asked(resource.annotations, resource.connectors))
+                self._vain = None
             except ValueError as error:
                 self._offsets.ask(None)
-                log.error("%s: metadata.annotations: %s", self._path, error)
+                if new or str(error) != self._vain:
+                    log.error("%s: metadata.annotations: %s", self._path, error)
+                self._vain = str(error)
         for wrong in found.wrong:
             log.error("%s: metadata.annotations: %s", self._path, wrong)
         self._asked += found.restarts
