@@ -13,7 +13,7 @@ from twinlog.switchover import rehearsal
 from twinlog.switchover.clusters import Clusters
 from twinlog.switchover.entries import Entries
 from twinlog.switchover.machine import ENDED
-from twinlog.switchover.model import Options
+from twinlog.switchover.model import Options, State
 from twinlog.switchover.report import markdown, report
 from twinlog.switchover.steps import ORDER
 
@@ -31,8 +31,13 @@ def stands(entries: Entries) -> str:
     if run.state in ENDED:
         return f"the last switchover {run.ends} is {run.state}; nothing is under way"
     step = entries.last_begun(ORDER[run.options.kind]) or "none"
+    where = f"{run.ends} is {run.state}, last step {step}"
+    if entries.done("open") is not None:
+        return f"{where}; producers may write to {run.ends.target}, so it is not undone; the same command ends it"
     fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
-    return f"{run.ends} is {run.state}, last step {step}; {fenced}the same command goes on there, --abort undoes it"
+    if run.state is State.ABORTING:
+        return f"{where}; {fenced}--abort goes on undoing it"
+    return f"{where}; {fenced}the same command goes on there, --abort undoes it"
 
 
 class StepLines:

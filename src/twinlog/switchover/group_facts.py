@@ -116,6 +116,9 @@ class GroupFacts:
         # While its coordinator moves, no broker lists a group: the old one no longer and the new one not yet.
         self.known |= {*listed, *map(GroupId, known)}
         committed, wrong = self._offsets(self._source, self.known)
+        if any(name not in listed for name in committed if committed[name]):
+            # By now its coordinator answers: whether it has members is not for anybody to guess.
+            listed = self._listed(self._source)
         groups = {
             name: listed.get(name) for name in self.known if name in listed or name in wrong or committed.get(name)
         }
@@ -207,11 +210,12 @@ class GroupFacts:
         topics: Collection[MovedTopic],
         cut: Mapping[TopicPartition, int],
     ) -> GroupsSeen:
-        listed = self._listed(self._target)
         names = sorted({GroupId(one.group) for one in found})
         present: Mapping[GroupId, GroupOffsets] = {}
         if names:
             present, _ = self._offsets(self._target, names)
+        # Last: a coordinator that moved lists its groups once it has answered.
+        listed = self._listed(self._target)
         offsets = []
         for one in (*found, *self._in_new(found, present, topics, cut)):
             on_target = present.get(GroupId(one.group), {}).get(one.target)

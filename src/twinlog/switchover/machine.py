@@ -17,6 +17,7 @@ from twinlog.switchover.model import Data, Kind, Options, State, TooLongError, U
 from twinlog.switchover.places import from_json
 from twinlog.switchover.step import Again, Context, Tell
 from twinlog.switchover.steps import ORDER, STEPS, lift
+from twinlog.switchover.watching import ends_of, spans
 from twinlog.switchover.world import Journal, World
 
 T = TypeVar("T")
@@ -54,6 +55,11 @@ class Machine:
         emergency = options.kind is Kind.EMERGENCY
         if run is not None and run.state is State.ABORTING and not emergency:
             raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to end that")
+        if run is not None and emergency and self._is_open(run):
+            self._require_same("from", "to", "topics")
+            run = self._end_without_source(run)
+            self._sync_again(run, emergency=True)
+            return self._journal.entries
         if run is not None and run.state is State.DONE and not self._is_over(run, emergency=emergency):
             self._require_same("from", "to", "topics")
             self._sync_again(self._owned(run), emergency=emergency)
@@ -139,15 +145,31 @@ class Machine:
         if not isinstance(result, Again):
             self._journal.write([begun, Line("groups", Phase.DONE, Entry(self._world.now_ms(), result))])
 
+    def _is_open(self, run: Run) -> bool:
+        """Whether one is not at its end whose producers may write to the target already: nothing moves them back."""
+        return run.state is State.RUNNING and self._journal.entries.done("open") is not None
+
+    def _end_without_source(self, run: Run) -> Run:
+        """End one whose source was lost behind `open`: what is left to do would only look at it."""
+        run = replace(run, state=State.DONE, owner=self._owner, seen_ms=self._world.now_ms())
+        cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
+        copied = self._world.copied()
+        late = {where: copied[where].source for where, end in cut.items() if where in copied}
+        found = {"late": spans(cut, {where: end for where, end in late.items() if end > cut[where]}), "lost": True}
+        self._journal.write([Line("watch", Phase.DONE, Entry(self._world.now_ms(), found))], run)
+        return run
+
     def _is_over(self, run: Run, *, emergency: bool) -> bool:
         """Whether a switchover that is done has nothing more to bring along, so that the next one is another."""
         entries = self._journal.entries
         if entries.done("release") is not None:
             return True
         if emergency:
-            # The way back is in the journal of the lost source. Behind the cut nothing was copied unless there was one.
+            # The way back is in the journal of the lost source. Behind the cut nothing was copied unless there was one,
+            # but for what was seen to be late.
             copied, cut = self._world.copied(), from_json((entries.done("settle") or {}).get("cut", {}))
-            return any(copied[where].source > end for where, end in cut.items() if where in copied)
+            ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
+            return any(copied[where].source > end for where, end in ends.items() if where in copied)
         other = self._world.earlier().run
         return other is not None and other.state in (State.DONE, State.RETURNED) and other.began_ms > run.began_ms
 
@@ -212,7 +234,6 @@ class Machine:
         while (name := with_lines(self._journal.entries, ended).next_step(order)) is not None:
             step = STEPS[name]
             context.entries = with_lines(self._journal.entries, ended)
-            self._tell(name, step.words)
             if context.entries.begun(name) is None:
                 try:
                     data = self._tried(name, step.begin, context)
@@ -224,6 +245,8 @@ class Machine:
                 self._journal.write(ended)
                 ended = []
                 context.entries = self._journal.entries
+            # Somebody may act on it: producers go on once `open` is over, so that must be written down.
+            self._tell(name, step.words)
             result = self._tried(name, step.act, context)
             if isinstance(result, Again):
                 self._tell(name, f"{result.why}: goes back to {result.step}")

@@ -84,7 +84,9 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     source, target = run.ends.source, run.ends.target
-    if run.state in (State.ABORTED, State.ABORTING):
+    if run.state is State.ABORTING:
+        return [f"run it with --abort: that undoes the rest, until then producers to {source} may be fenced"]
+    if run.state is State.ABORTED:
         lines = [f"producers may write to {source}; nothing has moved"]
         created = (entries.done("topics") or {}).get("created", [])
         if created:
@@ -92,6 +94,9 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         if found["fence"] == Fence.QUOTA:
             lines.append("start producers anew that were throttled: they wait for as long as their broker told them")
         return lines
+    if run.state is State.RUNNING and entries.done("open") is not None:
+        lines = _for_clients(entries, run)
+        return [*lines, "run the same command again: it looks whether anybody still writes to " + source]
     if run.state is State.RUNNING:
         return ["run the same command again: it goes on there; --abort undoes it"]
     lines = _for_clients(entries, run)
@@ -106,10 +111,17 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         lines.append(f"look at the offsets of {listed(open_ones)} on {target} by hand, see the table of groups")
     refused = (entries.done("topics") or {}).get("refused", {})
     lines += [f"create topic {name} on {target}: {why}" for name, why in refused.items()]
+    kept = {topic.name for topic in topics_of(entries.done("check") or {"topics": []}) if topic.keeps_name}
     for topic, partitions in found["late"].items():
+        twice = f"; a way back brings them to {source} a second time" if topic in kept else ""
         lines.append(
             f"find who writes to {topic} on {source} past the fence: records behind the cut ({_spans(partitions)}) are "
-            f"copied as well, but stand behind what producers had written to {target} by then"
+            f"copied as well, but stand behind what producers had written to {target} by then{twice}"
+        )
+    if (entries.done("watch") or {}).get("lost"):
+        lines.append(
+            f"{source} was lost before it had stood still for long enough: what somebody wrote to it past the fence, "
+            "and was not copied, is there alone"
         )
     for topic, partitions in found["tail"].items():
         lines.append(

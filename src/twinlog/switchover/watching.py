@@ -29,7 +29,7 @@ def watch(context: Context) -> Data:
             before, since_ms = ends, now_ms
         late = {where: end for where, end in ends.items() if end > cut.get(where, 0)}
         if now_ms - since_ms >= STILL_S[context.fence] * 1000 and _copied(context, found, late):
-            return {"late": _spans(cut, late)}
+            return {"late": spans(cut, late)}
         if late:
             topics = listed({where.topic for where in late})
             context.tell("watch", f"somebody wrote to {topics} on {name} behind the cut: stop that; it is copied, too")
@@ -50,8 +50,14 @@ def _copied(context: Context, found: Mapping[TopicPartition, End], late: Offsets
     )
 
 
-def _spans(cut: Offsets, late: Offsets) -> dict[str, Data]:
+def spans(cut: Offsets, late: Offsets) -> dict[str, Data]:
+    """From where to where partitions were written behind the cut, as values of JSON."""
     found: dict[str, Data] = {}
     for where, end in sorted(late.items()):
         found.setdefault(where.topic, {})[str(where.partition)] = [cut.get(where, 0), end]
     return found
+
+
+def ends_of(found: dict[str, Data]) -> Offsets:
+    """Where those partitions end that `spans` has."""
+    return from_json({topic: {number: end for number, (_, end) in one.items()} for topic, one in found.items()})

@@ -38,6 +38,9 @@ class ScriptedGroups:
         """Of partitions of new topics: where they start and end."""
         self.listing = listing
         self.hides = False
+        self.state = "Empty"
+        self.moves = False
+        """As long as its coordinator has errors, no broker lists any group."""
         self.client = SimpleNamespace()
         self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
 
@@ -45,9 +48,9 @@ class ScriptedGroups:
         if step.__name__ == "listed":
             if self.listing is not None:
                 raise self.listing
-            if self.hides:
+            if self.hides or (self.moves and self.errors):
                 return {}
-            return {name: Group(name, "consumer", "Empty") for name in (SHOP, *self.others)}
+            return {name: Group(name, "consumer", self.state) for name in (SHOP, *self.others)}
         assert step.__name__ in ("offsets", "stable_offsets"), args
         (groups,) = args
         self.asked.append(groups)
@@ -213,3 +216,14 @@ def test_a_group_that_nobody_lists_while_its_coordinator_moves_is_not_forgotten(
     # Gone for good it is none.
     source.committed = {}
     assert not known.seen(moved, {P0: 10}, {P0: 25}, {}).source_states
+
+
+def test_a_group_whose_coordinator_moves_is_not_taken_for_one_without_members() -> None:
+    source, target = ScriptedGroups("a", 10, errors=2), ScriptedGroups("b", 30, errors=2)
+    source.state = target.state = "Stable"
+    source.moves = target.moves = True
+    read = facts(source, target)
+    topics = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
+    found = read.seen(topics, {P0: 10}, {P0: 25}, {}, ["shop"])
+    assert found.source_states == {"shop": "Stable"}
+    assert found.target_states == {"shop": "Stable"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.cli.switchover_text import stands
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.switchover.entries import Entries, Line, Phase, Run
@@ -512,3 +513,90 @@ def test_a_target_that_lost_copies_is_the_only_one_there_is_where_the_source_is_
     assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1005, "1": 1015}}
     (line,) = [line for line in report(entries)["next"] if "lost records that were copied" in line]
     assert "at the end of orders-0, orders-1: they are on a alone" in line
+
+
+def stopped_in_watch(brokers: Brokers) -> None:
+    """A switchover whose process is gone when producers may write to the target, and the source is still looked at."""
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def tell(step: str, words: str) -> None:
+        if step == "watch":
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        Machine(world, journal, "host 1", tell).run(PLANNED)
+
+
+def test_producers_are_told_to_go_on_once_nothing_can_move_them_back() -> None:
+    brokers = Brokers(A_TO_B)
+    stopped_in_watch(brokers)
+    assert ScriptedJournal(brokers, Kill()).entries.done("open") is not None
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_for_no_more(late: int) -> None:
+    brokers = Brokers(A_TO_B)
+    stopped_in_watch(brokers)
+    brokers.source_lost = True
+    brokers.copied[P1] += late
+    world = ScriptedWorld(brokers, Kill())
+    ends = world.target_ends
+
+    def written(parts: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        # Names stay, so producers write behind the copies: these never stand still.
+        brokers.shift += 1
+        assert brokers.shift < 1100
+        return ends(parts)
+
+    world.target_ends = written  # type: ignore[method-assign]
+    for _ in range(2):
+        # What was late is no way back for the second one either.
+        entries = Machine(world, ScriptedJournal(brokers, Kill()), "host 1").run(Options(Kind.EMERGENCY))
+        assert entries.run is not None
+        assert (entries.run.state, entries.run.options.kind) == (State.DONE, Kind.PLANNED)
+        assert entries.done("watch") == {"late": {"orders": {"1": [20, 22]}} if late else {}, "lost": True}
+        assert brokers.committed[P0] == 1030
+    (line,) = [line for line in report(entries)["next"] if line.startswith("a was lost before it had stood still")]
+    assert "is there alone" in line
+
+
+def test_what_was_late_is_no_way_back_to_an_emergency_after_the_end() -> None:
+    brokers = Brokers(A_TO_B)
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def tell(step: str, words: str) -> None:
+        if step == "watch" and not brokers.late_writes and brokers.logs[P1] == 20:
+            brokers.logs[P1] += 3
+
+    entries = Machine(world, journal, "host 1", tell).run(PLANNED)
+    assert (entries.done("watch") or {})["late"] == {"orders": {"1": [20, 23]}}
+    brokers.source_lost = True
+    again = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    assert entries.run is not None
+    assert again is not None
+    assert again.name == entries.run.name
+    assert any("a way back brings them to a a second time" in line for line in report(entries)["next"])
+
+
+def test_how_far_it_is_says_what_can_be_done_next() -> None:
+    brokers = Brokers(A_TO_B)
+    stopped_in_watch(brokers)
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert "producers may write to b, so it is not undone; the same command ends it" in stands(entries)
+    assert not any("--abort" in line for line in report(entries)["next"])
+    assert "point producers to b" in report(entries)["next"]
+    brokers = Brokers(A_TO_B, stops_when_fenced=True)
+    with pytest.raises(KilledError):
+        machine(brokers, Kill(40)).run(PLANNED)
+    assert stands(ScriptedJournal(brokers, Kill()).entries).endswith(
+        "the same command goes on there, --abort undoes it"
+    )
+    brokers.source_lost = True
+    with pytest.raises(RefusedError):
+        machine(brokers).abort()
+    assert brokers.fenced
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert stands(entries).endswith("producers are fenced; --abort goes on undoing it")
+    assert report(entries)["next"] == [
+        "run it with --abort: that undoes the rest, until then producers to a may be fenced"
+    ]
