@@ -276,8 +276,9 @@ class Clusters:
     def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
         self._require_source()
         names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
-        plan = plan_fence(self.source, fence, names, self._flow, self._back, left)
-        for move, other in self._other_journal.others.items():
+        others = self._other_journal.others
+        plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values())
+        for move, other in others.items():
             if both := shared(plan, other):
                 raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))
         return plan

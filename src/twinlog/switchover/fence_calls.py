@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.acls import (
@@ -26,6 +26,7 @@ from twinlog.switchover.fencing import (
     acls_data,
     acls_of,
     denials,
+    lasting_acls,
     opened_too,
     quotas_before,
     quotas_data,
@@ -50,11 +51,13 @@ def plan_fence(
     flow: FlowSettings,
     back: FlowSettings,
     left: Data,
+    others: Iterable[Data] = (),
 ) -> Data:
     """What to add or set so that nobody but the two flows writes to topics, and what to restore; reads only.
 
-    `left` is the fence of a move whose journal is lost: it is restored with this one. Raises RefusedError,
-    ClusterError, and NotReadyError where it would open a topic or could not be restored.
+    `left` is the fence of a move whose journal is lost: it is restored with this one. `others` are the fences of other
+    moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError where it would open a
+    topic or could not be restored.
     """
     if fence is Fence.ACL:
         present = cluster.call(describe_topic_acls, cluster.client)
@@ -63,8 +66,10 @@ def plan_fence(
         before = acls_before(present, left)
         open_topics = cluster.call(everyone_allowed_without_acls, cluster.client)
         carried = flow.sync_topic_acls_interval_s is not None
-        add, remove = denials(topics, cluster.topics(), before, carried=carried, open_without_acls=open_topics)
-        opened = opened_too(remove, cluster.topics(), before)
+        passing = [acl for other in others for acl in acls_of(other.get("remove", []))]
+        there = cluster.topics()
+        add, remove = denials(topics, there, before, carried=carried, open_without_acls=open_topics, passing=passing)
+        opened = opened_too(remove, there, lasting_acls(before, passing))
         if opened:
             why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"
             raise NotReadyError((why,))

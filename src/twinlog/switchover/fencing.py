@@ -47,23 +47,32 @@ def denials(
     *,
     carried: bool,
     open_without_acls: bool,
+    passing: Collection[TopicAcl] = (),
 ) -> tuple[list[TopicAcl], list[TopicAcl]]:
     """The rights to add so that nobody writes to topics, and those of them that must be removed afterwards.
 
     `others` are all topics of the cluster; the flow's own are never denied. With `carried` the flow keeps ACLs in step.
+    `passing` are those of the fences of other moves: on a prefix they may concern these topics, too, for a time.
     A topic without any right is open to all where `open_without_acls`, and would be closed to readers by its first
     one: it gets a right for everything beside, which the denial overrules.
     """
     there = set(present)
+    lasting = lasting_acls(present, passing)
     wanted = []
     for topic in sorted(topics):
         own = any(_of_flows(other) and other.startswith(topic) for other in others)
         pattern = Pattern.PREFIXED if carried and not own else Pattern.LITERAL
         deny = TopicAcl(topic, EVERYONE, ANYWHERE, Operation.WRITE, Permission.DENY, pattern)
-        if open_without_acls and not any(_concerns(acl, topic) for acl in present):
+        if open_without_acls and not any(_concerns(acl, topic) for acl in lasting):
             wanted.append(replace(deny, operation=Operation.ALL, permission=Permission.ALLOW))
         wanted.append(deny)
     return wanted, [acl for acl in wanted if acl not in there]
+
+
+def lasting_acls(present: Iterable[TopicAcl], passing: Collection[TopicAcl]) -> list[TopicAcl]:
+    """The rights that are there but for those that pass."""
+    gone = set(passing)
+    return [acl for acl in present if acl not in gone]
 
 
 def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present: Sequence[TopicAcl]) -> list[TopicName]:
@@ -136,8 +145,7 @@ def shared(plan: Data, other: Data) -> list[TopicName]:
 
 def acls_before(present: Sequence[TopicAcl], left: Data) -> list[TopicAcl]:
     """The rights as they were before a fence that is still there."""
-    ours = set(acls_of(left.get("remove", [])))
-    return [acl for acl in present if acl not in ours]
+    return lasting_acls(present, acls_of(left.get("remove", [])))
 
 
 def quotas_before(present: Collection[Quota], left: Data) -> list[Quota]:

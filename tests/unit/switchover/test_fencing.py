@@ -20,6 +20,7 @@ from twinlog.switchover.fencing import (
     denials,
     fenced_too,
     kept,
+    lasting_acls,
     opened_too,
     quotas_before,
     quotas_data,
@@ -64,6 +65,15 @@ def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None
     # Another right is there already: whoever reads has one.
     for acl in (READ, TopicAcl(TopicName("ord"), "User:ann", "*", Operation.READ, Permission.ALLOW, Pattern.PREFIXED)):
         assert denials([ORDERS], OTHERS, [acl], carried=False, open_without_acls=True)[0] == [DENY]
+
+
+def test_a_wave_keeps_a_topic_open_to_readers_when_another_one_with_its_prefix_is_released() -> None:
+    old = TopicName("orders-old")
+    theirs, _ = denials([ORDERS], OTHERS, [], carried=True, open_without_acls=True)
+    add, remove = denials([old], OTHERS, theirs, carried=True, open_without_acls=True, passing=theirs)
+    assert [(acl.topic, acl.permission) for acl in add] == [(old, Permission.ALLOW), (old, Permission.DENY)]
+    assert remove == add
+    assert opened_too(remove, OTHERS, lasting_acls(theirs, theirs)) == []
 
 
 def test_a_right_for_everyone_on_a_prefix_opens_no_topic_that_has_its_own() -> None:
