@@ -25,7 +25,7 @@ class Difference:
     """One difference; `left` and `right` are what each cluster has, None for nothing.
 
     `what` is the topic, with its name on the right cluster where that is another one, the group, the ACL, whom a quota
-    is for, or the user; `detail` is the setting, the quota, or the partition.
+    is for, or the user; `detail` is the setting, the quota, the partition, or what a flow asks for instead.
     """
 
     kind: Kind
@@ -168,7 +168,9 @@ def _topics(
         mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
         wanted = names.replicas(mine)
         if theirs is not None and wanted is not None and theirs != wanted:
-            yield Difference("replicas", _shown(here, there), str(mine), str(theirs))
+            # Both may have as many, and neither what the flow asks for.
+            asked = None if wanted == mine else f"replication.factor = {wanted}"
+            yield Difference("replicas", _shown(here, there), str(mine), str(theirs), asked)
     for there in sorted(right.topics):
         origin = names.left(there)
         if origin is not None and origin not in left.topics:

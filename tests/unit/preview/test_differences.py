@@ -133,7 +133,9 @@ def test_replicas_are_as_the_flow_wants_them_or_as_on_the_other_cluster() -> Non
         "east->west",
         2,
     )
-    assert differences(left, right, wants) == [("replicas", "a / east.a", None, "3", "1")]
+    assert differences(left, right, wants) == [("replicas", "a / east.a", "replication.factor = 2", "3", "1")]
+    alike = replicated(cluster("west", east_a=1, east_b=1), east_a=3, east_b=2)
+    assert differences(left, alike, wants) == [("replicas", "a / east.a", "replication.factor = 2", "3", "3")]
     other = replicated(cluster("west", a=1, b=1), a=3, b=2)
     assert differences(left, other, Names()) == [("replicas", "b", None, "1", "2")]
 
