@@ -13,6 +13,9 @@ BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 JVM = Effect.JVM
 
+OWNER = "twinlog.resource"
+"""What connectors have of Strimzi's resource that they belong to."""
+
 _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)
 
@@ -96,7 +99,7 @@ CONNECT_KEYS = (
         form=Form.EMPTY,
     ),
     _flow("predicates", LIST, "", "Conditions of transforms; must be empty.", form=Form.EMPTY),
-    _flow("twinlog.resource", STRING, None, "Strimzi's resource that a connector is of; `twinlog run` writes it."),
+    _flow(OWNER, STRING, None, "Strimzi's resource that a connector is of; `twinlog run` writes it."),
 )
 
 ONE_FLOW_KEYS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from twinlog.config.keys import CONNECTOR, PROCESS, SECURITY, WORKER, WORKER_FILE
+from twinlog.config.keys_connect import OWNER
 from twinlog.config.properties import Entry
 from twinlog.convert.model import (
     CONVERTER,
@@ -22,9 +23,7 @@ from twinlog.convert.secrets import Vault
 from twinlog.convert.to_connectors import property_line
 from twinlog.settings.flow import ConnectorKind
 
-_CONNECTORS_OWN = {"connector.class", "name", "source.cluster.alias", "target.cluster.alias", "enabled"} | {
-    "twinlog.resource"
-}
+_CONNECTORS_OWN = {"connector.class", "name", "source.cluster.alias", "target.cluster.alias", "enabled", OWNER}
 _SHARED_PREFIXES = ("source.", "target.", "replication.policy.", "consumer.", "admin.", "offset-syncs.topic.location")
 _SHARED = {"topics", "topics.exclude", "topic.filter.class", "forwarding.admin.class"}
 _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {

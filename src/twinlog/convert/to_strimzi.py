@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from twinlog.config.jaas import JaasError, parse_jaas
 from twinlog.config.keys import SECURITY
+from twinlog.config.keys_connect import OWNER
 from twinlog.config.properties import Entry
 from twinlog.config.strimzi.fields import (
     CONNECTOR_FORBIDDEN,
@@ -30,7 +31,7 @@ _PATTERNS = {
     "groups": "groupsPattern",
     "groups.exclude": "groupsExcludePattern",
 }
-_OWN = {"connector.class", "name", "tasks.max", "source.cluster.alias", "target.cluster.alias"} | {"twinlog.resource"}
+_OWN = {"connector.class", "name", "tasks.max", "source.cluster.alias", "target.cluster.alias", OWNER}
 _STATES = {"PAUSED": "paused", "STOPPED": "stopped"}
 _MECHANISMS = {"PLAIN": "plain", "SCRAM-SHA-256": "scram-sha-256", "SCRAM-SHA-512": "scram-sha-512"}
 _KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
