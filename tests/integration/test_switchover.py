@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,8 +27,11 @@ from tests.integration.light_flow import LightFlow
 from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import describe_producer_quotas
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.settings.flow import ClientSettings
+from twinlog.switchover.entries import Entry, Line, Phase, Run
+from twinlog.switchover.journal import TopicJournal
+from twinlog.switchover.model import Ends, Kind, Options, State
 
 COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
@@ -325,3 +329,19 @@ def test_wrong_input_says_what_to_do(commands: Commands) -> None:
     assert "mirrors no topic that exists on east" in commands.run(
         "switchover", file, "--from", "east", "--to", "west", "--wave", "nothing", code=3
     )
+
+
+def test_the_journal_has_room_for_what_became_of_very_many_groups(
+    pair: tuple[KafkaCluster, KafkaCluster], chance: Random
+) -> None:
+    admin = ClusterAdmin("west", ClientSettings((pair[1].bootstrap,)))
+    ends, data = Ends(Alias("north"), Alias("west")), {"groups": chance.randbytes(2 << 20).hex()}
+    try:
+        admin.connect()
+        journal = TopicJournal(ends, admin, 1)
+        journal.take()
+        run = Run("one", ends, Options(Kind.PLANNED), State.RUNNING, 0)
+        journal.write([Line("groups", Phase.DONE, Entry(0, data))], run)
+        assert TopicJournal(ends, admin, 1).read().done("groups") == data
+    finally:
+        admin.close()

@@ -75,7 +75,9 @@ class Runner:
         return self.spark.web_url
 
     def stop(self) -> None:
-        """Ask for a clean stop; `run` returns within about five seconds. For any thread but that of `run`."""
+        """Ask for a clean stop; `run` returns within about five seconds, on a cluster within thirty.
+
+        For any thread but that of `run`."""
         self._stop_asked.set()
         self._wake.set()
         watch = threading.Timer(HUNG_S if self._options.spark.local else CLUSTER_HUNG_S, self._wait_no_longer)

@@ -13,7 +13,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.kafka.transactional_writer import TransactionalWriter
 from twinlog.mirror.create import create_topics
-from twinlog.mirror.internal_topics import JOURNALS, InternalTopic
+from twinlog.mirror.internal_topics import JOURNALS, MIB, InternalTopic
 from twinlog.model.types import TopicName
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.switchover.entries import (
@@ -32,6 +32,9 @@ from twinlog.switchover.model import Data, Ends
 TOPIC = TopicName("mm2-twinlog-switchover.internal")
 """It begins with `mm2` and ends with `internal`, so that neither twinlog nor MirrorMaker 2 mirrors it."""
 
+ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
+"""What became of all groups is one entry: 2 MB for a hundred thousand offsets, and brokers take one by default."""
+
 READ_S = 60.0
 _LOSS = "a switchover that was interrupted could not be gone on with"
 
@@ -42,7 +45,7 @@ class TopicJournal:
     def __init__(self, ends: Ends, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
         self._cluster = cluster
-        self._topic = InternalTopic(TOPIC, ends.target, replication_factor, JOURNALS, _LOSS)
+        self._topic = InternalTopic(TOPIC, ends.target, replication_factor, ROOM, _LOSS)
         self._writer = TransactionalWriter(
             cluster.client, TOPIC, f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
         )
