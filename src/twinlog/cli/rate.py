@@ -16,7 +16,9 @@ def rate_of(text: str) -> float:
     factor = None if found is None else _FACTORS.get(found[2])
     if found is None or factor is None or not float(found[1]):
         units = ", ".join(filter(None, _FACTORS))
-        raise typer.BadParameter(f"{text!r} is no rate; write a number and a unit ({units}), such as 50MB/s")
+        raise typer.BadParameter(
+            f"{text!r} is no rate; write a number and a unit ({units}), such as 50MB/s", param_hint="--rate"
+        )
     return float(found[1]) * factor
 
 

@@ -41,7 +41,9 @@ class MaxLag:
         """Such as `1000` or `30s`. Raises BadParameter."""
         found = _LIMIT.fullmatch(text.strip())
         if found is None:
-            raise typer.BadParameter(f"{text!r}; expected records such as 1000, or seconds such as 30s")
+            raise typer.BadParameter(
+                f"{text!r}; expected records such as 1000, or seconds such as 30s", param_hint="--max-lag"
+            )
         return cls(float(found[1]), bool(found[2]))
 
     def kept_by(self, seen: FlowSeen) -> bool:
@@ -170,23 +172,16 @@ def watch(
     While it takes longer than usual, `late` is given what was seen last, and for how long nothing has come since: what
     stands on a screen is taken for what is so.
     """
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor, wait  # noqa: PLC0415
 
     before = ""
     with ThreadPoolExecutor(1) as pool:
         while True:
             begun = SYSTEM.monotonic()
             looking = pool.submit(look)
-            while True:
-                try:
-                    before = looking.result(every_s)
-                    break
-                except TimeoutError:
-                    if looking.done():
-                        raise
-                    if late is not None:
-                        late(
-                            f"{before}\n\nno answer for {SYSTEM.monotonic() - begun:.0f} s, all above is older".strip()
-                        )
+            while not wait([looking], every_s).done:
+                if late is not None:
+                    late(f"{before}\n\nno answer for {SYSTEM.monotonic() - begun:.0f} s, all above is older".strip())
+            before = looking.result()
             show(before)
             sleep(every_s)

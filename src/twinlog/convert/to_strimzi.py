@@ -76,7 +76,8 @@ class _Writer:
         if self._version == "v1":
             for one in connectors:
                 if one.kind == "heartbeat":
-                    self.unsaid.append(Unsaid(_place(one), one.name, "v1 has no heartbeatConnector"))
+                    key = f"{one.source}->{one.target}: {one.name}"
+                    self.unsaid.append(Unsaid(_place(one), key, "v1 has no heartbeatConnector"))
             connectors = [one for one in connectors if one.kind != "heartbeat"]
             if not connectors:
                 return None

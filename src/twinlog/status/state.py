@@ -147,7 +147,10 @@ def state_of(facts: FlowFacts) -> State:
 
 def _reported(report: DriverReport) -> State:
     running = report.state in ("running", "idle")
-    return State(Condition.RUNNING if running else Condition.NOT_YET, report.state, report.detail)
+    detail = report.detail
+    if report.state == "starting" and detail is None:
+        detail = "no Spark task copies for it yet"
+    return State(Condition.RUNNING if running else Condition.NOT_YET, report.state, detail)
 
 
 def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> State:

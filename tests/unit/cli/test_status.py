@@ -129,8 +129,9 @@ def test_scripts_get_the_worst(found: list[FlowSeen], limit: str | None, code: i
 def test_a_limit_is_records_or_seconds() -> None:
     assert (MaxLag.of("1000"), MaxLag.of("2.5s")) == (MaxLag(1000, False), MaxLag(2.5, True))
     for text in ("", "s", "-1", "1m", "x"):
-        with pytest.raises(typer.BadParameter, match="expected records such as 1000"):
+        with pytest.raises(typer.BadParameter, match="expected records such as 1000") as refused:
             MaxLag.of(text)
+        assert refused.value.param_hint == "--max-lag"
 
 
 def test_while_nothing_answers_a_screen_says_so_below_what_it_showed_last() -> None:
@@ -155,3 +156,17 @@ def test_while_nothing_answers_a_screen_says_so_below_what_it_showed_last() -> N
         watch(look, shown.append, late, sleep=lambda _: None, every_s=0.02)
     assert (shown[0], shown[-1]) == ("first", "second")
     assert "first\n\nno answer for 0 s, all above is older" in shown[:-1]
+
+
+def test_a_look_that_ends_just_when_it_is_late_is_shown() -> None:
+    left = iter(range(2000))
+
+    def look() -> str:
+        if (number := next(left, None)) is None:
+            raise TwinlogError("over")
+        return str(number)
+
+    shown: list[str] = []
+    with pytest.raises(TwinlogError, match="over"):
+        watch(look, shown.append, None, sleep=lambda _: None, every_s=0.0)
+    assert shown == [str(number) for number in range(2000)]

@@ -65,6 +65,8 @@ class OneWorker:
         self.has: dict[ConnectorName, tuple[dict[str, str], TargetState]] = {}
         self.done: list[str] = []
         self.offsets_of: list[StoredOffset] = [StoredOffset(PLACE, {"offset": 5})]
+        self.unheard_of: set[str] = set()
+        """Connectors of which no worker has said anything yet."""
         self.refusal: RequestError | None = None
         """What the next change is refused with."""
 
@@ -80,6 +82,8 @@ class OneWorker:
         return ConnectorInfo(name, self.has[name][0], (), "source")
 
     def status(self, name: ConnectorName) -> ConnectorStatus:
+        if name in self.unheard_of:
+            raise RequestError(404, f"No status found for connector {name}")
         return ConnectorStatus(name, Status(State.RUNNING, "w", 1), {0: Status(self.state, "w", 1)})
 
     def target_state(self, name: ConnectorName) -> TargetState:
@@ -326,6 +330,16 @@ def test_a_failed_task_is_restarted(following: Following) -> None:
     following.worker.state = State.FAILED
     assert following.look() == ["restart tasks failed"]
     assert following.look() == []
+
+
+def test_a_connector_that_was_just_created_is_no_trouble_and_holds_up_no_restart(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    following.worker.state = State.FAILED
+    following.worker.unheard_of = {"east->west.MirrorSourceConnector"}
+    more = "      checkpointConnector: {autoRestart: {enabled: true}}\n      sourceConnector"
+    assert following.look(("      sourceConnector", more)) == ["put None", "restart tasks failed"]
+    assert "tried again" not in caplog.text
 
 
 def test_levels_are_those_of_the_file(following: Following) -> None:

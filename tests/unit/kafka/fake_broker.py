@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 
-API_VERSIONS, METADATA = 18, 3
-KNOWN = {0: 9, 1: 13, METADATA: 8, API_VERSIONS: 3}
+API_VERSIONS, SASL_HANDSHAKE, METADATA = 18, 17, 3
+UNSUPPORTED_SASL_MECHANISM = 33
+KNOWN = {0: 9, 1: 13, METADATA: 8, SASL_HANDSHAKE: 1, API_VERSIONS: 3}
 """The newest version that it knows of each request; Metadata before versions with tags, which are longer to write."""
 
 
@@ -29,6 +30,8 @@ class FakeBroker:
         self.silent = self.mute = False
         self.drop = 0
         self.pause_s = 0.0
+        self.mechanisms: tuple[bytes, ...] = ()
+        """What it says one may log in with; every login is refused."""
         self.asked = 0
         """Questions for metadata so far."""
         self.connections = 0
@@ -94,6 +97,9 @@ class FakeBroker:
             assert version >= 3
             entries = b"".join(struct.pack(">hhhb", known, 0, newest, 0) for known, newest in KNOWN.items())
             return struct.pack(">hb", 0, len(KNOWN) + 1) + entries + struct.pack(">ib", 0, 0)
+        if key == SASL_HANDSHAKE:
+            names = b"".join(struct.pack(f">h{len(name)}s", len(name), name) for name in self.mechanisms)
+            return struct.pack(">hi", UNSUPPORTED_SASL_MECHANISM, len(self.mechanisms)) + names
         assert (key, version) == (METADATA, 8)
         self.asked += 1
         time.sleep(self.pause_s)

@@ -16,7 +16,7 @@ from kafka.net.inet import KafkaNetSocket
 from harness.wait import wait_for
 from tests.turns import let_others_go_on
 from tests.unit.kafka.fake_broker import FakeBroker
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S
@@ -354,3 +354,18 @@ def test_a_login_that_was_refused_is_tried_again_after_a_while(loop: Loop, clien
         connections._refused_at[1] -= LOGIN_AGAIN_S + 1
         connections.maybe_raise_auth_failure(1)
         connections.maybe_raise_auth_failure(1)
+
+
+def test_a_broker_without_the_mechanism_is_quoted_with_those_that_it_has(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        broker.mechanisms = (b"SCRAM-SHA-256", b"PLAIN")
+        login = replace(
+            QUICK,
+            bootstrap_servers=(broker.address,),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="SCRAM-SHA-512",
+            sasl_username="u",
+            sasl_password="p",
+        )
+        with pytest.raises(RefusedError, match=r"has no mechanism SCRAM-SHA-512; it has PLAIN, SCRAM-SHA-256\)"):
+            loop.run(clients(login).connect)

@@ -32,6 +32,9 @@ def of(**changes: Any) -> tuple[Condition, str, str | None]:
 def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
     assert of() == (Condition.RUNNING, "running", None)
     assert of(report=replace(REPORT, state="idle", detail="no topic")) == (Condition.RUNNING, "idle", "no topic")
+    starting = replace(REPORT, state="starting")
+    assert of(report=starting) == (Condition.NOT_YET, "starting", "no Spark task copies for it yet")
+    assert of(report=replace(starting, detail="its topics do not answer"))[2] == "its topics do not answer"
     waiting = replace(REPORT, state="waiting", detail="source cluster unreachable")
     assert of(report=waiting) == (Condition.NOT_YET, "waiting", "source cluster unreachable")
 

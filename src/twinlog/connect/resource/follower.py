@@ -232,7 +232,7 @@ class ResourceFollower:
             new = self._load()
         except ConfigError as error:
             if self._logged.is_new("secrets", AGAIN_S):
-                log.warning("%s: %s", self._path, error.problems[0])
+                log.warning("%s", error.problems[0])
             return
         if new.resource.connectors != self._current.resource.connectors:
             if self._read() == self._seen:
@@ -384,7 +384,13 @@ class ResourceFollower:
 
     def _auto_restart(self) -> None:
         for one in self._current.resource.connectors:
-            status = self._worker.status(ConnectorName(one.name))
+            try:
+                status = self._worker.status(ConnectorName(one.name))
+            except RequestError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                # It has just been created: no worker has said anything of it, and others may have failed.
+                continue
             failed = State.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
             if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):
                 log.warning(

@@ -26,6 +26,7 @@ from kafka.errors import (
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslHandshakeRequest
 
 from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
@@ -105,6 +106,9 @@ _API_VERSIONS = 18
 class FrameConnection(KafkaConnection):  # type: ignore[misc]
     """A connection that decodes with `FrameParser`."""
 
+    _mechanisms: Sequence[str] = ()
+    """What the broker said that one may log in with."""
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.parser = FrameParser(
@@ -116,7 +120,21 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         source = self.config["sasl_oauth_token_provider"]
         if isinstance(source, TokenSource):
             await source.prepare(self.net, self._timeout_at() if timeout_at is None else timeout_at)
-        await super()._sasl_authenticate(timeout_at)
+        try:
+            await super()._sasl_authenticate(timeout_at)
+        except UnsupportedSaslMechanismError:
+            # kafka-python raises it without what the broker said.
+            text = f"the broker has no mechanism {self.config['sasl_mechanism']}; it has {', '.join(self._mechanisms)}"
+            raise UnsupportedSaslMechanismError(text) from None
+
+    def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
+        sent = super()._send_request(request, future=future, timeout_at=timeout_at)
+        if isinstance(request, SaslHandshakeRequest):
+            sent.add_callback(self._take_mechanisms)
+        return sent
+
+    def _take_mechanisms(self, response: Any) -> None:
+        self._mechanisms = sorted(response.mechanisms)
 
 
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
