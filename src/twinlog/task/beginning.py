@@ -118,4 +118,4 @@ class Beginning:
 
     def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
         if self._logged.lasts(source, PATIENCE_S):
-            self._event("target", f"{source} is not copied yet, and tried again: {error}")
+            self._event("waiting", f"{source} is not copied yet, and tried again: {error}")

@@ -39,7 +39,7 @@ class Cluster:
     def open_for_data(self, _partitions: Any) -> None:
         pass
 
-    def leader(self, partition: TopicPartition) -> Leader:
+    def leader(self, partition: TopicPartition) -> Leader | None:
         return Leader(partition.partition % 2, 0)
 
     def topic(self, _name: TopicName) -> None:
@@ -104,6 +104,22 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
     assert len(asked) == 4
     assert {"leaders of t", "leaders of north.t"} in asked
     assert {"offsets of t", "offsets of north.t"} in asked
+
+
+def test_one_whose_source_has_no_leader_says_so_and_holds_back_no_other(loop: Loop) -> None:
+    class Leaderless(Cluster):
+        alias = "north"
+
+        def leader(self, partition: TopicPartition) -> Leader | None:
+            return None if (partition.topic, partition.partition) == ("t", BROKEN) else super().leader(partition)
+
+    fresh = [replace(grant, position=None) for grant in grants()]
+    resolved = loop.run(start_positions(loop, Leaderless(loop)).resolve, fresh)
+    missing = TopicPartition(TopicName("t"), BROKEN)
+    assert {source: str(error) for source, error in resolved.errors.items()} == {
+        missing: f"cluster north: {missing} has no leader"
+    }
+    assert resolved.positions.keys() == {grant.source for grant in fresh} - {missing}
 
 
 def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
