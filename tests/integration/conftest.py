@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import USERS, KafkaCluster
+from harness.pair import side_by_side
 from harness.requests import LoopWatch
 from tests.integration.copying import CopyFlow
 from tests.integration.running import RunTwinlog
@@ -86,13 +87,8 @@ def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Source and target, started side by side. Tests keep apart by topic and group names."""
     source = KafkaCluster("source", heap="384m", config=QUICK_QUOTAS)
     target = KafkaCluster("target", heap="384m", users=TARGET_USERS, config={**QUICK_QUOTAS, **QUICK_TIMEOUTS})
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 
 from faults.drill import CLUSTERS, RESTED, STEADY, properties, run_drill
 from harness.cluster import KafkaCluster
+from harness.pair import side_by_side
 from tests.integration.running import RunTwinlog
 
 log = logging.getLogger(__name__)
@@ -18,13 +19,8 @@ log = logging.getLogger(__name__)
 def own_clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """A pair of its own, because the source is killed."""
     source, target = (KafkaCluster(name, sasl=False, heap="256m") for name in ("doomed", "refuge"))
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 def test_groups_go_on_where_they_stood(

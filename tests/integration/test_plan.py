@@ -16,6 +16,7 @@ from harness.acls import Acl as BrokerAcl
 from harness.acls import acls, create_acls
 from harness.cluster import USERS, KafkaCluster
 from harness.groups import commit_offsets, group_offsets
+from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.quotas import quota
 from harness.topics import (
@@ -72,16 +73,11 @@ def guarded() -> Iterator[Clusters]:
     """Source and target with authorizers."""
     source = KafkaCluster("plan-source", heap="384m", acls=True)
     target = KafkaCluster("plan-target", heap="384m", acls=True)
-    try:
-        source.start_async()
-        target.start_async()
-        for cluster in (source.wait_ready(), target.wait_ready()):
+    with side_by_side(source, target) as both:
+        for cluster in both:
             # Consumers that look at a cluster make it create the topic of groups, which a plan must not.
             commit_offsets(cluster, {"first": {(create_topic(cluster, "first"), 0): 0}})
-        yield source, target
-    finally:
-        source.close()
-        target.close()
+        yield both
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.pair import side_by_side
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
@@ -41,13 +42,8 @@ def clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """A pair of its own, because its brokers are killed; every test leaves them running."""
     source = KafkaCluster("frail-source", sasl=False, heap="384m")
     target = KafkaCluster("frail-target", sasl=False, heap="384m")
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")

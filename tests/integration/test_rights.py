@@ -24,6 +24,7 @@ from harness.acls import Acl, acls, create_acls
 from harness.cluster import USERS, KafkaCluster
 from harness.consume import consume
 from harness.groups import Committed, commit_offsets, group_offsets
+from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import add_partitions, create_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for
@@ -43,13 +44,8 @@ def guarded() -> Iterator[Clusters]:
     """Source and target with authorizers."""
     source = KafkaCluster("guarded-source", heap="384m", acls=True)
     target = KafkaCluster("guarded-target", heap="384m", acls=True)
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 def as_mirrormaker(clusters: Clusters, user: str = "mirrormaker", **settings: Any) -> FlowSettings:

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets, group_offsets
+from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
@@ -51,13 +52,8 @@ SOON_S = 60.0
 def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Two clusters of one broker, which a test may kill when it starts them again."""
     source, target = KafkaCluster("source", heap="256m"), KafkaCluster("target", heap="256m")
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 @dataclass

@@ -17,6 +17,7 @@ import pytest
 from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
@@ -40,13 +41,8 @@ HEALED_S = 60.0
 def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Two clusters of one broker, to be killed and stopped."""
     source, target = KafkaCluster("source", heap="256m"), KafkaCluster("target", heap="256m")
-    try:
-        source.start_async()
-        target.start_async()
-        yield source.wait_ready(), target.wait_ready()
-    finally:
-        source.close()
-        target.close()
+    with side_by_side(source, target) as both:
+        yield both
 
 
 class Watcher:

@@ -19,6 +19,7 @@ from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
+from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
@@ -46,13 +47,8 @@ def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """East has an authorizer, for which producers are no super users; west has none."""
     east = KafkaCluster("east", acls=True, heap="256m", config=QUICK)
     west = KafkaCluster("west", sasl=False, heap="256m", config=QUICK)
-    try:
-        east.start_async()
-        west.start_async()
-        yield east.wait_ready(), west.wait_ready()
-    finally:
-        east.close()
-        west.close()
+    with side_by_side(east, west) as both:
+        yield both
 
 
 class Commands:

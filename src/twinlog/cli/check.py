@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from twinlog.cli.check_worker import check_resource, check_worker
-from twinlog.cli.foreground import print_problems, print_warnings
+from twinlog.cli.foreground import print_warnings
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.summary import summary
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.errors import ConfigError
 
 
 def check(
@@ -67,15 +67,12 @@ def check(
         return
     if more and clusters is None:
         raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
-    try:
+    with ends_if_wrong(1):
         if explain is not None:
             for line in explain_key(path, explain):
                 typer.echo(str(line))
             return
         config = load(path, wanted)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(1) from None
     print_warnings(config.warnings)
     for flow in config.flows:
         if flow.enabled:
@@ -88,20 +85,14 @@ def check(
 def _check_resource(path: Path, secrets: Path | None, more: Sequence[Path]) -> None:
     if more:
         raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
-    try:
+    with ends_if_wrong(1):
         lines, warnings = check_resource(path, secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(1) from None
     print_warnings(warnings)
     typer.echo("\n".join(lines))
 
 
 def _check_worker(worker: Path | None, more: Sequence[Path], path: Path) -> None:
-    try:
+    with ends_if_wrong(1):
         lines, warnings = check_worker(worker, more if worker is not None else [path, *more])
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(1) from None
     print_warnings(warnings)
     typer.echo("\n".join(lines))

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import EXIT_CONFIG, print_problems
+from twinlog.cli.foreground import EXIT_CONFIG
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version
@@ -23,7 +24,6 @@ from twinlog.convert.to_connectors import to_connectors
 from twinlog.convert.to_properties import to_properties
 from twinlog.convert.to_strimzi import to_strimzi
 from twinlog.convert.versions import to_version
-from twinlog.errors import ConfigError
 
 EXIT_UNSAID = 3
 _MOUNTED = Path("/mnt/secrets")
@@ -88,11 +88,8 @@ def convert(
     Example: twinlog convert worker.properties source.json checkpoint.json --to properties
     """
     folder = _absolute(secrets or (output / "secrets" if output is not None else _MOUNTED))
-    try:
+    with ends_if_wrong(EXIT_CONFIG):
         made = _made(inputs, to, _version(version), Vault(str(folder)))
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(EXIT_CONFIG) from None
     if output is None and len(made.files) > 1:
         raise typer.BadParameter(f"{len(made.files)} files come of this: say where", param_hint="-o")
     if output is None:

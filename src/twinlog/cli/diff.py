@@ -14,6 +14,7 @@ from twinlog.cli.command_log import log_checks
 from twinlog.cli.flow_files import read_flows
 from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.secrets_option import Secrets
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.config.client_file import load_client
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
@@ -78,11 +79,8 @@ def diff(
         raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
     if left == right:
         raise typer.BadParameter(f"{left} twice: a cluster does not differ from itself", param_hint="A and B")
-    try:
+    with ends_if_wrong(TROUBLE):
         sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(TROUBLE) from None
     log_checks()
 
     from twinlog.cli.diff_lines import diff_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help

@@ -13,11 +13,11 @@ import typer
 from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.table import table
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
-from twinlog.errors import ClusterError, ConfigError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.status.groups import GroupsReader, GroupsSeen, GroupStanding, PartitionStanding
@@ -62,11 +62,8 @@ def groups(
 
     Example: twinlog groups mm2.properties --group shop --wait --timeout 60 && start-the-shop-on-west
     """
-    try:
+    with ends_if_wrong(EXIT_CONFIG):
         flows = read_flows(file, connectors or [], secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(EXIT_CONFIG) from None
     log_warnings()
 
     from twinlog.status.followers import followers  # noqa: PLC0415 - Kafka's library is slow to import for --help

@@ -14,6 +14,7 @@ from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.foreground import print_problems
 from twinlog.cli.rate import rate_of
 from twinlog.cli.secrets_option import Secrets
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.errors import ConfigError, TwinlogError
 
 UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
@@ -52,11 +53,8 @@ def plan(
     Example: twinlog plan mm2.properties --json
     """
     speed = rate_of(rate)
-    try:
+    with ends_if_wrong(WRONG):
         known = read_flows(file, connectors or [], secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(WRONG) from None
     flows = chosen(known, flow, idle=True)
     log_checks()
 

@@ -16,10 +16,10 @@ import typer
 from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
-from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
+from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.status.flow import FlowReader, FlowSeen
@@ -85,11 +85,8 @@ def status(
     Example: twinlog status mm2.properties --max-lag 30s || page-somebody
     """
     limit = None if max_lag is None else MaxLag.of(max_lag)
-    try:
+    with ends_if_wrong(EXIT_CONFIG):
         known = read_flow_file(file, connectors or [], secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(EXIT_CONFIG) from None
     log_warnings()
 
     from twinlog.status.flow import FlowReader  # noqa: PLC0415 - Kafka's library is slow to import for --help

@@ -11,10 +11,10 @@ import typer
 
 from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.switchover_flows import flows_between
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.errors import TwinlogError
 
 EXIT_CONFIG = 2
 _MODES = ("rehearse", "abort", "release", "status")
@@ -158,11 +158,8 @@ def _main(
 ) -> None:
     if report is not None:
         _require_room_for(report)
-    try:
+    with ends_if_wrong(EXIT_CONFIG):
         flows = read_flows(file, connectors or (), secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(EXIT_CONFIG) from None
     log_warnings()
     try:
         flow, follows, back = flows_between(flows, source, target)

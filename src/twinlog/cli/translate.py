@@ -12,10 +12,10 @@ import typer
 from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.table import table
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.errors import TwinlogError
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -59,11 +59,8 @@ def translate(
     Example: twinlog translate mm2.properties --topic east.orders --partition 3 --offset 1200 --back
     """
     single = _single(group, topic, partition, offset)
-    try:
+    with ends_if_wrong(EXIT_CONFIG):
         flows = read_flows(file, connectors or (), secrets)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(EXIT_CONFIG) from None
     settings = _copying(flows, flow)
     log_warnings()
 
