@@ -12,7 +12,8 @@
     │   └── NotAppendedError     a broker did not append, and gave why   retriable
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
-    │   └── RecordTooLargeError  one record alone exceeds the target's limit
+    │   ├── RecordTooLargeError  one record alone exceeds the target's limit
+    │   └── TransformError   a transform cannot be used, or fails on a record
     ├── FencedError      another process took over what this one wrote     fatal
     ├── GapError         records were lost before they were copied   fatal, by policy
     ├── DriverLostError  the driver of a lease has gone              retriable
@@ -141,6 +142,10 @@ class RecordTooLargeError(CopyError):
         self.source_offset = source_offset
         self.size = size
         self.limit = limit
+
+
+class TransformError(CopyError):
+    """A transform cannot be found, raises, or returns something else than rows."""
 
 
 class FencedError(TwinlogError):

@@ -1,0 +1,49 @@
+"""Applies a transform to rows, and finds the records that it fails on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import TransformError
+from twinlog.model.types import SourceOffset
+from twinlog.transform.contract import checked
+from twinlog.transform.function import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A record that a transform failed on, as its row, and why."""
+
+    row: Any
+    offset: SourceOffset
+    reason: str
+    kind: str
+    """The name of the exception's class, with its module."""
+
+
+def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -> list[Any]:
+    """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
+
+    Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise.
+    """
+    try:
+        return [checked(rows, function(rows))]
+    except Exception as error:
+        if rows.num_rows == 1:
+            tolerate(_failure(rows, error))
+            return []
+    if not rows.num_rows:
+        return []
+    middle = rows.num_rows // 2
+    first = apply(function, rows.slice(0, middle), tolerate)
+    return first + apply(function, rows.slice(middle), tolerate)
+
+
+def _failure(row: Any, error: Exception) -> Failure:
+    kind = type(error)
+    offset = SourceOffset(row.column("offset")[0].as_py())
+    if isinstance(error, TransformError):
+        return Failure(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}")
+    return Failure(row, offset, f"it raises {kind.__name__}: {error}", f"{kind.__module__}.{kind.__qualname__}")
