@@ -19,7 +19,9 @@ from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.sharing import Sharing
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
+from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, DYNAMIC_ALLOCATION, Need, contradictions, derived
+from twinlog.spark.defaults_file import file_settings
 from twinlog.spark.refusals import MASTER
 from twinlog.spark.session import SparkEngine, local_master
 
@@ -300,15 +302,21 @@ class SparkFlows:
                 flow.use_slots(shares[flow.settings.name])
 
     def _build_engine(self) -> SparkEngine:
-        # A standalone cluster would give all its cores to the first application.
         wanted = max(1, self._wanted, self._expected)
-        settings = {"spark.cores.max": str(wanted), **self._options.conf}
+        master = self._options.master or local_master(max(wanted, self._options.least_slots))
+        budgets = [place.settings.copier_memory_bytes for place in self.places]
+        need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES))
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
-        return SparkEngine(
-            self._options.master or local_master(max(wanted, self._options.least_slots)), settings, given=given
-        )
+        # Others may share out a whole cluster by their file; whether executors come and go is not for them to say.
+        settled = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
+        sized = derived(master, need, {**settled, **self._options.conf})
+        settings = {**sized, **self._options.conf}
+        for sentence in contradictions(master, need, {**CLUSTER_SETTINGS, **settled, **settings}):
+            if self._logged.is_new(sentence):
+                log.warning("%s", sentence)
+        return SparkEngine(master, settings, given=given)
 
     def _settings(self) -> Sequence[FlowSettings]:
         """Of all flows that may start here now."""

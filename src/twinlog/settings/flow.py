@@ -50,6 +50,9 @@ CONFIG_PROPERTIES_EXCLUDE = (
 )
 """The default of `config.properties.exclude` (Kafka 4.3)."""
 
+COPIER_MEMORY_BYTES = 134_217_728
+"""The default of `twinlog.copier.memory.bytes`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
@@ -195,7 +198,7 @@ class FlowSettings:
     oversized_record_policy: Annotated[OversizedRecordPolicy, WrittenAs("twinlog.oversized.record.policy")] = "stop"
     lease_seconds: Annotated[int, WrittenAs("twinlog.lease.seconds")] = 300
     position_interval_ms: Annotated[int, WrittenAs("twinlog.position.interval.ms")] = 500
-    copier_memory_bytes: Annotated[int, WrittenAs("twinlog.copier.memory.bytes")] = 134_217_728
+    copier_memory_bytes: Annotated[int, WrittenAs("twinlog.copier.memory.bytes")] = COPIER_MEMORY_BYTES
     offset_storage_topic: Annotated[str | None, out_of("offset.storage.topic")] = None
     offset_storage_partitions: Annotated[int, WrittenAs("offset.storage.partitions")] = 25
     offset_storage_replication_factor: Annotated[int, WrittenAs("offset.storage.replication.factor")] = 3

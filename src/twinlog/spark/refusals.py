@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+
+from twinlog.spark.defaults_file import defaults_file, file_settings
 
 MASTER = "spark.master"
 _CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P<simple>[A-Z][\w$]*): ")
@@ -27,7 +27,7 @@ class Blame:
     def __init__(self, settings: Mapping[str, str], given: Mapping[str, str]) -> None:
         self._settings = settings
         self._given = given
-        self._file = _file_settings()
+        self._file = file_settings()
 
     def key(self, reason: str) -> str | None:
         """The setting that is named, or else has a value that is, or else whose words are; None when none is found.
@@ -54,7 +54,7 @@ class Blame:
         if key in self._given:
             origin = self._given[key]
         else:
-            origin = "set by twinlog" if key in self._settings else f"in {_defaults_file()}"
+            origin = "set by twinlog" if key in self._settings else f"in {defaults_file()}"
         value = "(hidden)" if _SECRET.search(key) else self._settings.get(key, self._file.get(key, ""))
         return f"{key} = {value} ({origin}): {reason}"
 
@@ -89,18 +89,3 @@ def _names(value: str, reason: str) -> bool:
 def _words(key: str) -> list[str]:
     """`spark.executor.memoryOverhead` is executor, memory and overhead."""
     return re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key.removeprefix("spark.")).lower())
-
-
-def _defaults_file() -> Path:
-    """Where Spark reads settings that nobody gave it."""
-    place = os.environ.get("SPARK_CONF_DIR")
-    return Path(place or Path(os.environ.get("SPARK_HOME", ""), "conf"), "spark-defaults.conf")
-
-
-def _file_settings() -> dict[str, str]:
-    try:
-        lines = _defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    parts = [re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines]
-    return {key: rest[0].strip() for key, *rest in parts if rest and not key.startswith(("#", "!"))}

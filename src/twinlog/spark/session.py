@@ -18,6 +18,8 @@ from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.archive import use_options
+from twinlog.spark.cluster_settings import CLUSTER_SETTINGS
+from twinlog.spark.defaults_file import file_settings
 from twinlog.spark.figures import JvmFigures, read_figures
 from twinlog.spark.fork_server import ForkServer
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
@@ -33,12 +35,6 @@ LOCAL_SETTINGS = {
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
         "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     ),
-}
-
-CLUSTER_SETTINGS = {
-    # Records pass through Python beside the executor's JVM, which therefore needs next to nothing.
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20",
 }
 
 SETTINGS = {
@@ -142,10 +138,13 @@ class SparkEngine:
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
+        # How large Spark is, its users may have settled for every program of this machine.
+        usual = LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS
+        settled = file_settings()
         settings = {
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             **SETTINGS,
-            **(LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS),
+            **{key: settled.get(key, value) for key, value in usual.items()},
             **self._conf,
         }
         log_file = scratch / "log4j2.properties"

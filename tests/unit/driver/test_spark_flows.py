@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -15,23 +17,48 @@ from twinlog.errors import EngineError
 from twinlog.spark.session import local_master
 
 
+def started_with(options: SparkOptions, expected: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
+    """The master and the settings that Spark is started with."""
+    made: list[tuple[str, dict[str, str]]] = []
+
+    def engine(master: str, settings: Mapping[str, str], *, given: Mapping[str, str]) -> None:
+        made.append((master, dict(settings)))
+        raise EngineError("never")
+
+    monkeypatch.setattr(module, "SparkEngine", engine)
+    flows = SparkFlows(options, wake=threading.Event())
+    flows.start(expected)
+    wait_for(lambda: made, 60, "it is started")
+    flows.shut_down()
+    return made[0]
+
+
 @pytest.mark.parametrize(("expected", "slots", "cores"), [(20, 20, "20"), (0, 16, "1")])
 def test_a_spark_without_a_flow_yet_gets_the_cores_that_are_expected(
     expected: int, slots: int, cores: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark does not start with none."""
-    made: list[tuple[str, str]] = []
+    assert started_with(SparkOptions(least_slots=16), expected, monkeypatch)[0] == local_master(slots)
+    settings = started_with(SparkOptions("spark://m:7077", least_slots=16), expected, monkeypatch)[1]
+    assert settings["spark.cores.max"] == cores
 
-    def engine(master: str, settings: Mapping[str, str], *, given: Mapping[str, str]) -> None:
-        made.append((master, settings["spark.cores.max"]))
-        raise EngineError("never")
 
-    monkeypatch.setattr(module, "SparkEngine", engine)
-    flows = SparkFlows(SparkOptions(least_slots=16), wake=threading.Event())
-    flows.start(expected)
-    wait_for(lambda: made, 60, "it is started")
-    flows.shut_down()
-    assert made[0] == (local_master(slots), cores)
+def test_what_works_against_a_cluster_is_logged_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """The file of all programs on this machine sizes executors; it does not have them come and go."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.executor.instances 2\nspark.executor.cores 1\nspark.dynamicAllocation.enabled true\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    conf = {"spark.speculation": "true"}
+    with caplog.at_level(logging.WARNING):
+        settings = started_with(SparkOptions("k8s://api", conf), 5, monkeypatch)[1]
+    assert "spark.executor.instances" not in settings
+    assert settings["spark.dynamicAllocation.enabled"] == "false"
+    slots, speculation = caplog.messages
+    assert "2 slots for 5 tasks" in slots
+    assert "spark.speculation = false" in speculation
 
 
 class Engine:
