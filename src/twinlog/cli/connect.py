@@ -146,7 +146,7 @@ def run_worker(
 
     try:
         warm_up = config.settings.warm_up
-        spark = SparkOptions(master, conf or {}, warm_up, LEAST_SLOTS, ahead=warm_up)
+        spark = SparkOptions(master, conf or {}, warm_up, LEAST_SLOTS, ahead=warm_up, listener=config.settings.driver)
         worker = Worker(config, spark, users, asked.set)
         worker.start()
     except ConfigError as error:

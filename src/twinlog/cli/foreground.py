@@ -123,7 +123,9 @@ def _run(
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
     runner = Runner(
-        config.flows, RunOptions(SparkOptions(master, conf, config.warm_up), until_caught_up), config.all_enabled
+        config.flows,
+        RunOptions(SparkOptions(master, conf, config.warm_up, listener=config.driver), until_caught_up),
+        config.all_enabled,
     )
     stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)

@@ -14,6 +14,32 @@ LATER, JVM = Effect.LATER, Effect.JVM
 
 _process = partial(Key, level=Level.PROCESS)
 
+DRIVER_KEYS = (
+    _process(
+        "twinlog.driver.host",
+        STRING,
+        "",
+        "Name or address by which copiers on a Spark cluster reach this process; `spark.driver.host` if empty. Tasks "
+        "in this process (`local`) need none of these three.",
+    ),
+    _process(
+        "twinlog.driver.bind.address",
+        STRING,
+        "",
+        "Address of this machine on which it waits for them, `0.0.0.0` for all; `spark.driver.bindAddress` if empty, "
+        "or else `spark.driver.host`.",
+    ),
+    _process(
+        "twinlog.driver.port",
+        INT,
+        "0",
+        "Port of both, as a firewall or a network policy lets it pass; 0 is any that is free.",
+        minimum=0,
+        maximum=65_535,
+    ),
+)
+"""Where a driver waits for its copiers."""
+
 PROCESS_KEYS = (
     _process("clusters", LIST, None, "The aliases of all clusters.", form=Form.ALIASES),
     _process("config.providers", LIST, "", "Names of the sources of ${name:path:key} references in values."),
@@ -36,6 +62,7 @@ PROCESS_KEYS = (
         "true",
         "Prepare later starts of Spark in the background, as `twinlog warm-up` does, where that was never done.",
     ),
+    *DRIVER_KEYS,
     _process(
         "dedicated.mode.enable.internal.rest",
         BOOL,

@@ -56,6 +56,9 @@ _WORKS: dict[str, str | None] = {
     "ssl.client.auth": None,
     "topic.tracking.enable": None,
     "topic.tracking.allow.reset": None,
+    "twinlog.driver.host": None,
+    "twinlog.driver.bind.address": None,
+    "twinlog.driver.port": None,
     "twinlog.unknown.keys": None,
     "twinlog.warm.up.enabled": (
         "Start Spark before the first connector comes, and prepare later starts of it in the background, as `twinlog "

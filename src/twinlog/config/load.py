@@ -16,11 +16,12 @@ from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
 from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
-from twinlog.config.reading import Problems, Reading
+from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers, resolve_flow
 from twinlog.config.strimzi.load import parsed_resource
 from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import FlowSettings
 
 
@@ -71,13 +72,17 @@ def load(
     warn_of_loops(all_enabled, {"->".join(ends): layers[ends] for ends in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems)
-    warm_up = Reading(found.top, PROCESS, problems).flag("twinlog.warm.up.enabled")
+    process = Reading(found.top, PROCESS, problems)
+    warm_up = process.flag("twinlog.warm.up.enabled")
+    driver = DriverListener(**plain_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
         # From top to bottom, as the file is mended; what stands nowhere comes last.
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, found.warnings)
-    return MirrorConfig(tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up, metrics)
+    return MirrorConfig(
+        tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up, metrics, driver
+    )
 
 
 def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: Problems) -> None:

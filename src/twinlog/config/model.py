@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twinlog.model.types import Alias
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.metrics import MetricsSettings
 
@@ -25,3 +26,4 @@ class MirrorConfig:
     all_enabled: tuple[FlowSettings, ...] = ()
     warm_up: bool = True
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    driver: DriverListener = field(default_factory=DriverListener)

@@ -23,6 +23,7 @@ from twinlog.config.suggest import spelled
 from twinlog.config.worker_group import read_group
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.worker import HEADER_CONVERTER, OverridePolicy, WorkerSettings
 
 _CLIENT_NAMES = tuple(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact)
@@ -132,6 +133,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
         group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
+        driver=DriverListener(**plain_fields(DriverListener, reading)),
         metrics=read_metrics(layer, WORKER_FILE, file, problems, warnings),
         override_policy=_policy(reading),
     )

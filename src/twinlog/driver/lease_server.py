@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import secrets
 import socket
@@ -14,7 +15,7 @@ from multiprocessing.connection import Listener
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
-from twinlog.errors import MessageError
+from twinlog.errors import EngineError, MessageError
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.greeting import Stranger, receive_hello
 from twinlog.lease.messages import (
@@ -41,18 +42,34 @@ PAUSE_S = 1.0
 
 
 class LeaseServer:
-    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`."""
+    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`.
 
-    def __init__(self, host: str, flows: Mapping[str, Leases] | None = None, clock: Clock = SYSTEM) -> None:
+    Copiers call it `host`; it waits at `bind_address`, or else at that, and at `port`, or else at any that is free.
+    Raises EngineError where this machine has no such address, or somebody else has that port.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        flows: Mapping[str, Leases] | None = None,
+        clock: Clock = SYSTEM,
+        *,
+        bind_address: str = "",
+        port: int = 0,
+    ) -> None:
         self._clock = clock
         secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
         """The leases of each flow that this process runs, by the flow's name; they come and go."""
         self.bundles: dict[str, Bundle] = {}
         """What each query does, by its name."""
-        self._listener = Listener((host, 0), backlog=128)
-        port = self._listener.address[1]
-        self.address = DriverAddress(host, int(port), secret)
+        own = bind_address or host
+        try:
+            self._listener = Listener((own, port), backlog=128)
+        except OSError as error:
+            raise _refused(own, port, error) from error
+        near = {"0.0.0.0": "127.0.0.1", host: None}.get(own, own)
+        self.address = DriverAddress(host, int(self._listener.address[1]), secret, near)
         self._closed = False
         self._news = LogOnce(clock)
         self._lock = threading.Lock()
@@ -155,5 +172,19 @@ class LeaseServer:
         self._closed = True
         # Unblocks accept().
         with contextlib.suppress(OSError):
-            socket.create_connection((self.address.host, self.address.port), timeout=1).close()
+            here = self.address.here
+            socket.create_connection((here.host, here.port), timeout=1).close()
         self._listener.close()
+
+
+def _refused(host: str, port: int, error: OSError) -> EngineError:
+    if error.errno == errno.EADDRINUSE:
+        return EngineError(
+            f"copiers cannot reach this process: port {port} of {host} (twinlog.driver.port) is taken, as by another "
+            "process with this file; give each on this machine one of its own, or 0 for any that is free"
+        )
+    return EngineError(
+        f"copiers cannot reach this process: it cannot wait for them at {host}:{port} ({error.strerror or error}); set "
+        "twinlog.driver.bind.address to an address of this machine, or 0.0.0.0 for all of them, and "
+        "twinlog.driver.host to what copiers know it by"
+    )

@@ -19,6 +19,7 @@ from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import EngineLostError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.plan.sharing import Sharing
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, DYNAMIC_ALLOCATION, Need, contradictions, derived
 from twinlog.spark.defaults_file import file_settings
@@ -48,6 +49,8 @@ class SparkOptions:
     warm_up: bool = True
     least_slots: int = 1
     ahead: bool = False
+    listener: DriverListener = field(default_factory=DriverListener)
+    """Where copiers reach this process."""
 
     @property
     def local(self) -> bool:
@@ -140,9 +143,7 @@ class SparkFlows:
             if engine is not None and engine is not self._seen:
                 self._meet(engine)
             if self._lease_server is None and (self._local or engine is not None):
-                # Tasks on other machines reach this process as Spark does.
-                host = "127.0.0.1" if self._local or engine is None else engine.host
-                self._lease_server = LeaseServer(host, clock=self._clock)
+                self._lease_server = self._listen(None if self._local else engine)
             if self._lease_server is not None:
                 ready = self._attend(engine, self._lease_server)
         except EngineLostError as error:
@@ -150,6 +151,14 @@ class SparkFlows:
                 self._spark.lost(engine, error)
         self._warming.attend(spark_runs=engine is not None)
         return ready
+
+    def _listen(self, engine: SparkEngine | None) -> LeaseServer:
+        """Where tasks on other machines reach this process as they reach Spark's driver, unless the file says more."""
+        if engine is None:
+            return LeaseServer("127.0.0.1", clock=self._clock)
+        at = self._options.listener
+        own = at.bind_address or engine.bind_address
+        return LeaseServer(at.host or engine.host, clock=self._clock, bind_address=own, port=at.port)
 
     def _attend(self, engine: SparkEngine | None, lease_server: LeaseServer) -> bool:
         if engine is not None:

@@ -29,11 +29,21 @@ DEAD_S = 7.0
 
 @dataclass(frozen=True, slots=True)
 class DriverAddress:
-    """Where a driver listens, and the secret that opens the line."""
+    """Where a driver listens, and the secret that opens the line.
+
+    `near` is the host for processes on the driver's own machine, which may not reach it by the name that others know;
+    None where it is the same.
+    """
 
     host: str
     port: int
     secret: bytes
+    near: str | None = None
+
+    @property
+    def here(self) -> DriverAddress:
+        """The address on the driver's own machine."""
+        return DriverAddress(self.near or self.host, self.port, self.secret)
 
     def __repr__(self) -> str:
         return f"DriverAddress({self.host}:{self.port})"

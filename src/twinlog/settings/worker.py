@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
 from twinlog.settings.listener import Listener, Scheme
 from twinlog.settings.metrics import MetricsSettings
@@ -109,6 +110,7 @@ class WorkerSettings:
     offset_file: Annotated[str | None, out_of("offset.storage.file.filename")] = None
     rest: RestSettings = RestSettings()
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    driver: DriverListener = field(default_factory=DriverListener)
     override_policy: Annotated[OverridePolicy, out_of("connector.client.config.override.policy")] = "All"
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"

@@ -213,6 +213,11 @@ class SparkEngine:
         """The address under which tasks reach this process."""
         return self._setting("spark.driver.host", "127.0.0.1")
 
+    @property
+    def bind_address(self) -> str:
+        """The address of this machine at which Spark's own driver waits for executors."""
+        return self._setting("spark.driver.bindAddress", self.host)
+
     def figures(self) -> JvmFigures:
         """What the JVM says of itself."""
         with self._jvm.asked():

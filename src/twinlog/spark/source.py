@@ -31,7 +31,7 @@ def source_options(name: str, flows: Sequence[FlowSettings], address: DriverAddr
     `flows` are those that its tasks may have to copy, now or later. Their settings hold logins, as the options of
     Spark's Kafka source do. A planner of another version reads all but them.
     """
-    plain = (name, address.host, address.port, address.secret, pickle.dumps(tuple(flows)))
+    plain = (name, address.host, address.port, address.secret, pickle.dumps(tuple(flows)), address.near)
     return {"query": base64.b64encode(pickle.dumps(plain)).decode()}
 
 
@@ -46,8 +46,8 @@ class LeaseSource(DataSource):  # type: ignore[misc]
         return SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        name, host, port, secret, flows, *_ = pickle.loads(base64.b64decode(self.options["query"]))
-        return LeaseReader(name, DriverAddress(host, port, secret), flows)
+        name, host, port, secret, flows, *more = pickle.loads(base64.b64decode(self.options["query"]))
+        return LeaseReader(name, DriverAddress(host, port, secret, *more[:1]), flows)
 
 
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
@@ -91,7 +91,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _connected(self) -> Channel:
         if self._line is None:
-            line = Channel.open(self._address)
+            line = Channel.open(self._address.here)
             greet_as_planner(line, self._name)
             self._flows = {flow.name: flow for flow in pickle.loads(self._pickled)}
             self._line = line

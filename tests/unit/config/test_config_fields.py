@@ -8,6 +8,7 @@ import pytest
 
 from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.values import parse_value
+from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import TlsSettings
@@ -25,12 +26,14 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (RestSettings, (WORKER_FILE,)),
     (MetricsSettings, (WORKER_FILE,)),
     (MetricsSettings, (PROCESS,)),
+    (DriverListener, (WORKER_FILE,)),
+    (DriverListener, (PROCESS,)),
 ]
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
     *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
-    *("group", "rest", "metrics", "https", "admin_https", "client_auth"),
+    *("group", "rest", "metrics", "driver", "https", "admin_https", "client_auth"),
 }
 
 

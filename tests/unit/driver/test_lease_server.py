@@ -14,6 +14,7 @@ from twinlog.driver import lease_server as lease_server_module
 from twinlog.driver import leases as leases_module
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.leases import Leases
+from twinlog.errors import EngineError
 from twinlog.lease.channel import Channel
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import greet_as_copier
@@ -32,6 +33,37 @@ def lease_server() -> Iterator[LeaseServer]:
     lease_server = LeaseServer("127.0.0.1")
     yield lease_server
     lease_server.close()
+
+
+def test_behind_nat_it_waits_where_it_is_and_is_called_by_another_name() -> None:
+    server = LeaseServer("twinlog.example", bind_address="0.0.0.0")
+    try:
+        assert (server.address.host, server.address.here.host) == ("twinlog.example", "127.0.0.1")
+        # Spark's planner is on this machine, and may not get out and in again by that name.
+        with socket.create_connection((server.address.here.host, server.address.here.port), timeout=20) as caller:
+            assert caller.recv(1)
+    finally:
+        server.close()
+
+
+def test_a_port_that_is_taken_and_an_address_of_another_machine_are_refused_with_the_way_out(
+    lease_server: LeaseServer,
+) -> None:
+    port = lease_server.address.port
+    with pytest.raises(
+        EngineError, match=rf"port {port} of 127.0.0.1 \(twinlog.driver.port\) is taken, .* or 0 for any"
+    ):
+        LeaseServer("127.0.0.1", port=port)
+    with pytest.raises(EngineError, match=r"at 192\.0\.2\.1:0 .* set twinlog\.driver\.bind\.address"):
+        LeaseServer("192.0.2.1")
+
+
+def test_a_port_of_ones_own_is_free_again_at_once(lease_server: LeaseServer) -> None:
+    """As after a restart of a process."""
+    address = lease_server.address
+    with socket.create_connection((address.host, address.port), timeout=20):
+        lease_server.close()
+    LeaseServer("127.0.0.1", port=address.port).close()
 
 
 def lines() -> list[threading.Thread]:

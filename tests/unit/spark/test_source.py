@@ -77,3 +77,19 @@ def test_a_task_needs_no_class_but_the_readers_own(server: LeaseServer) -> None:
 def test_a_ticket_of_a_later_version_has_more() -> None:
     ticket = LeaseTicket("a->b", DriverAddress("127.0.0.1", 1, b"secret"), 3, 1, b"...")
     assert LeaseTicket.unpack((*ticket.pack(), "and more")) == ticket
+
+
+def test_a_planner_calls_its_driver_where_it_is_and_tasks_by_its_name() -> None:
+    leases = Leases(SETTINGS.name, lambda parts: [], lambda *_: None, lambda *_: None)
+    leases.plan(TASKS)
+    server = LeaseServer("driver.invalid", {SETTINGS.name: leases}, bind_address="127.0.0.1")
+    server.bundles["q"] = Bundle("q", [leases])
+    try:
+        reader = reader_of(server)
+        partitions = reader.partitions({"lease": 0}, reader.latestOffset({"lease": 0}, None))
+        assert {LeaseTicket.unpack(plain).address.host for one in partitions for plain in one.value} == {
+            "driver.invalid"
+        }
+    finally:
+        leases.stop(0)
+        server.close()
