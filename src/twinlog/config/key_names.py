@@ -33,6 +33,10 @@ class KeyNames:
         """A setting of the worker."""
         return f"{self.target}.{name}"
 
+    def connector(self, name: str) -> str:
+        """A setting of the flow itself."""
+        return f"{self.source}->{self.target}.{name}"
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorKeyNames(KeyNames):
@@ -49,3 +53,6 @@ class ConnectorKeyNames(KeyNames):
 
     def worker(self, name: str) -> str:
         return f"the worker's {name}"
+
+    def connector(self, name: str) -> str:
+        return name

@@ -1,0 +1,250 @@
+"""Connect's transforms and predicates with their keys (Kafka 4.3, `connect/transforms`), and those of no use here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from twinlog.config.key import Key, KeyType, Level
+from twinlog.settings.smt import Side
+from twinlog.transform.smt.cast import CAST_TO
+
+PACKAGE = "org.apache.kafka.connect.transforms."
+PREDICATES = PACKAGE + "predicates."
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+_key = partial(Key, level=Level.ONE_FLOW)
+STRING, LIST, ENUM, BOOL, INT = KeyType.STRING, KeyType.LIST, KeyType.ENUM, KeyType.BOOL, KeyType.INT
+
+REQUIRED = frozenset(
+    {
+        ("RegexRouter", "regex"),
+        ("RegexRouter", "replacement"),
+        ("InsertHeader", "header"),
+        ("InsertHeader", "value.literal"),
+        ("DropHeaders", "headers"),
+        ("HeaderFrom", "fields"),
+        ("HeaderFrom", "headers"),
+        ("HeaderFrom", "operation"),
+        ("MaskField", "fields"),
+        ("ValueToKey", "fields"),
+        ("ExtractField", "field"),
+        ("HoistField", "field"),
+        ("Cast", "spec"),
+        ("TimestampConverter", "target.type"),
+        ("TopicNameMatches", "pattern"),
+        ("HasHeaderKey", "name"),
+    }
+)
+"""Keys without which Connect does not start a transform or a predicate."""
+
+_DEFAULTS = _key(
+    "replace.null.with.default", BOOL, "true", "Whether a null has the default that the field's schema names."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SmtKind:
+    """A class of Connect's: its name without the package, its keys, and what of a record it reads and writes.
+
+    With `sides` there are two classes, `$Key` and `$Value`; otherwise `reads` and `writes` name what needs a converter.
+    """
+
+    name: str
+    keys: tuple[Key, ...]
+    sides: bool = False
+    reads: tuple[Side, ...] = ()
+    writes: tuple[Side, ...] = ()
+    doc: str = ""
+
+
+TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            SmtKind(
+                "RegexRouter",
+                (
+                    _key("regex", STRING, None, "Expression that must match the whole remote topic."),
+                    _key("replacement", STRING, None, "Stands for its first match; `$1` is a group."),
+                ),
+                doc="another topic for records whose topic matches",
+            ),
+            SmtKind(
+                "TimestampRouter",
+                (
+                    _key("topic.format", STRING, "${topic}-${timestamp}", "The new topic."),
+                    _key("timestamp.format", STRING, "yyyyMMdd", "How the time is written, in UTC (SimpleDateFormat)."),
+                ),
+                doc="the record's time becomes part of its topic",
+            ),
+            SmtKind(
+                "InsertHeader",
+                (
+                    _key("header", STRING, None, "Name of the header."),
+                    _key("value.literal", STRING, None, "Its value."),
+                ),
+                doc="one more header",
+            ),
+            SmtKind("DropHeaders", (_key("headers", LIST, None, "Names of headers."),), doc="removes headers"),
+            SmtKind("Filter", (), doc="drops records; as a rule with a predicate"),
+            SmtKind(
+                "HeaderFrom",
+                (
+                    _key("fields", LIST, None, "Fields that become headers."),
+                    _key("headers", LIST, None, "Names of these headers, in the same order."),
+                    _key("operation", ENUM, None, "Whether the record keeps the fields.", choices=("move", "copy")),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="copies or moves fields into headers",
+            ),
+            SmtKind(
+                "InsertField",
+                (
+                    _key("topic.field", STRING, None, "Field for the remote topic."),
+                    _key("partition.field", STRING, None, "Field for the partition."),
+                    _key("offset.field", STRING, None, "Of sink connectors only."),
+                    _key("timestamp.field", STRING, None, "Field for the record's time."),
+                    _key("static.field", STRING, None, "Field for a fixed text."),
+                    _key("static.value", STRING, None, "That text."),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="adds topic, partition, time or a fixed text as fields",
+            ),
+            SmtKind(
+                "ReplaceField",
+                (
+                    _key("exclude", LIST, "", "Fields that are left out."),
+                    _key("include", LIST, "", "The only fields that are kept."),
+                    _key("renames", LIST, "", "New names, as old:new."),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="leaves fields out, or renames them",
+            ),
+            SmtKind(
+                "MaskField",
+                (
+                    _key("fields", LIST, None, "Fields that are masked."),
+                    _key("replacement", STRING, None, "What stands there instead, for text and numbers."),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="empties fields, or puts a text or number there",
+            ),
+            SmtKind(
+                "ValueToKey",
+                (_key("fields", LIST, None, "Fields of the value that become the key."), _DEFAULTS),
+                reads=("value",),
+                writes=("key",),
+                doc="makes the key of fields of the value; the record keeps its partition",
+            ),
+            SmtKind(
+                "ExtractField",
+                (
+                    _key("field", STRING, None, "The field."),
+                    _DEFAULTS,
+                    _key(
+                        "field.syntax.version",
+                        ENUM,
+                        "V1",
+                        "V2 reads dots as a path to a nested field.",
+                        choices=("V1", "V2"),
+                        any_case=True,
+                    ),
+                ),
+                sides=True,
+                doc="one field in the place of all",
+            ),
+            SmtKind(
+                "HoistField",
+                (_key("field", STRING, None, "The field."),),
+                sides=True,
+                doc="wraps the whole as one field",
+            ),
+            SmtKind(
+                "Flatten",
+                (_key("delimiter", STRING, ".", "Stands between names."),),
+                sides=True,
+                doc="nested fields become fields of one object",
+            ),
+            SmtKind(
+                "Cast",
+                (
+                    _key("spec", LIST, None, f"field:type, or one type for all: {', '.join(CAST_TO)}."),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="numbers, booleans and text as one another",
+            ),
+            SmtKind(
+                "TimestampConverter",
+                (
+                    _key("field", STRING, "", "The field; nothing is the whole."),
+                    _key(
+                        "target.type",
+                        ENUM,
+                        None,
+                        "What the time becomes.",
+                        choices=("string", "unix", "Date", "Time", "Timestamp"),
+                    ),
+                    _key("format", STRING, "", "How a time is text (SimpleDateFormat), in UTC."),
+                    _key(
+                        "unix.precision",
+                        ENUM,
+                        "milliseconds",
+                        "What a time as a number counts.",
+                        choices=("nanoseconds", "microseconds", "milliseconds", "seconds"),
+                    ),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="times as text, number or one of Connect's types",
+            ),
+            SmtKind(
+                "SetSchemaMetadata",
+                (
+                    _key("schema.name", STRING, None, "New name of the schema."),
+                    _key("schema.version", INT, None, "New version of the schema."),
+                    _DEFAULTS,
+                ),
+                sides=True,
+                doc="names the schema; only of JSON that has one",
+            ),
+        )
+    }
+)
+"""The transforms that are there, by their class without package and side."""
+
+CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            SmtKind(
+                "TopicNameMatches",
+                (_key("pattern", STRING, None, "Expression that must match the whole remote topic."),),
+                doc="records of topics that match",
+            ),
+            SmtKind("HasHeaderKey", (_key("name", STRING, None, "Name of a header."),), doc="records with that header"),
+            SmtKind("RecordIsTombstone", (), doc="records without a value"),
+        )
+    }
+)
+"""The predicates that are there."""
+
+
+def transform_kind(class_name: str) -> tuple[SmtKind, Side] | None:
+    """What a class name means; Connect takes it in full only."""
+    name, _, side = class_name.removeprefix(PACKAGE).partition("$")
+    kind = TRANSFORMS.get(name)
+    if kind is None or not class_name.startswith(PACKAGE):
+        return None
+    if kind.sides:
+        return (kind, "key" if side == "Key" else "value") if side in {"Key", "Value"} else None
+    return None if side else (kind, "")

@@ -1,0 +1,220 @@
+"""From `transforms` and `predicates` to the chain that they ask for; every mistake is a problem with its line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from twinlog.config.key import Key, KeyType
+from twinlog.config.key_names import KeyNames
+from twinlog.config.properties import Entry
+from twinlog.config.reading import Reading, refused_value
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.smt.checks import checked
+from twinlog.config.smt.converters import read_converters
+from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, REQUIRED, TRANSFORMS, SmtKind, transform_kind
+from twinlog.config.suggest import spelled
+from twinlog.config.values import parse_value
+from twinlog.errors import ConfigProblem
+from twinlog.settings.smt import Side, SmtChain, SmtPredicate, SmtStage, SmtValue
+
+OWN_FUNCTION = "transform = package.module:function"
+_LIST = re.compile(r"\s*,\s*")
+
+
+class _Settings(NamedTuple):
+    """What stands below `transforms.a.` or `predicates.a.`."""
+
+    prefix: str
+    entries: Mapping[str, Entry]
+
+
+def read_chain(connector: Reading, names: KeyNames, file: str, warnings: list[str]) -> SmtChain | None:
+    """The transforms of a flow; None where it has none, or where they cannot be read."""
+    return _Reader(connector, names, file, warnings).chain()
+
+
+class _Reader:
+    def __init__(self, connector: Reading, names: KeyNames, file: str, warnings: list[str]) -> None:
+        self._reading = connector
+        self._names = names
+        self._file = file
+        self._warnings = warnings
+
+    def chain(self) -> SmtChain | None:
+        aliases, known = self._aliases("transforms"), self._aliases("predicates")
+        self._report_strangers("transforms", aliases)
+        self._report_strangers("predicates", known)
+        predicates = {alias: self._predicate(alias) for alias in known}
+        stages = []
+        kinds: list[tuple[SmtKind, Side, Entry]] = []
+        used: set[str] = set()
+        for alias in aliases:
+            settings = self._below("transforms", alias)
+            found = self._kind(alias, settings)
+            if found is None:
+                continue
+            kind, side, _ = found
+            predicate, negate = self._condition(settings, predicates, used)
+            kinds.append(found)
+            values = self._values(kind, settings, ("type", "predicate", "negate", "plugin.version"))
+            stages.append(SmtStage(alias, kind.name, side, values, predicate, negate))
+        for alias in known:
+            if alias not in used and aliases:
+                self._warnings.append(f"{self._names.connector('predicates')}: no transform asks for {alias!r}")
+        key, value = read_converters(self._reading, self._names, kinds, self._file)
+        return SmtChain(tuple(stages), key, value) if stages else None
+
+    def _aliases(self, word: str) -> tuple[str, ...]:
+        entry = self._reading.written(word)
+        text = "" if entry is None else entry.value.strip()
+        if entry is None or not text:
+            return ()
+        aliases = _LIST.split(text)
+        if len(set(aliases)) < len(aliases) or "" in aliases:
+            self._reading.problems.refuse(entry, repr(entry.value), "names that differ, separated by commas")
+        return tuple(dict.fromkeys(alias for alias in aliases if alias))
+
+    def _below(self, word: str, alias: str) -> _Settings:
+        prefix = f"{word}.{alias}."
+        layer = self._reading.layer
+        return _Settings(prefix, {n.removeprefix(prefix): layer[n] for n in layer if n.startswith(prefix)})
+
+    def _report_strangers(self, word: str, aliases: tuple[str, ...]) -> None:
+        """Settings of what no list names: Connect ignores them, but somebody wanted something of them."""
+        for name, entry in self._reading.layer.items():
+            if name.startswith(f"{word}.") and not any(name.startswith(f"{word}.{alias}.") for alias in aliases):
+                alias = name.split(".")[1]
+                listed = f"one of {', '.join(aliases)}" if aliases else "nothing, as there are none"
+                self._refuse(entry, f"{word} does not name {alias!r}", f"{listed}; or name it there")
+
+    def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, Entry] | None:
+        entry = self._type(settings, f"the class of the transform {alias!r}, such as {PACKAGE}RegexRouter")
+        if entry is None:
+            return None
+        found = transform_kind(entry.value.strip())
+        if found is not None:
+            return (*found, entry)
+        name = entry.value.strip().removeprefix(PACKAGE)
+        kind = TRANSFORMS.get(name.partition("$")[0])
+        if kind is not None:
+            classes = f"{PACKAGE}{kind.name}" + (f"$Key or {PACKAGE}{kind.name}$Value" if kind.sides else "")
+            self._refuse(entry, repr(entry.value), classes)
+        else:
+            own = self._names.connector(OWN_FUNCTION)
+            self._refuse(
+                entry,
+                f"{entry.value.strip()!r} is no transform that is there",
+                f"one of Connect's in {PACKAGE.removesuffix('.')}: {', '.join(TRANSFORMS)}; other Java classes cannot "
+                f"be loaded here, write such a transform in Python and name it by {own}",
+            )
+        return None
+
+    def _type(self, settings: _Settings, expected: str) -> Entry | None:
+        entry = self._reading.written(f"{settings.prefix}type")
+        if entry is None and "type" not in settings.entries:
+            listed = self._reading.layer.get(settings.prefix.partition(".")[0])
+            key = self._names.connector(f"{settings.prefix}type")
+            self._reading.problems.add(
+                ConfigProblem(self._file, listed.line if listed else None, key, "missing", expected)
+            )
+        return entry
+
+    def _predicate(self, alias: str) -> SmtPredicate | None:
+        settings = self._below("predicates", alias)
+        entry = self._type(settings, f"the class of the predicate {alias!r}, such as {PREDICATES}TopicNameMatches")
+        if entry is None:
+            return None
+        kind = CONDITIONS.get(entry.value.strip().removeprefix(PREDICATES))
+        if kind is None or not entry.value.strip().startswith(PREDICATES):
+            own = self._names.connector(OWN_FUNCTION)
+            expected = (
+                f"one of Connect's: {', '.join(PREDICATES + name for name in CONDITIONS)}; other Java classes cannot "
+                f"be loaded here, decide by a function in Python instead: {own}"
+            )
+            self._refuse(entry, f"{entry.value.strip()!r} is no predicate that is there", expected)
+            return None
+        return SmtPredicate(alias, kind.name, self._values(kind, settings, ("type", "plugin.version")))
+
+    def _condition(
+        self, settings: _Settings, predicates: Mapping[str, SmtPredicate | None], used: set[str]
+    ) -> tuple[SmtPredicate | None, bool]:
+        named = self._reading.written(f"{settings.prefix}predicate")
+        negated = self._reading.written(f"{settings.prefix}negate")
+        negate = False
+        if negated is not None:
+            try:
+                negate = parse_value(_NEGATE, negated.value) is True
+            except ValueRefusedError as refused:
+                self._reading.problems.add(refused_value(negated, refused))
+            if "predicate" not in settings.entries:
+                key = self._names.connector(f"{settings.prefix}predicate")
+                self._refuse(negated, "there is no predicate to be negated", f"{key} beside it")
+        if named is None:
+            return None, negate
+        alias = named.value.strip()
+        used.add(alias)
+        if alias not in predicates:
+            listed = ", ".join(predicates) or "one that is named there"
+            self._refuse(named, f"predicates does not name {alias!r}", listed)
+        return predicates.get(alias), negate
+
+    def _values(self, kind: SmtKind, settings: _Settings, own: tuple[str, ...]) -> tuple[tuple[str, SmtValue], ...]:
+        """The settings of a transform or a predicate, by its keys, with what is missing by default."""
+        keys = {key.name: key for key in kind.keys}
+        values: dict[str, SmtValue] = {name: _default(key) for name, key in keys.items()}
+        sound = True
+        for name, entry in settings.entries.items():
+            if name in own:
+                continue
+            key = keys.get(name)
+            if key is None:
+                expected = spelled(name, keys, settings.prefix, otherwise="").strip() if keys else "no setting"
+                self._refuse(entry, f"{kind.name} has no setting {name!r}", _settings_of(kind, expected))
+            elif self._reading.written(settings.prefix + name) is not None:
+                try:
+                    values[name] = _parsed(key, entry.value)
+                except ValueRefusedError as refused:
+                    self._reading.problems.add(refused_value(entry, refused))
+                    sound = False
+        for name, key in keys.items():
+            if (kind.name, name) in REQUIRED and name not in settings.entries:
+                at = settings.entries.get("type")
+                key_name = self._names.connector(settings.prefix + name)
+                self._reading.problems.add(
+                    ConfigProblem(self._file, at.line if at else None, key_name, "missing", _decapitalised(key))
+                )
+                sound = False
+        return tuple(
+            sorted(checked(kind, values, settings.entries, self._reading.problems) if sound else values.items())
+        )
+
+    def _refuse(self, entry: Entry, found: str, expected: str) -> None:
+        self._reading.problems.refuse(entry, found, expected)
+
+
+_NEGATE = next(key for key in TRANSFORMS["MaskField"].keys if key.type is KeyType.BOOL)
+
+
+def _parsed(key: Key, text: str) -> SmtValue:
+    if key.type is KeyType.LIST:
+        return tuple(_LIST.split(text.strip())) if text.strip() else ()
+    value = parse_value(key, text)
+    assert isinstance(value, (str, bool, int))
+    return value
+
+
+def _default(key: Key) -> SmtValue:
+    if key.default is None:
+        return () if key.type is KeyType.LIST else None
+    return _parsed(key, key.default)
+
+
+def _settings_of(kind: SmtKind, meant: str) -> str:
+    known = f"its settings: {', '.join(key.name for key in kind.keys)}" if kind.keys else "none, as it has no settings"
+    return known if not meant or not kind.keys else f"{meant}; {known}" if "did you mean" in meant else known
+
+
+def _decapitalised(key: Key) -> str:
+    return key.doc[0].lower() + key.doc[1:].removesuffix(".")

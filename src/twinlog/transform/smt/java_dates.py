@@ -1,0 +1,179 @@
+"""Times as Java's `SimpleDateFormat` writes and reads them, in UTC and with English names."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST_MS = int((datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
+_LATEST_MS = int((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
+_MONTHS = tuple(
+    "January,February,March,April,May,June,July,August,September,October,November,December".split(",")  # noqa: SIM905
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LETTERS = frozenset("GyMLdHkKhmsSDFEuazZX")
+_LOCAL = frozenset("YwW")
+_SAME_MS = {"s": 1000, "m": 60_000} | dict.fromkeys("HkKha", 3_600_000) | {"S": 1}
+_PIECES = re.compile(r"''|'(?:[^']|'')*'?|([A-Za-z])\1*|[^A-Za-z']+")
+_READ = frozenset("yMLdHkKhmsSEazZX")
+
+
+class DateFormatError(ValueError):
+    """The pattern is none, or asks for what cannot be had here; or a time does not follow it."""
+
+
+class Piece(NamedTuple):
+    """A letter of a pattern and how often it stands there; text that stands for itself has no letter."""
+
+    letter: str
+    times: int
+    text: str
+
+
+class DateFormat:
+    """A pattern such as `yyyyMMdd`. Raises DateFormatError for one that is wrong."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self._pieces = tuple(_pieces(pattern))
+        letters = {piece.letter for piece in self._pieces if piece.letter}
+        self.same_ms = min((_SAME_MS.get(letter, 86_400_000) for letter in letters), default=86_400_000)
+        """For how long a time is written alike, counted from the epoch."""
+
+    def format(self, ms: int) -> str:
+        """The time `ms` after the epoch. Raises DateFormatError before 1582 and behind 9999."""
+        if not _EARLIEST_MS <= ms <= _LATEST_MS:
+            raise DateFormatError(f"the time {ms} ms is not between the years 1582 and 9999")
+        time = _EPOCH + timedelta(milliseconds=ms)
+        return "".join(piece.text if not piece.letter else _written(piece, time) for piece in self._pieces)
+
+    def check_readable(self) -> None:
+        """Raises DateFormatError for a pattern that times cannot be read by."""
+        for piece in self._pieces:
+            if piece.letter and piece.letter not in _READ:
+                raise DateFormatError(f"times are not read by {piece.letter * piece.times!r} here")
+            if piece.letter == "y" and piece.times <= 2:
+                raise DateFormatError("years of two digits depend on the day they are read; write yyyy")
+
+    def parse(self, text: str) -> int:
+        """Milliseconds after the epoch; what follows the time is ignored, and 32 January is 1 February, as in Java."""
+        self.check_readable()
+        found: dict[str, int] = {}
+        at = 0
+        for index, piece in enumerate(self._pieces):
+            following = self._pieces[index + 1] if index + 1 < len(self._pieces) else None
+            abutting = following is not None and bool(following.letter) and _numeric(following) and _numeric(piece)
+            at = self._read(piece, text, at, found, abutting=abutting)
+        return _together(found)
+
+    def _read(self, piece: Piece, text: str, at: int, found: dict[str, int], *, abutting: bool) -> int:
+        if not piece.letter:
+            if not text.startswith(piece.text, at):
+                raise self._unfit(text)
+            return at + len(piece.text)
+        if piece.letter in "zZX":
+            zone = re.compile(r"Z|(?:GMT|UTC)?(?:([+-])(\d\d):?(\d\d)?)?").match(text, at)
+            if zone is None or zone.end() == at:
+                raise self._unfit(text)
+            if zone[1]:
+                minutes = int(zone[2]) * 60 + int(zone[3] or 0)
+                found["zone"] = minutes if zone[1] == "+" else -minutes
+            return zone.end()
+        if not _numeric(piece):
+            names = {"a": ("AM", "PM"), "E": _DAYS}.get(piece.letter, _MONTHS)
+            for number, name in enumerate(names):
+                for form in (name, name[:3]):
+                    if text[at : at + len(form)].lower() == form.lower():
+                        found[piece.letter] = number + 1 if names is _MONTHS else number
+                        return at + len(form)
+            raise self._unfit(text)
+        digits = re.compile(rf"[ \t]*(\d{{1,{piece.times}}})" if abutting else r"[ \t]*(\d+)", re.ASCII).match(text, at)
+        if digits is None or len(digits[1]) > 18:
+            raise self._unfit(text)
+        found[piece.letter] = int(digits[1])
+        return digits.end()
+
+    def _unfit(self, text: str) -> DateFormatError:
+        return DateFormatError(f"the time {text!r} does not follow {self.pattern}")
+
+
+def _numeric(piece: Piece) -> bool:
+    return bool(piece.letter) and (piece.letter in "yDFHkKhmsSdu" or (piece.letter in "ML" and piece.times < 3))
+
+
+def _together(found: dict[str, int]) -> int:
+    month = found.get("M", found.get("L", 1)) - 1
+    hour = found.get("H", found.get("k", 0) % 24)
+    if "h" in found or "K" in found:
+        hour = found.get("K", found.get("h", 0) % 12) + 12 * found.get("a", 0)
+    try:
+        first = datetime(found.get("y", 1970) + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        time = first + timedelta(
+            days=found.get("d", 1) - 1,
+            hours=hour,
+            minutes=found.get("m", 0) - found.get("zone", 0),
+            seconds=found.get("s", 0),
+            milliseconds=found.get("S", 0),
+        )
+    except (ValueError, OverflowError):
+        raise DateFormatError("the time is beyond the year 9999") from None
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _pieces(pattern: str) -> list[Piece]:
+    pieces: list[Piece] = []
+    for part in _PIECES.finditer(pattern):
+        text = part[0]
+        if text == "''":
+            pieces.append(Piece("", 0, "'"))
+        elif text.startswith("'"):
+            if len(text) == 1 or not text.endswith("'"):
+                raise DateFormatError("a quote is never closed")
+            pieces.append(Piece("", 0, text[1:-1].replace("''", "'")))
+        elif part[1]:
+            _check_letter(part[1], len(text))
+            pieces.append(Piece(part[1], len(text), text))
+        else:
+            pieces.append(Piece("", 0, text))
+    return pieces
+
+
+def _check_letter(letter: str, count: int) -> None:
+    if letter in _LOCAL:
+        raise DateFormatError(f"{letter * count!r} counts weeks, which follow the country that a JVM runs in")
+    if letter not in _LETTERS:
+        raise DateFormatError(f"{letter!r} is no letter of SimpleDateFormat; put text in single quotes")
+    if letter == "X" and count > 3:
+        raise DateFormatError(f"{letter * count!r} is too long for a zone; at most XXX")
+
+
+def _written(piece: Piece, time: datetime) -> str:
+    letter, count = piece.letter, piece.times
+    if letter == "y" and count == 2:
+        return f"{time.year % 100:02}"
+    if letter in "ML" and count >= 3:
+        return _MONTHS[time.month - 1] if count > 3 else _MONTHS[time.month - 1][:3]
+    if letter == "E":
+        return _DAYS[time.weekday()] if count > 3 else _DAYS[time.weekday()][:3]
+    if letter in "GazZX":
+        long = "Coordinated Universal Time" if count > 3 else "UTC"
+        return {"G": "AD", "a": "AM" if time.hour < 12 else "PM", "z": long, "Z": "+0000", "X": "Z"}[letter]
+    number = {
+        "y": time.year,
+        "M": time.month,
+        "L": time.month,
+        "d": time.day,
+        "H": time.hour,
+        "k": time.hour or 24,
+        "K": time.hour % 12,
+        "h": time.hour % 12 or 12,
+        "m": time.minute,
+        "s": time.second,
+        "S": time.microsecond // 1000,
+        "D": time.timetuple().tm_yday,
+        "F": (time.day - 1) // 7 + 1,
+        "u": time.isoweekday(),
+    }[letter]
+    return f"{number:0{count}}"

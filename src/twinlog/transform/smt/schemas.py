@@ -1,0 +1,114 @@
+"""Connect's schemas in the form that JsonConverter gives them: a field of a struct is its schema with its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinlog.errors import TransformError
+
+Schema = dict[str, Any]
+
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "int8": (int,),
+    "int16": (int,),
+    "int32": (int,),
+    "int64": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "string": (str,),
+    "bytes": (str,),
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
+    """`value` with every field of `schema`, nulls replaced by defaults where asked for.
+
+    Raises TransformError for a value that is none of the schema, or for a schema that is none.
+    """
+    place = f"the field {where}" if where else "the payload"
+    if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
+        raise TransformError(f"{place} has a schema without a type")
+    if value is None:
+        if defaults and schema.get("default") is not None:
+            return complete(schema, schema["default"], defaults, where)
+        if schema.get("optional") is True:
+            return None
+        raise TransformError(f"{place} is null, but its schema requires it")
+    kind = schema["type"]
+    if kind == "struct":
+        if not isinstance(value, dict):
+            raise TransformError(f"{place} is no object, but its schema is a struct")
+        return {
+            field["field"]: complete(field, value.get(field["field"]), defaults, _below(where, field["field"]))
+            for field in fields_of(schema)
+        }
+    if kind == "array":
+        if not isinstance(value, list):
+            raise TransformError(f"{place} is no array")
+        return [complete(schema.get("items"), item, defaults, where) for item in value]
+    if kind == "map":
+        return _complete_map(schema, value, defaults, where, place)
+    kinds = _PLAIN.get(kind)
+    if kinds is None:
+        raise TransformError(f"{place} has a schema of the unknown type {kind!r}")
+    if schema.get("name") == _DECIMAL and isinstance(value, (int, float, str)):
+        return value
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kind != "boolean"):
+        raise TransformError(f"{place} is {value!r}, which is no {kind}")
+    return value
+
+
+def _complete_map(schema: Schema, value: Any, defaults: bool, where: str, place: str) -> Any:
+    keys, values = schema.get("keys"), schema.get("values")
+    if isinstance(keys, dict) and keys.get("type") == "string":
+        if not isinstance(value, dict):
+            raise TransformError(f"{place} is no object, but its schema is a map of strings")
+        return {key: complete(values, item, defaults, _below(where, key)) for key, item in value.items()}
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise TransformError(f"{place} is no array of pairs, but its schema is a map")
+    return [[complete(keys, key, defaults, where), complete(values, item, defaults, where)] for key, item in value]
+
+
+def _below(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def fields_of(schema: Schema) -> list[Schema]:
+    """The fields of a struct. Raises TransformError where they have no names."""
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not all(
+        isinstance(field, dict) and isinstance(field.get("field"), str) for field in fields
+    ):
+        raise TransformError("a struct's schema has no list of fields with names")
+    return fields
+
+
+def field_of(schema: Schema, name: str) -> Schema | None:
+    """The field of that name, if the struct has it."""
+    return next((field for field in fields_of(schema) if field["field"] == name), None)
+
+
+def without_name(field: Schema) -> Schema:
+    """The schema of a field by itself."""
+    return {key: part for key, part in field.items() if key != "field"}
+
+
+def basics(schema: Schema) -> Schema:
+    """What Connect keeps of a schema that it builds anew: neither default nor optional (Kafka class SchemaUtil)."""
+    return {key: schema[key] for key in ("name", "version", "doc", "parameters") if schema.get(key) is not None}
+
+
+def struct_of(fields: list[Schema], kept: Schema) -> Schema:
+    """A struct of these fields. Raises TransformError where two have one name."""
+    names = [field["field"] for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TransformError(f"there would be two fields {twice!r}")
+    return {"type": "struct", "fields": fields, "optional": False} | kept
+
+
+def with_default(field: Schema, value: Any, defaults: bool) -> Any:
+    """A field's value, its default in the place of null where asked for (`replace.null.with.default`)."""
+    return field.get("default") if value is None and defaults else value

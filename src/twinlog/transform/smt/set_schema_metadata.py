@@ -1,0 +1,28 @@
+"""SetSchemaMetadata: another name or version for the schema of the key or the value."""
+
+from __future__ import annotations
+
+from twinlog.errors import TransformError
+from twinlog.transform.smt.converters import Data, Facts
+from twinlog.transform.smt.fields import FieldTransform, Settings, defaults
+from twinlog.transform.smt.schemas import fields_of, with_default
+
+
+def set_schema_metadata(settings: Settings) -> FieldTransform:
+    """A null without a schema stays as it is."""
+    new = {"name": settings["schema.name"], "version": settings["schema.version"]}
+    new = {part: value for part, value in new.items() if value is not None}
+    with_defaults = defaults(settings)
+
+    def apply(data: Data, _: Facts) -> Data:
+        if data.schema is None:
+            if data.value is None:
+                return data
+            raise TransformError("it has no schema to be named")
+        value = data.value
+        if data.schema.get("type") == "struct" and isinstance(value, dict):
+            fields = fields_of(data.schema)
+            value = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in fields}
+        return Data(data.schema | new, value)
+
+    return apply

@@ -1,0 +1,30 @@
+"""ValueToKey: makes the key of fields of the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twinlog.errors import TransformError
+from twinlog.transform.smt.converters import Data
+from twinlog.transform.smt.fields import Settings, as_object, defaults, names
+from twinlog.transform.smt.schemas import field_of, struct_of, with_default
+
+
+def value_to_key(settings: Settings) -> Callable[[Data], Data]:
+    """From a value to the key with its fields; one that is missing is null, or an error where there is a schema."""
+    wanted, with_defaults = names(settings, "fields"), defaults(settings)
+
+    def apply(data: Data) -> Data:
+        value = as_object(data)
+        if data.schema is None:
+            return Data(None, {name: value.get(name) for name in wanted})
+        fields = []
+        for name in wanted:
+            field = field_of(data.schema, name)
+            if field is None:
+                raise TransformError(f"its schema has no field {name!r}")
+            fields.append(field)
+        cells = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in fields}
+        return Data(struct_of(fields, {}), cells)
+
+    return apply

@@ -1,0 +1,163 @@
+"""What is wrong with `transforms` and `predicates`: every mistake has its line, its key and the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.config.key_names import KeyNames
+from twinlog.config.keys import CONNECTOR
+from twinlog.config.properties import parse_properties
+from twinlog.config.reading import Problems, Reading
+from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
+from twinlog.config.smt.read import read_chain
+from twinlog.model.types import Alias
+from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
+from twinlog.transform.smt.chain import smt_transform
+
+ROUTE = f"transforms = r\ntransforms.r.type = {PACKAGE}RegexRouter\n"
+MASK = f"transforms = m\ntransforms.m.type = {PACKAGE}MaskField$Value\ntransforms.m.fields = a\n"
+LITERAL = "transforms.h.value.literal = [1]\n"
+JSON = "value.converter = org.apache.kafka.connect.json.JsonConverter\n"
+
+
+def read(text: str) -> tuple[SmtChain | None, list[str], list[str]]:
+    entries = parse_properties("".join(f"a->b.{line}\n" for line in text.splitlines()), "mm2.properties")
+    problems = Problems([])
+    warnings: list[str] = []
+    # A blank would end the key: the separator is the flow's own.
+    layer = {entry.key.removeprefix("a->b."): entry for entry in entries}
+    chain = read_chain(
+        Reading(layer, CONNECTOR, problems), KeyNames(Alias("a"), Alias("b")), "mm2.properties", warnings
+    )
+    return chain, [str(problem) for problem in problems.all()], warnings
+
+
+def test_a_chain_with_its_predicate_is_read() -> None:
+    chain, problems, warnings = read(
+        ROUTE
+        + "transforms.r.regex = a\\\\.(\\\\p{Alpha}+)\ntransforms.r.replacement = $1\n"
+        + "transforms.r.predicate = p\ntransforms.r.negate = TRUE\n"
+        + f"predicates = p\npredicates.p.type = {PACKAGE}predicates.HasHeaderKey\npredicates.p.name = x\n"
+    )
+    assert (problems, warnings) == ([], [])
+    predicate = SmtPredicate("p", "HasHeaderKey", (("name", "x"),))
+    settings = (("regex", r"a\.([a-zA-Z]+)"), ("replacement", "$1"))
+    assert chain == SmtChain((SmtStage("r", "RegexRouter", "", settings, predicate, negate=True),))
+
+
+def test_a_flow_without_transforms_has_no_chain() -> None:
+    assert read("transforms =\n") == (None, [], [])
+    assert read(JSON) == (None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "converter"),
+    [
+        (MASK + JSON, SmtConverter("json", schemas=True)),
+        (MASK + JSON + "value.converter.schemas.enable = false\n", SmtConverter("json", schemas=False)),
+        (MASK + "value.converter = org.apache.kafka.connect.storage.StringConverter\n", SmtConverter("text")),
+    ],
+)
+def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConverter) -> None:
+    chain, problems, _ = read(text)
+    assert problems == []
+    assert chain is not None
+    assert (chain.key, chain.value) == (None, converter)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("transforms = x, x\n", ":1: a->b.transforms: 'x, x'; expected names that differ"),
+        ("transforms = x\n", ":1: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
+        (
+            "transforms = x\ntransforms.x.type = com.example.Scrub\n",
+            ":2: a->b.transforms.x.type: 'com.example.Scrub' is no transform that is there; expected one of Connect's",
+        ),
+        ("transforms = x\ntransforms.x.type = com.example.Scrub\n", "a->b.transform = package.module:function"),
+        (
+            f"transforms = x\ntransforms.x.type = {PACKAGE}MaskField\n",
+            f"expected {PACKAGE}MaskField$Key or {PACKAGE}MaskField$Value",
+        ),
+        ("transforms = x\ntransforms.x.type = RegexRouter\n", f"expected {PACKAGE}RegexRouter"),
+        (ROUTE, ":2: a->b.transforms.r.regex: missing"),
+        (ROUTE + "transforms.r.regx = a\n", "RegexRouter has no setting 'regx'; expected"),
+        (ROUTE + "transforms.r.regx = a\n", "its settings: regex, replacement"),
+        (ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n", ":3: a->b.transforms.r.regex: '('"),
+        (ROUTE + "transforms.r.regex = a\ntransforms.r.replacement = $1\n", ":4: a->b.transforms.r.replacement: '$1'"),
+        (ROUTE + "transforms.s.regex = a\n", "transforms does not name 's'; expected one of r; or name it there"),
+        ("transforms.s.regex = a\n", "transforms does not name 's'; expected nothing"),
+        (MASK + JSON + "transforms.m.negate = true\n", ":5: a->b.transforms.m.negate: there is no predicate"),
+        (MASK + JSON + "transforms.m.predicate = p\n", "a->b.transforms.m.predicate: predicates does not name 'p'"),
+        (MASK + JSON + "transforms.m.replace.null.with.default = 1\n", "'1'; expected true or false"),
+        (MASK, ":2: a->b.value.converter: missing; expected a->b.value.converter = org.apache.kafka.connect.json.Json"),
+        (
+            MASK + "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter\n",
+            "because MaskField works on fields of the value",
+        ),
+        (MASK + JSON + "value.converter.schema.content = {}\n", "has no setting 'schema.content' here"),
+        ("predicates = p\npredicates.p.type = com.example.P\n", "'com.example.P' is no predicate that is there"),
+        (
+            f"transforms = t\ntransforms.t.type = {PACKAGE}TimestampRouter\ntransforms.t.timestamp.format = YYYY\n",
+            "'YYYY' counts weeks",
+        ),
+        (
+            f"transforms = i\ntransforms.i.type = {PACKAGE}InsertField$Value\ntransforms.i.offset.field = o\n" + JSON,
+            "a source connector has no offset yet",
+        ),
+        (
+            f"transforms = i\ntransforms.i.type = {PACKAGE}InsertField$Value\n" + JSON,
+            ":2: a->b.transforms.i.type: InsertField without a field",
+        ),
+        (
+            f"transforms = s\ntransforms.s.type = {PACKAGE}SetSchemaMetadata$Value\ntransforms.s.schema.name = N\n"
+            + JSON
+            + "value.converter.schemas.enable = false\n",
+            "SetSchemaMetadata, but there are no schemas",
+        ),
+        (
+            f"transforms = h\ntransforms.h.type = {PACKAGE}InsertHeader\ntransforms.h.header = h\n{LITERAL}",
+            "Connect reads a list or a map here",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(text: str, found: str) -> None:
+    _, problems, _ = read(text)
+    assert any(found in problem for problem in problems), problems
+
+
+def test_every_mistake_is_named_at_once() -> None:
+    _, problems, _ = read(
+        ROUTE + "transforms.r.regex = (\ntransforms.r.x = 1\ntransforms.r.negate = 2\npredicates = p\n"
+    )
+    keys = [problem.split(": ")[1] for problem in problems]
+    assert sorted(keys) == [
+        "a->b.predicates.p.type",
+        "a->b.transforms.r.negate",
+        "a->b.transforms.r.negate",
+        "a->b.transforms.r.replacement",
+        "a->b.transforms.r.x",
+    ]
+
+
+def test_a_predicate_that_nobody_asks_for_is_a_warning() -> None:
+    _, problems, warnings = read(
+        MASK + JSON + f"predicates = p\npredicates.p.type = {PACKAGE}predicates.RecordIsTombstone\n"
+    )
+    assert problems == []
+    assert warnings == ["a->b.predicates: no transform asks for 'p'"]
+
+
+def test_every_transform_that_is_named_can_be_applied() -> None:
+    for kind in TRANSFORMS.values():
+        settings = tuple((key.name, _sample(key.name)) for key in kind.keys)
+        chain = SmtChain((SmtStage("x", kind.name, "value" if kind.sides else "", settings),))
+        assert callable(smt_transform(chain))
+
+
+def _sample(name: str) -> str | int | bool | tuple[str, ...] | None:
+    lists = ("fields", "headers", "exclude", "include")
+    samples = {"spec": ("a:int8",), "renames": ("a:b",), "replace.null.with.default": True, "schema.version": 1}
+    found = {"target.type": "unix", "unix.precision": "seconds", "field.syntax.version": "V1", "operation": "move"}
+    dates = {"timestamp.format": "yyyy", "format": "yyyy"}
+    return ("a",) if name in lists else {**samples, **found, **dates}.get(name, "a")  # type: ignore[return-value]
