@@ -27,6 +27,7 @@ OUTERMOST = {
     "client.py": "is called by programs of others",
     "cli/": "is a program's beginning",
     "rows/task.py": "makes the loop of a task that reads rows",
+    "verify/task.py": "makes the loop of a task that compares",
     "spark/topic_source.py": "is called in processes of Spark's",
     "driver/class_archive.py": "is a program of its own",
 }

@@ -18,6 +18,7 @@ from twinlog.cli.run import run
 from twinlog.cli.status import status
 from twinlog.cli.switchover import switchback, switchover
 from twinlog.cli.translate import translate
+from twinlog.cli.verify import verify
 from twinlog.cli.warm_up import warm_up
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app.command()(plan)
 app.command()(diff)
 app.command()(convert)
 app.command()(translate)
+app.command()(verify)
 app.command()(status)
 app.command()(groups)
 app.command()(switchover)

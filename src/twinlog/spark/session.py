@@ -7,8 +7,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOCAL_SETTINGS = {
     # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, and one collector thread.
@@ -236,6 +239,15 @@ class SparkEngine:
         assert self._scratch is not None
         with self._jvm.asked():
             return LeaseQuery(session, self._jvm, name, flows, address, self._scratch.path)
+
+    def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
+        """Run a batch job with a task for each share, and return what all of them yield."""
+        session = self._running
+        with self._jvm.asked():
+            if not shares:
+                return []
+            found: list[T] = session.sparkContext.parallelize(shares, len(shares)).mapPartitions(work).collect()
+            return found
 
     def expect_end(self) -> None:
         """Spark is about to stop: its log lines from now on are logged at debug level only."""

@@ -1,0 +1,211 @@
+"""`twinlog verify`: whether copies are equal to their sources, record by record."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli import moment, signals
+from twinlog.cli.command_log import log_warnings
+from twinlog.cli.flow_choice import chosen
+from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
+from twinlog.cli.foreground import print_problems
+from twinlog.cli.secrets_option import Secrets
+from twinlog.cli.spark_options import Conf, Master, spark_options
+from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.clock import SYSTEM
+from twinlog.errors import ConfigError, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.frames.verification import VerifyOptions, VerifyPlan
+    from twinlog.settings.flow import FlowSettings
+    from twinlog.spark.session import SparkEngine
+    from twinlog.verify.model import Verdict
+
+TROUBLE, WRONG, DIFFERENT = 1, 2, 4
+"""Exit codes: something could not be compared; the file or the command line is wrong; records differ."""
+
+STOP_S = 10.0
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all that copy.", show_default=False)
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(metavar="TOPICS", help="Only these topics of the source, as in `topics`.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from-timestamp",
+            metavar="TIME",
+            help=f"Only from the first record on that is as new: {moment.HELP}",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only before the first record that is as new.", show_default=False),
+    ] = None,
+    every_record: Annotated[
+        bool,
+        typer.Option(
+            "--every-record",
+            help="Decode also batches that are the same as bytes. Digests then depend on records alone, and can be "
+            "compared with those of another run.",
+        ),
+    ] = False,
+    ignore_foreign: Annotated[
+        bool, typer.Option("--ignore-foreign", help="Records of somebody else in a remote topic are no difference.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    secrets: Secrets = None,
+) -> None:
+    """Compare every record that a flow has copied with its copy: key, value, headers, timestamp, order. Writes nothing.
+
+    Reads both clusters in Spark's tasks. The flow may run meanwhile: what is compared ends at the last position that it
+    has stored. What retention or compaction took away on one side is named, and is no difference.
+
+    Ends with code 0 when all that was compared is equal; 4 when something differs; 1 when a cluster does not answer, or
+    nothing of a partition could be compared; 2 when FILE or the command line is wrong.
+
+    Example: twinlog verify mm2.properties --flow 'east->west' --topics 'orders, payments.*'
+
+    Example: twinlog verify mm2.properties --from-timestamp 2026-11-20T08:00:00Z --json
+    """
+    spark_master, settings = spark_options(master, conf)
+    since_ms, until_ms = moment.moment_ms(since, "--from-timestamp"), moment.moment_ms(until, "--until")
+    with ends_if_wrong(WRONG):
+        known = read_flows(file, connectors or [], secrets)
+    flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
+    log_warnings()
+    stop = _Stop()
+    signals.call(stop)
+
+    from twinlog.cli.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.frames.verification import VerifyOptions  # noqa: PLC0415
+
+    named = tuple(part.strip() for part in (topics or "").split(",") if part.strip())
+    options = VerifyOptions(named, since_ms, until_ms, every_record, ignore_foreign)
+    began = SYSTEM.monotonic()
+    try:
+        found = _compare(flows, options, spark_master, settings, stop)
+    except ConfigError as error:
+        print_problems(error)
+        raise typer.Exit(WRONG) from None
+    except TwinlogError as error:
+        if stop.number is not None:
+            typer.echo(f"twinlog: ended by {stop.number.name}", err=True)
+            raise typer.Exit(signals.exit_code(stop.number)) from None
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(TROUBLE) from None
+    seconds = SYSTEM.monotonic() - began
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, seconds), indent=2))
+    else:
+        typer.echo("\n".join(verdict_lines(found, seconds, everything=everything)))
+    if any(one.equal is False for one in found):
+        raise typer.Exit(DIFFERENT)
+    if any(one.problem is not None or one.equal is None for one in found):
+        raise typer.Exit(TROUBLE)
+
+
+class _Stop:
+    """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._engine: SparkEngine | None = None
+        self.number: signal.Signals | None = None
+
+    def __call__(self, number: signal.Signals) -> None:
+        with self._lock:
+            self.number = self.number or number
+            if self._engine is not None:
+                self._engine.interrupt()
+                return
+        from twinlog.cli.foreground import end_process  # noqa: PLC0415
+
+        typer.echo(f"twinlog: ended by {number.name}", err=True)
+        end_process(signals.exit_code(number))
+
+    def begin(self, engine: SparkEngine) -> None:
+        """From now on Spark has to end first."""
+        with self._lock:
+            self._engine = engine
+
+
+def _compare(
+    flows: Sequence[FlowSettings],
+    options: VerifyOptions,
+    master: str | None,
+    conf: dict[str, str],
+    stop: _Stop,
+) -> list[Verdict]:
+    plans = _plans(flows, options)
+    if not any(part.sections for plan in plans for part in plan.parts):
+        # Nothing to read, so Spark need not start.
+        from twinlog.verify.model import Verdict  # noqa: PLC0415
+
+        return _sorted([Verdict.of(part).without_sections() for plan in plans for part in plan.parts])
+    from twinlog.cli.verify_progress import VerifyProgress  # noqa: PLC0415
+    from twinlog.spark.places import sweep_leftovers  # noqa: PLC0415
+    from twinlog.spark.refusals import MASTER  # noqa: PLC0415
+    from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
+    from twinlog.spark.verify_job import run_verification  # noqa: PLC0415
+    from twinlog.verify.progress import ProgressServer  # noqa: PLC0415
+
+    sweep_leftovers(conf)
+    given = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
+    engine = SparkEngine(master or local_master(os.cpu_count() or 1), conf, given=given)
+    stop.begin(engine)
+    try:
+        engine.start()
+        engine.wait_for_slot(STOP_S, threading.Event())
+        with ProgressServer(engine.host) as server, VerifyProgress(plans, lambda: server.done):
+            return _sorted(run_verification(engine, plans, server.address))
+    finally:
+        engine.stop(STOP_S)
+
+
+def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> list[VerifyPlan]:
+    from twinlog.cli.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.frames.verification import VerifyPlanner  # noqa: PLC0415
+
+    plans = []
+    for settings in flows:
+        with ReadingProgress() as told, VerifyPlanner(settings, options, told=told) as planner:
+            plans.append(planner.plan())
+    return plans
+
+
+def _sorted(found: Sequence[Verdict]) -> list[Verdict]:
+    return sorted(found, key=lambda one: (one.flow, one.topic, one.partition))
+
+
+def _as_json(found: Sequence[Verdict], seconds: float) -> dict[str, object]:
+    states = {one.equal for one in found}
+    return {
+        "equal": False if False in states else None if None in states or any(one.problem for one in found) else True,
+        "records": sum(one.records for one in found),
+        "bytes": sum(one.bytes for one in found),
+        "differences": sum(one.differences for one in found),
+        "seconds": round(seconds, 1),
+        "partitions": [one.as_json() for one in found],
+    }

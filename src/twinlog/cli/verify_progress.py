@@ -1,0 +1,53 @@
+"""Shows on a terminal how far a verification is, and how long it still takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from twinlog.clock import SYSTEM
+from twinlog.frames.verification import VerifyPlan
+
+EVERY_S = 0.3
+console = Console(stderr=True)
+
+
+class VerifyProgress:
+    """A bar with the time that is left; nothing where no terminal is. `done()` is how many offsets were compared."""
+
+    def __init__(self, plans: Sequence[VerifyPlan], done: Callable[[], int]) -> None:
+        self._total = sum(part.offsets for plan in plans for part in plan.parts)
+        self._partitions = sum(len(plan.parts) for plan in plans)
+        self._done = done
+        self._over = threading.Event()
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._thread = threading.Thread(target=self._run, name="display", daemon=True)
+
+    def __enter__(self) -> VerifyProgress:
+        self._bars.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._bars.stop()
+
+    def _run(self) -> None:
+        task = self._bars.add_task(f"comparing {self._partitions} partitions", total=max(1, self._total))
+        while not SYSTEM.wait(self._over, EVERY_S):
+            self._bars.update(task, completed=min(self._done(), self._total))

@@ -1,0 +1,171 @@
+"""Finds by content where two logs go on together, and where they begin to: for copies that no exact map knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, join
+from twinlog.verify.log_reader import LogReader
+from twinlog.verify.model import Section, Side
+
+WINDOWS = (64, 1_024, 16_384)
+"""So many records of both sides are looked at, one number after the other, until some go together."""
+
+MOST_BYTES = 16 << 20
+"""A window ends with so many bytes of one side."""
+
+ALIKE = 3
+"""So many records in a row must be the same; a single one may be there more than once."""
+
+SAME_CANDIDATES = 64
+
+Key = tuple[int, bytes]
+
+
+class Logs(Protocol):
+    """Both logs of a partition."""
+
+    def open(self, side: Side, start: int, end: int) -> LogReader:
+        """The log of one side from an offset to another one."""
+
+    def at_timestamp(self, side: Side, timestamp: int) -> int:
+        """The first offset of a side with a record of this timestamp in ms or a later one, -1 without any."""
+
+
+@dataclass(slots=True)
+class Aligned:
+    """Records of both sides that do not go together, and the offsets behind them, where both sides go on alike.
+
+    `to_end` when no record further on is the same, up to the end of at least one side.
+    """
+
+    ours: Bodies
+    theirs: Bodies
+    source_next: int
+    target_next: int
+    to_end: bool = False
+
+    def explained(self, *, source_compacted: bool, target_compacted: bool) -> bool:
+        """Whether compaction alone may have made the gap: then no record is there on both sides in two forms."""
+        if (len(self.ours) and not target_compacted) or (len(self.theirs) and not source_compacted):
+            return False
+        # Compaction removes a record, and changes none.
+        ours, theirs = Counter(self.ours.timestamps.tolist()), Counter(self.theirs.timestamps.tolist())
+        return not ours & theirs
+
+
+def find_next_common(
+    logs: Logs, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
+) -> Aligned | None:
+    """Where two logs go on together, each from its first offset to its second; None when nothing near fits."""
+    for most in WINDOWS:
+        mine, mine_ends = window(logs, "source", *ours, most)
+        copies, copies_end = window(logs, "target", *theirs, most)
+        a, b = keys(mine, copies)
+        found = _first_common(a, b, alike)
+        if found is not None:
+            i, j = found
+            return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+        if mine_ends and copies_end:
+            return Aligned(mine, copies, ours[1], theirs[1], to_end=True)
+    if mine_ends and not len(mine):
+        return Aligned(mine, copies, ours[1], int(copies.offsets[-1]) + 1, to_end=True)
+    if copies_end and not len(copies):
+        return Aligned(mine, copies, int(mine.offsets[-1]) + 1, theirs[1], to_end=True)
+    return None
+
+
+def find_begin(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Where the records of a section begin that both sides have; None when that is not found."""
+    source, target = section.source, section.target
+    if _alike(logs, section, source, target):
+        return source, target
+    for upstream, downstream in sorted(syncs):
+        if source <= upstream < section.source_end and target <= downstream < section.target_end:
+            # As a rule offsets are in step before it, too.
+            back = min(upstream - source, downstream - target)
+            for begin in ((upstream - back, downstream - back), (upstream, downstream)):
+                if _alike(logs, section, *begin):
+                    return begin
+    return _by_timestamp(logs, section)
+
+
+def _by_timestamp(logs: Logs, section: Section) -> tuple[int, int] | None:
+    """The first record of one side, looked for on the other one where records are as old."""
+    mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
+    copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
+    if not len(mine) or not len(copies):
+        return None
+    there = logs.at_timestamp("target", int(mine.timestamps.min()))
+    if there >= 0:
+        found, _ = window(logs, "target", max(there, section.target), section.target_end, WINDOWS[-1])
+        common = _first_common(*keys(mine, found), ALIKE)
+        if common is not None:
+            return int(mine.offsets[common[0]]), int(found.offsets[common[1]])
+    here = logs.at_timestamp("source", int(copies.timestamps.min()))
+    if here >= 0:
+        found, _ = window(logs, "source", max(here, section.source), section.source_end, WINDOWS[-1])
+        common = _first_common(*keys(found, copies), ALIKE)
+        if common is not None:
+            return int(found.offsets[common[0]]), int(copies.offsets[common[1]])
+    return None
+
+
+def _alike(logs: Logs, section: Section, source: int, target: int) -> bool:
+    mine, _ = window(logs, "source", source, section.source_end, 2 * ALIKE)
+    copies, _ = window(logs, "target", target, section.target_end, 2 * ALIKE)
+    a, b = keys(mine, copies)
+    count = min(len(a), len(b), ALIKE)
+    return bool(count) and a[:count] == b[:count]
+
+
+def window(logs: Logs, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
+    """The next records of a log, and whether there are no more."""
+    if start >= end:
+        return join([]), True
+    log = logs.open(side, start, end)
+    found: list[Bodies] = []
+    count = size = 0
+    while count < most and size < MOST_BYTES:
+        rows, past = log.rows(end)
+        if rows is None:
+            return join(found), True
+        found.append(rows.part(0, most - count))
+        count += len(found[-1])
+        size += found[-1].size
+        log.take(past)
+    return join(found), False
+
+
+def keys(ours: Bodies, theirs: Bodies) -> tuple[list[Key], list[Key]]:
+    """What makes records the same, of both sides; timestamps only where they can be compared."""
+    a, b = ours.cells.to_pylist(), theirs.cells.to_pylist()
+    if not theirs.timed.all() or (ours.timestamps == NO_TIMESTAMP).any():
+        return [(0, one) for one in a], [(0, one) for one in b]
+    return (
+        list(zip(ours.timestamps.tolist(), a, strict=True)),
+        list(zip(theirs.timestamps.tolist(), b, strict=True)),
+    )
+
+
+def _first_common(a: Sequence[Key], b: Sequence[Key], alike: int) -> tuple[int, int] | None:
+    """The places in both from which on they are the same, with as little as possible before them."""
+    places: dict[Key, list[int]] = {}
+    for j, key in enumerate(b):
+        at = places.setdefault(key, [])
+        if len(at) < SAME_CANDIDATES:
+            at.append(j)
+    best: tuple[int, int] | None = None
+    for i, key in enumerate(a):
+        if best is not None and i >= sum(best):
+            break
+        for j in places.get(key, ()):
+            if best is not None and i + j >= sum(best):
+                break
+            count = min(alike, len(a) - i, len(b) - j)
+            if a[i : i + count] == b[j : j + count]:
+                best = i, j
+    return best

@@ -1,0 +1,371 @@
+"""Compares one partition on both sides, section by section: batches copied whole as bytes, others by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+
+from twinlog.errors import CorruptBatchError
+from twinlog.record.batch import HEADER_SIZE, LOG_APPEND_TIME
+from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, equal_records, first_difference, match_offsets, same_bytes, spans
+from twinlog.verify.alignment import ALIKE, Aligned, Logs, find_begin, find_next_common, keys, window
+from twinlog.verify.describe import between, describe, without_tail
+from twinlog.verify.digest import Digests
+from twinlog.verify.model import Difference, PartitionToVerify, Section, Side, Verdict, VerifyRules
+
+MOST_PLACES = 1_000
+"""At so many places records are looked at one by one; a partition that differs in more is given up."""
+
+COMPACTED_SOURCE = "compaction has removed records of the source"
+COMPACTED_TARGET = "compaction has removed records of the target"
+DELETED_SOURCE = "the source deleted its records (retention) while it was compared"
+DELETED_TARGET = "the target deleted its records (retention) while it was compared"
+TOO_MANY = f"records differ in more than {MOST_PLACES} places"
+UNRELATED = "no record further on is the same on both sides"
+BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
+NOT_YET = "behind the last record that is known to be copied"
+
+_SHAPE = Struct(">qqi")
+
+
+class Comparison:
+    """One partition; `run` reads both logs once and returns the row.
+
+    `told(offsets)` is called with the number of offsets that were compared since.
+    """
+
+    def __init__(self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, told: Callable[[int], None]) -> None:
+        self._part = part
+        self._rules = rules
+        self._logs = logs
+        self._told = told
+        self._verdict = Verdict.of(part)
+        self._digests = Digests()
+        self._places = 0
+        self._compared = False
+        self._gone: list[tuple[int, int]] = []
+
+    def run(self) -> Verdict:
+        """Raises ClusterError where a side cannot be read."""
+        verdict, part, logs = self._verdict, self._part, self._logs
+        if not part.sections or part.problem is not None:
+            return verdict.without_sections()
+        first, last = part.sections[0], part.sections[-1]
+        self._source = logs.open("source", first.source, last.source_end)
+        self._target = logs.open("target", first.target, last.target_end)
+        verdict.source_start, verdict.target_start = first.source, first.target
+        for section in part.sections:
+            self._source.take(section.source)
+            self._target.take(section.target)
+            before = self._source.position + self._target.position
+            try:
+                self._section(section)
+            except CorruptBatchError as error:
+                self._damaged(section, error)
+            self._told(section.source_end + section.target_end - before)
+            self._source.take(section.source_end)
+            if not section.open_end:
+                self._target.take(section.target_end)
+            if self._places > MOST_PLACES:
+                verdict.leave("source", self._source.position, last.source_end, TOO_MANY)
+                break
+        verdict.source_end, verdict.target_end = self._source.position, self._target.position
+        verdict.source_digest, verdict.target_digest = self._digests.result()
+        if verdict.differences or self._compared:
+            verdict.equal = not verdict.differences
+            return verdict
+        return verdict.without_sections()
+
+    @property
+    def so_far(self) -> Verdict:
+        """The row as far as it is known, for a partition that cannot be read to its end."""
+        verdict = self._verdict
+        verdict.source_digest, verdict.target_digest = self._digests.result()
+        return verdict
+
+    def lost(self, side: Side, start: int, end: int) -> None:
+        """Retention has deleted offsets of one side meanwhile."""
+        self._verdict.leave(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
+        self._gone.append((start, end))
+
+    def _section(self, section: Section) -> None:
+        if section.kind == "exact":
+            self._exact(section)
+        elif section.kind == "not copied":
+            self._missing_in(section)
+        elif section.kind == "foreign":
+            self._foreign_in(section)
+        else:
+            self._by_content(section)
+
+    # Whole batches.
+
+    def _same_batch(self, section: Section, shift: int | None) -> bool:
+        """Take the next batch of both sides where they are the same as they are stored."""
+        if self._rules.every_record:
+            return False
+        ours = self._source.whole_batch(section.source_end)
+        if ours is None:
+            return False
+        theirs = self._target.whole_batch(section.target_end)
+        if theirs is None:
+            return False
+        (records, batch), (copies, copy) = ours, theirs
+        stamped = copy.attributes & LOG_APPEND_TIME
+        if (
+            batch.record_count != copy.record_count
+            or batch.length != copy.length
+            or batch.codec != copy.codec
+            or batch.attributes & LOG_APPEND_TIME
+            or (shift is not None and copy.base_offset - batch.base_offset != shift)
+            or not (stamped or batch.base_timestamp in {copy.base_timestamp, NO_TIMESTAMP})
+        ):
+            return False
+        block = records[batch.start + HEADER_SIZE : batch.end]
+        if not same_bytes(block, copies[copy.start + HEADER_SIZE : copy.end]):
+            return False
+        self._compared = True
+        verdict = self._verdict
+        verdict.records += batch.record_count
+        verdict.bytes += batch.size
+        verdict.whole_batches += 1
+        shape = _SHAPE.pack(0 if stamped else batch.base_timestamp, batch.record_count, batch.codec)
+        self._digests.same_block(block, shape)
+        self._source.skip_batch()
+        self._target.skip_batch()
+        self._told(2 * batch.record_count)
+        return True
+
+    # By offsets.
+
+    def _exact(self, section: Section) -> None:
+        """Offsets are in step: what lies where must be the same, and a side without a record must be compacted."""
+        shift = section.target - section.source
+        source, target = self._source, self._target
+        while source.position < section.source_end:
+            if self._same_batch(section, shift):
+                continue
+            ours, past = source.rows(section.source_end)
+            theirs, past_there = target.rows(section.target_end)
+            behind = min(past, past_there - shift)
+            empty = _nothing(ours if ours is not None else theirs)
+            if empty is not None:
+                ours = empty if ours is None else ours.from_offset(0, behind)
+                theirs = empty if theirs is None else theirs.from_offset(0, behind + shift)
+                self._match(ours, theirs, shift)
+            self._told(2 * (behind - source.position))
+            source.take(behind)
+            target.take(behind + shift)
+            source.more_at_once()
+            target.more_at_once()
+            if self._places > MOST_PLACES:
+                return
+
+    def _match(self, ours: Bodies, theirs: Bodies, shift: int) -> None:
+        matched = match_offsets(ours, theirs, shift)
+        for start, end in spans(theirs.offsets[matched.target_only]):
+            # A copy, whose original the source does not have any more.
+            if not self._was_lost(start - shift, end - shift):
+                self._verdict.leave("target", start, end, COMPACTED_SOURCE)
+        for start, end in spans(ours.offsets[matched.source_only]):
+            if self._part.target_compacted:
+                self._verdict.leave("source", start, end, COMPACTED_TARGET)
+            elif not self._was_lost(start + shift, end + shift):
+                self._differs(end - start, partial(Difference, "missing", start, start + shift))
+        if len(matched.source_only):
+            if not self._part.target_compacted:
+                self._digests.of_source(ours.chosen(matched.source_only).content())
+            ours = ours.chosen(matched.source)
+        if len(matched.target_only):
+            theirs = theirs.chosen(matched.target)
+        if not len(ours):
+            return
+        same = equal_records(ours, theirs)
+        if same.all():
+            self._same(ours, theirs)
+            return
+        different = (~same).nonzero()[0]
+        place = int(different[0])
+        self._differs(len(different), lambda: describe(ours, theirs, place, crossed=self._next_to(ours, theirs, place)))
+        self._count(ours, len(different))
+        self._digests.of_source(ours.content())
+        self._digests.of_target(theirs.content())
+
+    def _next_to(self, ours: Bodies, theirs: Bodies, place: int) -> bool:
+        """Whether the record and its neighbour are there in the other order."""
+        if place + 1 >= len(ours):
+            return False
+        crossed = equal_records(ours.chosen([place, place + 1]), theirs.chosen([place + 1, place]))
+        return bool(crossed.all())
+
+    def _was_lost(self, start: int, end: int) -> bool:
+        return any(first <= start and end <= past for first, past in self._gone)
+
+    def _missing_in(self, section: Section) -> None:
+        """By the map nothing of these source offsets was copied: they were holes then, or left out."""
+        while True:
+            ours, past = self._source.rows(section.source_end)
+            if ours is None:
+                return
+            self._differs(len(ours), partial(Difference, "missing", int(ours.offsets[0]), section.target))
+            self._digests.of_source(ours.content())
+            self._source.take(past)
+
+    def _foreign_in(self, section: Section) -> None:
+        """By the map these target offsets are no copies: markers, or records of somebody else."""
+        while True:
+            theirs, past = self._target.rows(section.target_end)
+            if theirs is None:
+                return
+            self._extra(theirs, section.source)
+            self._target.take(past)
+
+    # By content.
+
+    def _by_content(self, section: Section) -> None:
+        source, target = self._source, self._target
+        if section.kind == "copied from":
+            begin = find_begin(self._logs, section, self._part.syncs)
+            if begin is None and not section.open_end and section.source_end == section.source:
+                begin = section.source, section.target
+            if begin is not None:
+                self._verdict.leave("source", section.source, begin[0], BEFORE_BEGIN)
+                self._verdict.leave("target", section.target, begin[1], BEFORE_BEGIN)
+                source.take(begin[0])
+                target.take(begin[1])
+        while True:
+            if self._same_batch(section, None):
+                continue
+            ours, _ = source.rows(section.source_end)
+            if ours is None and section.open_end:
+                return
+            theirs, _ = target.rows(section.target_end)
+            if ours is None and theirs is None:
+                return
+            count = 0
+            if ours is not None and theirs is not None:
+                count = first_difference(ours, theirs)
+                if count:
+                    mine, copies = ours.part(0, count), theirs.part(0, count)
+                    self._same(mine, copies)
+                    self._told(2 * count)
+                    source.take(int(mine.offsets[-1]) + 1)
+                    target.take(int(copies.offsets[-1]) + 1)
+                source.more_at_once()
+                target.more_at_once()
+                if count == min(len(ours), len(theirs)):
+                    continue
+            if not self._resolve(section):
+                return
+
+    def _resolve(self, section: Section) -> bool:
+        """Find where both sides go on together, and count what lies before it; False where they do not."""
+        part = self._part
+        compacted = part.source_compacted or part.target_compacted
+        at = self._source.position, self._target.position
+        found = find_next_common(
+            self._logs,
+            (at[0], section.source_end),
+            (at[1], section.target_end),
+            # Next to each record compaction may have made a hole.
+            alike=1 if compacted else ALIKE,
+        )
+        if found is None:
+            self._places = MOST_PLACES + 1
+            if not compacted:
+                self._differs(1, lambda: Difference("order", *at, UNRELATED))
+            self._verdict.leave("source", at[0], section.source_end, UNRELATED)
+            self._verdict.leave("target", at[1], section.target_end, UNRELATED)
+            return False
+        if section.open_end and found.to_end and len(found.ours) == 0:
+            self._target.take(found.target_next)
+            return False
+        if section.open_end and found.to_end:
+            # Behind the end of the source the target has what nobody asked for.
+            found = without_tail(found)
+        self._count_gap(found)
+        self._source.take(found.source_next)
+        self._target.take(found.target_next)
+        self._told(len(found.ours) + len(found.theirs))
+        return self._places <= MOST_PLACES
+
+    def _count_gap(self, gap: Aligned) -> None:
+        if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):
+            for start, end in spans(gap.ours.offsets):
+                self._verdict.leave("source", start, end, COMPACTED_TARGET)
+            for start, end in spans(gap.theirs.offsets):
+                self._verdict.leave("target", start, end, COMPACTED_SOURCE)
+            return
+        if not len(gap.ours):
+            self._extra(gap.theirs, self._source.position)
+            return
+        count, make = between(gap)
+        self._differs(count, make)
+        self._digests.of_source(gap.ours.content())
+        self._digests.of_target(gap.theirs.content())
+
+    # What was found.
+
+    def _same(self, ours: Bodies, theirs: Bodies) -> None:
+        self._compared = True
+        self._count(ours, 0)
+        if theirs.timed.all() and not (ours.timestamps == NO_TIMESTAMP).any():
+            self._digests.same(ours.content())
+        else:
+            # Timestamps were not compared, so they are in neither digest.
+            self._digests.same((b"", *ours.content()[1:]))
+
+    def _count(self, ours: Bodies, different: int) -> None:
+        self._compared = True
+        self._verdict.records += len(ours) - different
+        self._verdict.bytes += ours.size
+
+    def _differs(self, count: int, make: Callable[[], Difference]) -> None:
+        if self._verdict.first is None:
+            self._verdict.first = make()
+        self._verdict.differences += count
+        self._places += 1
+
+    def _extra(self, theirs: Bodies, source_offset: int) -> None:
+        """Records that are no copies, or copies for the second time."""
+        doubled = self._doubled(theirs, source_offset)
+        self._verdict.foreign += len(theirs) - doubled
+        if self._rules.ignore_foreign and not doubled:
+            self._places += 1
+            return
+        at = int(theirs.offsets[0])
+        what = "doubled" if doubled else "extra"
+        self._differs(
+            doubled if self._rules.ignore_foreign else len(theirs), lambda: Difference(what, source_offset, at)
+        )
+        self._digests.of_target(theirs.content())
+
+    def _doubled(self, theirs: Bodies, source_offset: int) -> int:
+        """How many of these records the source has shortly before, or behind, the place."""
+        if self._places > MOST_PLACES:
+            return 0
+        near, _ = window(
+            self._logs,
+            "source",
+            max(self._part.sections[0].source, source_offset - NEAR_OFFSETS),
+            min(self._part.sections[-1].source_end, source_offset + NEAR_OFFSETS),
+            2 * NEAR_OFFSETS,
+        )
+        known, found = keys(near, theirs)
+        having = set(known)
+        return sum(one in having for one in found)
+
+    def _damaged(self, section: Section, error: CorruptBatchError) -> None:
+        at = self._source.position, self._target.position
+        self._differs(1, lambda: Difference("damaged", *at, str(error)))
+        self._verdict.leave("source", at[0], section.source_end, "behind a damaged batch")
+        self._verdict.leave("target", at[1], section.target_end, "behind a damaged batch")
+
+
+NEAR_OFFSETS = 1_000
+"""So far away a record is looked for that the target may have twice."""
+
+
+def _nothing(rows: Bodies | None) -> Bodies | None:
+    return None if rows is None else rows.part(0, 0)

@@ -1,0 +1,199 @@
+"""What is compared of a partition, and what came out. Travels between the driver and tasks: plain values only."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import ConsumerSettings
+
+Side = Literal["source", "target"]
+
+Kind = Literal["exact", "by content", "not copied", "foreign", "copied from"]
+"""How a section is compared: `exact` by offsets, which are in step; `by content` where only records tell which one a
+copy is of, and `copied from` so, too, with a begin that has still to be found. `not copied` are source offsets that the
+exact map has no copies of, `foreign` target offsets that are no copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Source offsets from `source` to below `source_end`, whose copies lie from `target` to below `target_end`.
+
+    With `open_end` the target may have copies of later records, too.
+    """
+
+    kind: Kind
+    source: int
+    source_end: int
+    target: int
+    target_end: int
+    open_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Offsets of one side that were not compared, and why."""
+
+    side: Side
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionToVerify:
+    """One partition of a flow, in sections in the order of their offsets; `left` is known before to be incomparable.
+
+    `syncs` are pairs of offsets of the same record. A compacted side may lack records that the other one has. With a
+    `problem` there is nothing to compare.
+    """
+
+    flow: str
+    source: TopicPartition
+    remote: TopicPartition
+    sections: tuple[Section, ...] = ()
+    left: tuple[Left, ...] = ()
+    syncs: tuple[tuple[int, int], ...] = ()
+    source_id: uuid.UUID | None = None
+    target_id: uuid.UUID | None = None
+    source_compacted: bool = False
+    target_compacted: bool = False
+    since_ms: int | None = None
+    problem: str | None = None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets of both sides it has; a measure of the work."""
+        return sum(one.source_end - one.source + one.target_end - one.target for one in self.sections)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRules:
+    """How tasks read the clusters of a flow, and what counts.
+
+    `every_record` decodes all records, so that digests do not depend on batches. With `ignore_foreign` records of
+    somebody else in a remote topic are counted, and are no difference. A task gives a partition up when it gives
+    nothing for `patience_s`.
+    """
+
+    source: ConsumerSettings
+    target: ConsumerSettings
+    source_alias: str
+    target_alias: str
+    every_record: bool = False
+    ignore_foreign: bool = False
+    patience_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs first: `what` names fields of a record, or missing, doubled, extra, order or damaged.
+
+    Both offsets are where the record is, or would be.
+    """
+
+    what: str
+    source_offset: int
+    target_offset: int
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """A row: what was compared of one partition, between which offsets of both sides, and what differed.
+
+    `records` were found on both sides and are the same; `bytes` are those of the source as they are stored. `equal` is
+    None where nothing could be compared. `differences` counts records that are changed, missing or too many.
+    """
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partition: int
+    source_start: int = -1
+    source_end: int = -1
+    target_start: int = -1
+    target_end: int = -1
+    records: int = 0
+    bytes: int = 0
+    whole_batches: int = 0
+    source_digest: str = ""
+    target_digest: str = ""
+    equal: bool | None = None
+    differences: int = 0
+    foreign: int = 0
+    first: Difference | None = None
+    left: list[Left] = field(default_factory=list)
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, part: PartitionToVerify) -> Verdict:
+        """A row about a partition of which nothing was compared yet."""
+        return cls(
+            part.flow, part.source.topic, part.remote.topic, part.source.partition, left=list(part.left),
+            problem=part.problem,
+        )  # fmt: skip
+
+    def without_sections(self) -> Verdict:
+        """The same, when there is nothing to compare: equal where the source has no records, else unknown."""
+        unknown = self.problem is not None or any(one.side == "source" for one in self.left)
+        self.equal = None if unknown else True
+        return self
+
+    def leave(self, side: Side, start: int, end: int, reason: str) -> None:
+        """Note that offsets were not compared."""
+        if end <= start:
+            return
+        for place, one in enumerate(self.left):
+            if (one.side, one.end, one.reason) == (side, start, reason):
+                self.left[place] = replace(one, end=end)
+                return
+        if len(self.left) < MOST_LEFT:
+            self.left.append(Left(side, start, end, reason))
+            return
+        # Whoever reads them wants to know from where to where; each hole of a compacted log is too much.
+        for place in range(len(self.left) - 1, -1, -1):
+            one = self.left[place]
+            if one.side == side and one.reason == reason:
+                self.left[place] = replace(one, start=min(one.start, start), end=max(one.end, end))
+                return
+        self.left.append(Left(side, start, end, reason))
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as a JSON object; ranges end behind their last offset."""
+        first = self.first
+        return {
+            "flow": self.flow,
+            "topic": self.topic,
+            "remote_topic": self.remote_topic,
+            "partition": self.partition,
+            "source_start": self.source_start,
+            "source_end": self.source_end,
+            "target_start": self.target_start,
+            "target_end": self.target_end,
+            "records": self.records,
+            "bytes": self.bytes,
+            "source_digest": self.source_digest,
+            "target_digest": self.target_digest,
+            "equal": self.equal,
+            "differences": self.differences,
+            "foreign": self.foreign,
+            "first_difference": None
+            if first is None
+            else {
+                "what": first.what,
+                "source_offset": first.source_offset,
+                "target_offset": first.target_offset,
+                "text": first.text,
+            },
+            "not_compared": [
+                {"side": one.side, "start": one.start, "end": one.end, "reason": one.reason} for one in self.left
+            ],
+            "problem": self.problem,
+        }
+
+
+MOST_LEFT = 100
+"""So many ranges that were not compared are listed of a partition; further ones are joined."""

@@ -1,0 +1,149 @@
+"""Copies are compared with their sources by Spark: those of a flow that runs, and such with one thing planted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.cluster import KafkaCluster
+from harness.produce import NewRecord, numbered, produce
+from harness.topics import create_topic, delete_records
+from tests.integration.light_flow import LightFlow
+from tests.integration.mirror_process import flow_properties
+from twinlog.spark.session import SparkEngine
+
+NOW = 1_700_000_000_000
+PLANTED = 70
+
+
+def records(count: int, size: int = 200) -> list[NewRecord]:
+    return [
+        NewRecord(one.value, one.key, one.headers, NOW + number)
+        for number, one in enumerate(numbered(count, size=size, keys=7, headers=True))
+    ]
+
+
+def flipped(given: list[NewRecord]) -> list[NewRecord]:
+    value = bytearray(given[PLANTED].value or b"")
+    value[-1] ^= 1
+    changed = NewRecord(bytes(value), given[PLANTED].key, given[PLANTED].headers, given[PLANTED].timestamp)
+    return [*given[:PLANTED], changed, *given[PLANTED + 1 :]]
+
+
+PLANTS: dict[str, tuple[Callable[[list[NewRecord]], list[NewRecord]], int]] = {
+    "value": (flipped, PLANTED),
+    "missing": (lambda given: given[:PLANTED] + given[PLANTED + 1 :], PLANTED),
+    "doubled": (lambda given: [*given[: PLANTED + 1], *given[PLANTED:]], PLANTED + 1),
+    "order": (
+        lambda given: [*given[:PLANTED], given[PLANTED + 1], given[PLANTED], *given[PLANTED + 2 :]],
+        PLANTED,
+    ),
+}
+
+
+def rows(engine: SparkEngine, file: Path, **options: Any) -> dict[tuple[str, int], Any]:
+    reader = engine._running.read.format("twinlog-verify").option("twinlog.config", str(file))
+    return {(row["topic"], row["partition"]): row for row in reader.options(**options).load().collect()}
+
+
+def test_a_flow_that_runs_is_equal_to_what_is_planted_in_it(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = clusters
+    prefix = new_name("v")
+    whole, small, dated, aborted = (f"{prefix}-{kind}" for kind in ("whole", "small", "dated", "aborted"))
+    create_topic(source, whole, 2)
+    create_topic(source, small)
+    create_topic(source, dated, config={"message.timestamp.type": "LogAppendTime"})
+    create_topic(source, aborted)
+    produce(source, whole, records(2_000, 1_000), codec="zstd")
+    produce(source, whole, records(500), partition=1, per_batch=100)
+    produce(source, small, records(200), per_batch=1)
+    produce(source, dated, records(300), codec="gzip")
+    for number in range(3):
+        produce(source, aborted, numbered(20), transactional_id=f"{prefix}-x", abort=number == 1)
+    settings = {"topics": f"{prefix}.*", "consumer.isolation.level": "read_committed"}
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = a, b\n" + flow_properties("a->b", source, target, settings))
+    flow = LightFlow(file, "a->b")
+    engine = SparkEngine("local[2]", {})
+    try:
+        flow.wait_until_caught_up()
+        engine.start()
+        found = rows(engine, file, flow="a->b")
+        assert {key: (row["equal"], row["records"], row["differences"]) for key, row in found.items()} == {
+            (whole, 0): (True, 2_000, 0),
+            (whole, 1): (True, 500, 0),
+            (small, 0): (True, 200, 0),
+            (dated, 0): (True, 300, 0),
+            (aborted, 0): (True, 40, 0),
+        }
+        assert all(row["source_digest"] == row["target_digest"] and not row["not_compared"] for row in found.values())
+        assert found[whole, 0]["source_end"] == found[whole, 0]["target_end"] == 2_000
+        # Somebody else writes to a remote topic, one of the sources forgets, and the flow goes on.
+        produce(target, f"a.{small}", [NewRecord(b"not of the flow")])
+        delete_records(source, whole, 300)
+        produce(source, small, records(50))
+        flow.wait_until_caught_up()
+        flow.stop()
+        found = rows(engine, file, topics=f"{whole}, {small}")
+        assert set(found) == {(whole, 0), (whole, 1), (small, 0)}
+        foreign = found[small, 0]
+        assert (foreign["equal"], foreign["foreign"], foreign["records"]) == (False, 1, 250)
+        assert foreign["first_difference"].asDict() == {
+            "what": "extra",
+            "source_offset": 200,
+            "target_offset": 200,
+            "text": "",
+        }
+        retained = found[whole, 0]
+        assert (retained["equal"], retained["records"]) == (True, 1_700)
+        assert [(one.side, one.start, one.end) for one in retained["not_compared"]] == [("target", 0, 300)]
+        tolerated = rows(engine, file, topics=small, ignoreForeign=True, everyRecord=True)
+        assert tolerated[small, 0]["equal"] is True
+    finally:
+        flow.kill()
+        engine.stop(60)
+
+
+def test_the_command_finds_what_is_planted_without_a_flow(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = clusters
+    prefix = new_name("p")
+    for what, (plant, _) in {**PLANTS, "equal": (list, 0)}.items():
+        topic = create_topic(source, f"{prefix}-{what}")
+        copy = create_topic(target, f"p.{topic}")
+        produce(source, topic, records(200), per_batch=10)
+        produce(target, copy, plant(records(200)), per_batch=100)
+    create_topic(source, f"{prefix}-lacking")
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = p, q\n" + flow_properties("p->q", source, target, {"topics": f"{prefix}.*"}))
+
+    def verify(*options: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "twinlog", "verify", str(file), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        return done.returncode, done.stdout, done.stderr
+
+    code, out, err = verify("--json")
+    assert code == 4, err
+    answer = json.loads(out)
+    assert answer["equal"] is False
+    found = {part["topic"].removeprefix(f"{prefix}-"): part for part in answer["partitions"]}
+    assert found["equal"]["equal"] is True
+    assert found["equal"]["records"] == 200
+    assert found["lacking"]["problem"] == f"cluster q has no topic p.{prefix}-lacking, or does not show it"
+    for what, (_, offset) in PLANTS.items():
+        first = found[what]["first_difference"]
+        assert (found[what]["equal"], first["what"], first["source_offset"]) == (False, what, offset)
+        assert found[what]["differences"] == (2 if what == "order" else 1)
+    # Spark need not start where there is nothing to read.
+    code, out, _ = verify("--topics", f"{prefix}-lacking")
+    assert code == 1
+    assert "was not compared: cluster q has no topic" in out
+    code, _, err = verify("--topics", f"{prefix}-nowhere")
+    assert (code, err) == (1, f"twinlog: flow p->q mirrors no topic {prefix}-nowhere of p: see `twinlog plan`\n")

@@ -1,0 +1,43 @@
+"""What `twinlog verify` prints, and what moments it understands."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from twinlog.cli.moment import moment_ms
+from twinlog.cli.verify_lines import verdict_lines
+from twinlog.verify.model import Difference, Left, Verdict
+
+
+def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> Verdict:
+    return Verdict("a->b", topic, f"a.{topic}", partition, records=10, bytes=900, equal=equal)
+
+
+def test_topics_differences_and_ranges_that_were_left_out() -> None:
+    changed, lacking, partly = verdict(1, equal=False), verdict(0, topic="u", equal=None), verdict(0, topic="v")
+    changed.differences, changed.first = 2, Difference("order", 7, 9, "crossed")
+    lacking.problem = "cluster b: u-0 has no leader"
+    partly.left = [Left("target", 0, 5, "gone")]
+    lines = verdict_lines([verdict(0), changed, lacking, partly], 2.0, everything=False)
+    assert [line.split()[-1] for line in lines[1:4]] == ["different", "compared", "compared"]
+    assert lines[3].endswith("equal where compared")
+    assert "t-1: 2 different; the first is order, at source offset 7, target offset 9: crossed" in lines
+    assert "v-0: not compared: target offsets 0 to 4: gone" in lines
+    assert "u-0 was not compared: cluster b: u-0 has no leader" in lines
+    assert lines[-1] == "40 records, 3600 bytes are equal in 4 partitions; 2 s, 0 MB/s"
+    many = [verdict(number) for number in range(20)]
+    for one in many:
+        one.left = [Left("source", 0, 5, "gone")]
+    assert "and 15 more ranges that were not compared; --all prints them" in verdict_lines(many, 2.0, everything=False)
+    assert len(verdict_lines(many, 2.0, everything=True)) == 23
+
+
+def test_moments() -> None:
+    assert moment_ms(None, "--until") is None
+    assert moment_ms("1700000000000", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T22:13:20Z", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T22:13:20", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500
+    with pytest.raises(typer.BadParameter, match="is no moment"):
+        moment_ms("yesterday", "--until")
