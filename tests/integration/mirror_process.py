@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,13 +44,19 @@ def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, setti
 
 
 class MirrorProcess:
-    """One `twinlog run`; its log goes on over restarts, what is waited for was logged since the last start."""
+    """One `twinlog run`; its log goes on over restarts, what is waited for was logged since the last start.
 
-    def __init__(self, home: Path, clusters: str, properties: str, *options: str) -> None:
+    `command` is another one that takes the file and the options, such as spark-submit's.
+    """
+
+    def __init__(
+        self, home: Path, clusters: str, properties: str, *options: str, command: Sequence[str] | None = None
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.file = home / "mm2.properties"
         self.file.write_text(f"clusters = {clusters}\n{properties}")
-        self.process = Child("twinlog", [*COMMAND, str(self.file), *WITHOUT_PAGES, *options], home / "twinlog.log")
+        words = [*COMMAND, str(self.file), *WITHOUT_PAGES] if command is None else [*command, str(self.file)]
+        self.process = Child("twinlog", [*words, *options], home / "twinlog.log")
         self._begin = 0
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.cluster import KafkaCluster
@@ -22,8 +22,11 @@ class RunTwinlog:
         self._home = home
         self._started: list[tuple[MirrorProcess, int]] = []
 
-    def __call__(self, clusters: str, properties: str, *options: str) -> MirrorProcess:
-        process = MirrorProcess(self._home / f"run-{len(self._started)}", clusters, properties, *options)
+    def __call__(
+        self, clusters: str, properties: str, *options: str, command: Sequence[str] | None = None
+    ) -> MirrorProcess:
+        home = self._home / f"run-{len(self._started)}"
+        process = MirrorProcess(home, clusters, properties, *options, command=command)
         process.start()
         self._started.append((process, process.pid))
         return process

@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from twinlog.cli import signals
+from twinlog.cli.adopted import adopted
 from twinlog.cli.foreground import EXIT_CONFIG, end_process, log_to_stderr, print_refusal, print_warnings
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
-from twinlog.errors import ConfigError, RequestError
+from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
     from twinlog.connect.worker import Worker
+    from twinlog.spark.given_session import GivenSession
 
 log = logging.getLogger("twinlog")
 
 EXIT_FAILED = 1
+EXIT_SPARK = 3
+LOOK_S = 1.0
 LEAST_SLOTS = 16
 """Tasks that a Spark in this process runs at once: connectors come while it runs."""
 
@@ -38,6 +42,15 @@ class WorkerExits:
 
     listening: int
     connector: int
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOf:
+    """Spark's master and settings, or the session that is there already."""
+
+    master: str | None
+    conf: Mapping[str, str]
+    given: GivenSession | None
 
 
 class Beside(Protocol):
@@ -141,13 +154,39 @@ def run_worker(
         asked.set()
 
     signals.call(stop)
+    try:
+        with adopted(master, conf or {}) as given:
+            spark = SparkOf(master, conf or {}, given)
+            return _run(config, users, exits, connectors, spark, beside, asked)
+    except EngineError as error:
+        log.error("twinlog ends: %s", error)
+        return EXIT_SPARK
+
+
+def _run(
+    config: WorkerConfig,
+    users: Users | None,
+    exits: WorkerExits,
+    connectors: Sequence[ConnectorFile],
+    spark: SparkOf,
+    beside: Callable[[Worker], Beside] | None,
+    asked: threading.Event,
+) -> int:
     from twinlog.connect.worker import Worker  # noqa: PLC0415
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
     try:
         warm_up = config.settings.warm_up
-        spark = SparkOptions(master, conf or {}, warm_up, LEAST_SLOTS, ahead=warm_up, listener=config.settings.driver)
-        worker = Worker(config, spark, users, asked.set)
+        options = SparkOptions(
+            spark.master,
+            spark.conf,
+            warm_up,
+            LEAST_SLOTS,
+            ahead=warm_up,
+            listener=config.settings.driver,
+            given=spark.given,
+        )
+        worker = Worker(config, options, users, asked.set)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)
@@ -166,7 +205,7 @@ def run_worker(
         log.error("stopping: %s", error)
         code = exits.connector
     else:
-        asked.wait()
+        code = _wait(asked, spark.given)
     if other is not None:
         other.stop()
     worker.stop()
@@ -175,3 +214,15 @@ def run_worker(
         return EXIT_FAILED
     log.info("stopped")
     return code
+
+
+def _wait(asked: threading.Event, given: GivenSession | None) -> int:
+    """Until the worker is to end, or spark-submit's Spark has; the exit code so far."""
+    while not asked.wait(LOOK_S if given is not None else None):
+        try:
+            assert given is not None
+            given.require_alive()
+        except EngineLostError as error:
+            log.error("twinlog ends: %s", error)
+            return EXIT_SPARK
+    return 0

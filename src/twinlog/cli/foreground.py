@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from twinlog.cli import signals
+from twinlog.cli.adopted import adopted
 from twinlog.cli.live import LiveTable, LogLines
 from twinlog.cli.metrics import served
 from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
 from twinlog.errors import ConfigError, EngineError, TwinlogError
+from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
     from twinlog.driver.runner import Runner
+    from twinlog.spark.given_session import GivenSession
 
 log = logging.getLogger("twinlog")
 
@@ -68,12 +71,16 @@ def run_flows(
     warnings: Sequence[str] = (),
 ) -> int:
     """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE."""
-    table = sys.stderr.isatty()
+    # Spark's own log goes to the same place where spark-submit has started it.
+    table = sys.stderr.isatty() and not is_submitted()
     log_to_stderr(table)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
-        return _run(config, table, codes, master, conf or {}, until_caught_up)
+        stop = _Stop()
+        signals.call(stop)
+        with adopted(master, conf or {}) as given:
+            return _run(config, table, codes, stop, (master, conf or {}, given), until_caught_up)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
         return codes.broken
@@ -111,22 +118,17 @@ def _run(
     config: MirrorConfig,
     table: bool,
     codes: ExitCodes,
-    master: str | None,
-    conf: Mapping[str, str],
+    stop: _Stop,
+    spark: tuple[str | None, Mapping[str, str], GivenSession | None],
     until_caught_up: bool,
 ) -> int:
-    stop = _Stop()
-    signals.call(stop)
-
     from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
     from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
-    runner = Runner(
-        config.flows,
-        RunOptions(SparkOptions(master, conf, config.warm_up, listener=config.driver), until_caught_up),
-        config.all_enabled,
-    )
+    master, conf, given = spark
+    options = SparkOptions(master, conf, config.warm_up, listener=config.driver, given=given)
+    runner = Runner(config.flows, RunOptions(options, until_caught_up), config.all_enabled)
     stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)
     try:

@@ -13,6 +13,7 @@ from twinlog.cli.connectors.commands import app as connectors
 from twinlog.cli.convert import convert
 from twinlog.cli.diff import diff
 from twinlog.cli.groups import groups
+from twinlog.cli.launcher import launcher
 from twinlog.cli.plan import plan
 from twinlog.cli.run import run
 from twinlog.cli.status import status
@@ -46,6 +47,7 @@ app.command()(switchback)
 app.command()(connect)
 app.add_typer(connectors, name="connectors")
 app.command("warm-up")(warm_up)
+app.command()(launcher)
 
 
 def _version(asked: bool) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from twinlog.spark.submitted import is_submitted
+
 Master = Annotated[
     str | None,
     typer.Option(
@@ -21,8 +23,16 @@ Conf = Annotated[
 def spark_options(master: str | None, conf: list[str] | None) -> tuple[str | None, dict[str, str]]:
     """Spark's master, however it was given, and the other settings: much depends on whether it is local.
 
-    Raises typer.BadParameter for what is no setting, and for two masters.
+    Raises typer.BadParameter for what is no setting, for two masters, and for any where spark-submit has its own.
     """
+    if is_submitted():
+        for option, value in (("--master", master), ("--conf", conf)):
+            if value:
+                raise typer.BadParameter(
+                    f"spark-submit has started twinlog, and its Spark with it: give {option} to spark-submit, before "
+                    "the launcher",
+                    param_hint=option,
+                )
     settings = _settings(conf or [])
     return _master(master, settings), settings
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import EngineError
+from twinlog.spark.engine import Engine
 from twinlog.spark.figures import JvmFigures
-from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ OLD_S = 60.0
 class JvmSampler:
     """Asks the JVM on a thread of its own; `engine()` is the one that runs, None while none does."""
 
-    def __init__(self, engine: Callable[[], SparkEngine | None], clock: Clock = SYSTEM) -> None:
+    def __init__(self, engine: Callable[[], Engine | None], clock: Clock = SYSTEM) -> None:
         self._engine = engine
         self._clock = clock
         self._lock = threading.Lock()
@@ -54,7 +54,8 @@ class JvmSampler:
     def _look(self) -> None:
         try:
             engine = self._engine()
-            if engine is not None:
-                self._found = self._clock.monotonic(), engine.figures()
+            figures = None if engine is None else engine.figures()
+            if figures is not None:
+                self._found = self._clock.monotonic(), figures
         except EngineError as error:
             log.debug("no figures of the JVM: %s", error)

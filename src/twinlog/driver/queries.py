@@ -14,7 +14,7 @@ from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
 from twinlog.plan.sharing import group
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.session import SparkEngine
+from twinlog.spark.engine import Engine
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Queries:
         self._sharing: str | None = None
         self._logged = LogOnce(clock)
 
-    def attend(self, engine: SparkEngine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
+    def attend(self, engine: Engine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
         """Look after the queries of these flows; called every moment. Raises EngineLostError."""
         for flow in [flow for query in self._queries for flow in query.flows if flow.ended]:
             flow.leases.disband()

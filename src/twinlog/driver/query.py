@@ -11,8 +11,8 @@ from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.settings.flow import FlowSettings
+from twinlog.spark.engine import Engine
 from twinlog.spark.query import LeaseQuery
-from twinlog.spark.session import SparkEngine
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class SupervisedQuery:
         self._told: Sequence[FlowSettings] = ()
         """The settings that the tasks of the running query have."""
         self._bundle = Bundle(name, clock=clock)
-        self._engine: SparkEngine | None = None
+        self._engine: Engine | None = None
         self._lease_server: LeaseServer | None = None
         self._query: LeaseQuery | None = None
         self._not_before = 0.0
@@ -61,7 +61,7 @@ class SupervisedQuery:
         self.flows.remove(flow)
         self._bundle.remove(flow.leases)
 
-    def watch(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def watch(self, engine: Engine, lease_server: LeaseServer) -> None:
         """Look after the query; called every moment, always on the same thread.
 
         With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
@@ -108,7 +108,7 @@ class SupervisedQuery:
                 if flow.leases.lease:
                     flow.leases.renew()
 
-    def _move_to(self, engine: SparkEngine) -> None:
+    def _move_to(self, engine: Engine) -> None:
         """The former engine is gone with its query; its tasks have ended or are about to."""
         if self._engine is not None:
             for flow in self.flows:
@@ -118,7 +118,7 @@ class SupervisedQuery:
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = 0.0, RESTART_S[0]
 
-    def _begin(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def _begin(self, engine: Engine, lease_server: LeaseServer) -> None:
         self._lease_server = lease_server
         lease_server.bundles[self.name] = self._bundle
         try:

@@ -80,6 +80,9 @@ class Runner:
         For any thread but that of `run`."""
         self._stop_asked.set()
         self._wake.set()
+        if self._options.spark.given is not None:
+            # A JVM of others is not killed.
+            return
         watch = threading.Timer(HUNG_S if self._options.spark.local else CLUSTER_HUNG_S, self._wait_no_longer)
         watch.daemon = True
         try:

@@ -23,6 +23,8 @@ from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, DYNAMIC_ALLOCATION, Need, contradictions, derived
 from twinlog.spark.defaults_file import file_settings
+from twinlog.spark.engine import Engine
+from twinlog.spark.given_session import GivenEngine, GivenSession
 from twinlog.spark.refusals import MASTER
 from twinlog.spark.session import SparkEngine, local_master
 
@@ -32,6 +34,8 @@ STOP_S = 5.0
 CLUSTER_STOP_S = 30.0
 """A cluster's manager lets go of executors when Spark asks it to: a JVM that is killed before leaves pods behind."""
 SLOTS_EVERY_S = 1.0
+GIVEN_SLOTS_EVERY_S = 5.0
+"""Spark's pages are asked, where its JVM is not."""
 HOLD_S = 10.0
 """How long executors are held for flows whose runner is unknown."""
 
@@ -40,6 +44,7 @@ HOLD_S = 10.0
 class SparkOptions:
     """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
 
+    With `given` flows run on that session instead, which has a master and settings of its own.
     `least_slots` is how many tasks a local Spark runs at once at least. With `ahead` a worker that has no connectors
     starts a local one all the same, as one that copies will come.
     """
@@ -51,10 +56,13 @@ class SparkOptions:
     ahead: bool = False
     listener: DriverListener = field(default_factory=DriverListener)
     """Where copiers reach this process."""
+    given: GivenSession | None = None
 
     @property
     def local(self) -> bool:
-        """Whether Spark runs in this process."""
+        """Whether Spark runs its tasks on this machine."""
+        if self.given is not None:
+            return self.given.local
         return self.master is None or self.master.startswith("local")
 
     @property
@@ -110,12 +118,12 @@ class SparkFlows:
         self._local = options.local
         self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock)
         self._lease_server: LeaseServer | None = None
-        self._seen: SparkEngine | None = None
+        self._seen: Engine | None = None
         self._met_at = self._held_at = 0.0
         self._holds: bool | None = None
         """Whether this process has executors for flows that it runs; None until that is known."""
         self._readiness = Readiness(clock)
-        self._warmed_up: SparkEngine | None = None
+        self._warmed_up: Engine | None = None
         self._warm_up_thread: threading.Thread | None = None
         self.queries = Queries(self._settings, clock)
         self._sharing = Sharing()
@@ -123,7 +131,7 @@ class SparkFlows:
         self._slots_at = 0.0
         self._no_executor: str | None = None
         self._expected = 0
-        self._warming = ArchiveJob(wanted=options.warm_up and self._local, clock=clock)
+        self._warming = ArchiveJob(wanted=options.warm_up and self._local and options.given is None, clock=clock)
         self._logged = LogOnce(clock)
 
     def start(self, expected: int = 0) -> None:
@@ -152,7 +160,7 @@ class SparkFlows:
         self._warming.attend(spark_runs=engine is not None)
         return ready
 
-    def _listen(self, engine: SparkEngine | None) -> LeaseServer:
+    def _listen(self, engine: Engine | None) -> LeaseServer:
         """Where tasks on other machines reach this process as they reach Spark's driver, unless the file says more."""
         if engine is None:
             return LeaseServer("127.0.0.1", clock=self._clock)
@@ -160,7 +168,7 @@ class SparkFlows:
         own = at.bind_address or engine.bind_address
         return LeaseServer(at.host or engine.host, clock=self._clock, bind_address=own, port=at.port)
 
-    def _attend(self, engine: SparkEngine | None, lease_server: LeaseServer) -> bool:
+    def _attend(self, engine: Engine | None, lease_server: LeaseServer) -> bool:
         if engine is not None:
             self._hold_executors(engine)
             self._follow_slots(engine)
@@ -178,7 +186,7 @@ class SparkFlows:
         )
 
     @property
-    def engine(self) -> SparkEngine | None:
+    def engine(self) -> Engine | None:
         """Spark while it runs. Raises EngineError when it will not, or not any more."""
         return self._spark.engine
 
@@ -210,7 +218,7 @@ class SparkFlows:
             place.close()
         self._warming.stop()
 
-    def _meet(self, engine: SparkEngine) -> None:
+    def _meet(self, engine: Engine) -> None:
         """Look at an engine that has just started."""
         self.web_url = engine.web_url
         self._met_at = self._clock.monotonic()
@@ -225,7 +233,7 @@ class SparkFlows:
             )
         self._seen = engine
 
-    def _warm_up(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
         """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
         if engine is self._warmed_up or not (self.expects_flows or any(place.stands_by for place in self.places)):
             return
@@ -244,7 +252,7 @@ class SparkFlows:
             else:
                 self._warm_up_thread = thread
 
-    def _warm_up_once(self, engine: SparkEngine, lease_server: LeaseServer) -> None:
+    def _warm_up_once(self, engine: Engine, lease_server: LeaseServer) -> None:
         try:
             run_warm_up(engine, lease_server, clock=self._clock)
         except Exception as error:
@@ -252,13 +260,13 @@ class SparkFlows:
             log.debug("the warm-up came to nothing: %r", error)
         self._readiness.warmed_up(engine)
 
-    def _hold_executors(self, engine: SparkEngine) -> None:
+    def _hold_executors(self, engine: Engine) -> None:
         """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
         holds = any(place.occupied for place in self.places)
         now = self._clock.monotonic()
         if holds:
             self._held_at = now
-        if engine.local or holds is self._holds:
+        if engine.local or not engine.own or holds is self._holds:
             return
         if not holds and (self._warms_up or not self._others_run(engine, now)):
             return
@@ -270,7 +278,7 @@ class SparkFlows:
             )
         engine.take_executors(self._wanted if holds else 0)
 
-    def _others_run(self, engine: SparkEngine, now: float) -> bool:
+    def _others_run(self, engine: Engine, now: float) -> bool:
         """Whether this process holds executors without need that other processes may need.
 
         While the runner of a flow is unknown, as when its target is away, it waits a while.
@@ -282,7 +290,7 @@ class SparkFlows:
     def _warms_up(self) -> bool:
         return self._warm_up_thread is not None and self._warm_up_thread.is_alive()
 
-    def _follow_slots(self, engine: SparkEngine) -> None:
+    def _follow_slots(self, engine: Engine) -> None:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
         if engine.local or self._holds is False:
             self._no_executor = None
@@ -290,7 +298,7 @@ class SparkFlows:
         if self._clock.monotonic() < self._slots_at:
             return
         now = self._clock.monotonic()
-        self._slots_at = now + SLOTS_EVERY_S
+        self._slots_at = now + (SLOTS_EVERY_S if engine.own else GIVEN_SLOTS_EVERY_S)
         self._slots = engine.slots
         if self._slots:
             self._no_executor = None
@@ -310,11 +318,14 @@ class SparkFlows:
             for flow in flows:
                 flow.use_slots(shares[flow.settings.name])
 
-    def _build_engine(self) -> SparkEngine:
+    def _build_engine(self) -> Engine:
         wanted = max(1, self._wanted, self._expected)
-        master = self._options.master or local_master(max(wanted, self._options.least_slots))
         budgets = [place.settings.copier_memory_bytes for place in self.places]
         need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES))
+        if self._options.given is not None:
+            self._warn_of(self._options.given.master, need, self._options.given.settings)
+            return GivenEngine(self._options.given)
+        master = self._options.master or local_master(max(wanted, self._options.least_slots))
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
@@ -322,10 +333,13 @@ class SparkFlows:
         settled = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
         sized = derived(master, need, {**settled, **self._options.conf})
         settings = {**sized, **self._options.conf}
-        for sentence in contradictions(master, need, {**CLUSTER_SETTINGS, **settled, **settings}):
+        self._warn_of(master, need, {**CLUSTER_SETTINGS, **settled, **settings})
+        return SparkEngine(master, settings, given=given)
+
+    def _warn_of(self, master: str, need: Need, settings: Mapping[str, str]) -> None:
+        for sentence in contradictions(master, need, settings):
             if self._logged.is_new(sentence):
                 log.warning("%s", sentence)
-        return SparkEngine(master, settings, given=given)
 
     def _settings(self) -> Sequence[FlowSettings]:
         """Of all flows that may start here now."""

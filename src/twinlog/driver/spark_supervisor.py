@@ -1,4 +1,4 @@
-"""Keeps one Spark running for all flows of a process: starts it, and again when its JVM has died."""
+"""Keeps one Spark running for all flows of a process: starts it, and again when its JVM has died, if that is ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.restarts import Restarts
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.spark.session import SparkEngine
+from twinlog.spark.engine import Engine
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class SupervisedEngine:
 
     def __init__(
         self,
-        build: Callable[[], SparkEngine],
+        build: Callable[[], Engine],
         wake: Callable[[], None],
         restarts: Restarts | None = None,
         clock: Clock = SYSTEM,
@@ -44,11 +44,11 @@ class SupervisedEngine:
         self._wake = wake
         self._restarts = restarts or Restarts()
         self._lock = threading.Lock()
-        self._starting: SparkEngine | None = None
+        self._starting: Engine | None = None
         """Has no Spark yet, and may be killed."""
-        self._started: SparkEngine | None = None
+        self._started: Engine | None = None
         """Has one, and ends in order: a cluster may be starting executors for it."""
-        self._engine: SparkEngine | None = None
+        self._engine: Engine | None = None
         self._reported: EngineLostError | None = None
         self._error: Exception | None = None
         self.restarted = 0
@@ -70,7 +70,7 @@ class SupervisedEngine:
         self._thread.start()
 
     @property
-    def engine(self) -> SparkEngine | None:
+    def engine(self) -> Engine | None:
         """The engine; None while it starts. Raises EngineError when there will be none, or none any more."""
         if self._error is not None:
             raise self._error
@@ -87,7 +87,7 @@ class SupervisedEngine:
             return f"Spark has not started within {SLOW_S:.0f} s, nothing is copied until it has: it is waited for"
         return None
 
-    def lost(self, engine: SparkEngine, error: EngineLostError) -> None:
+    def lost(self, engine: Engine, error: EngineLostError) -> None:
         """A call to an engine raised this error; the engine may have been replaced by now."""
         with self._lock:
             if engine is self._engine:
@@ -147,7 +147,7 @@ class SupervisedEngine:
     def _one_life(self) -> EngineError | None:
         """Start an engine and stay with it; how it was lost, None when it was stopped.
 
-        Raises EngineError when it cannot start, and never could.
+        Raises EngineError when it cannot start, and never could, and when one is lost that others have started.
         """
         engine = self._build()
         began = self._clock.monotonic()
@@ -173,7 +173,7 @@ class SupervisedEngine:
             return None
         except EngineError as error:
             # What worked before may work again, as when memory was short.
-            if error.retriable or self._been_up:
+            if engine.own and (error.retriable or self._been_up):
                 return error
             raise
         finally:
@@ -181,7 +181,7 @@ class SupervisedEngine:
                 self._starting = self._started = self._engine = None
             engine.stop(max(0.5, self._stop_by - self._clock.monotonic()) if self._ending.is_set() else CLEAR_S)
 
-    def _look_after(self, engine: SparkEngine) -> None:
+    def _look_after(self, engine: Engine) -> None:
         engine.require_alive()
         if self._reported is not None:
             raise self._reported

@@ -12,7 +12,7 @@ from twinlog.driver.leases import Leases
 from twinlog.lease.grant import Grant
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.spark.session import SparkEngine
+from twinlog.spark.engine import Engine
 
 LEASE_S = 60.0
 LOOK_S = 0.2
@@ -31,7 +31,7 @@ SETTINGS = FlowSettings(
 
 
 def run_warm_up(
-    engine: SparkEngine,
+    engine: Engine,
     lease_server: LeaseServer,
     *,
     patience_s: float = LEASE_S,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
-
-from pyspark.find_spark_home import _find_spark_home
 
 
 def defaults_file() -> Path:
     """Where Spark reads settings that nobody gave it; the file need not be there."""
     place = os.environ.get("SPARK_CONF_DIR")
-    return Path(place or Path(_find_spark_home(), "conf"), "spark-defaults.conf")
+    return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
+
+
+def _installed() -> str:
+    """Where pip has put Spark; its scripts take that for their home where no other is named."""
+    spec = find_spec("pyspark")
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
 def file_settings() -> dict[str, str]:

@@ -22,18 +22,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
-from pyspark.find_spark_home import _find_spark_home
-from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession, SQLContext
+from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.spark import internals
 from twinlog.spark.complaints import Complaints
-from twinlog.spark.refusals import Blame, reason_of
+from twinlog.spark.refusals import Blame, reason_of, told
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +52,6 @@ _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
-_GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 class Jvm:
@@ -89,16 +86,16 @@ class Jvm:
         logging.getLogger().addFilter(_not_by_py4j)
         address_file = folder / "gateway"
         self._blame = Blame(dict(conf.getAll()), self._given)
-        home = _find_spark_home()
-        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(Path(home) / "bin" / "spark-submit")]
+        home = internals.spark_home()
+        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(home / "bin" / "spark-submit")]
         for key, value in conf.getAll():
             command += ["--conf", f"{key}={value}"]
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         own = {
             "SPARK_CONNECT_MODE": "0",
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address_file),
+            internals.ADDRESS_FILE_VARIABLE: str(address_file),
             # Spark's scripts would start a Python that finds the same.
-            "SPARK_HOME": home,
+            "SPARK_HOME": str(home),
         }
         environment = {"SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
         # Spark's shells print the same for a Java that is missing and for one that was killed before it took over.
@@ -148,13 +145,7 @@ class Jvm:
     def _connect(self, address: bytes) -> None:
         (port,) = struct.unpack_from(">i", address)
         # Behind the port the secret's length, and the secret.
-        os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), address[8:].decode()), strict=True))
-        try:
-            self._gateway = launch_gateway()
-        finally:
-            for name in _GATEWAY_VARIABLES:
-                del os.environ[name]
-        SparkContext._ensure_initialized(gateway=self._gateway)
+        self._gateway = internals.open_gateway(port, address[8:].decode())
 
     def session(self, conf: SparkConf) -> SparkSession:
         """The one session. Raises EngineError, EngineLostError."""
@@ -164,8 +155,7 @@ class Jvm:
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
             finally:
                 self._added = [place for place in sys.path if place not in before]
-            # It would print a stack trace when its line to the JVM ends.
-            session.sparkContext._accumulatorServer.handle_error = lambda *_: None
+            internals.quieten_accumulators(session)
             return session
 
     @property
@@ -204,16 +194,12 @@ class Jvm:
             return None
         if self._stopped_by_itself():
             return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
-        lines = str(error).splitlines()
-        # py4j's own sentence stands before a colon on a line of its own.
-        begin = next((at for at, line in enumerate(lines) if line.startswith(": ")), 0)
-        reason = reason_of(line.removeprefix(": ") for line in lines[begin:]) or repr(error)
+        reason = told(error)
         return EngineError(f"Spark refuses: {self._blame.sentence(reason)}")
 
     def _stopped_by_itself(self) -> bool:
-        context = SparkContext._active_spark_context
         try:
-            return context is not None and context._jsc is not None and bool(context._jsc.sc().isStopped())
+            return internals.is_stopped()
         except Exception:
             return not self.alive
 
@@ -259,32 +245,8 @@ class Jvm:
                 process.wait(timeout_s)
             process.kill()
             process.wait()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Undo what pyspark and py4j keep of a JVM, so that they can have another one."""
-        context = SparkContext._active_spark_context
-        with SparkContext._lock:
-            SparkContext._active_spark_context = None
-            SparkContext._gateway = SparkContext._jvm = None
-        SparkSession._instantiatedSession = SparkSession._activeSession = None
-        SQLContext._instantiatedContext = None
-        # The directory is gone, and another process may make a new one of that name.
-        sys.path[:] = [place for place in sys.path if place not in self._added]
-        if context is not None:
-            context._jsc = None
-            accumulators = getattr(context, "_accumulatorServer", None)
-            if accumulators is not None:
-                # It ends within a second or so by itself; there is no need to wait.
-                threading.Thread(target=_shut, args=(accumulators,), name="accumulators", daemon=True).start()
-        if self._gateway is not None:
-            # Proxies of JVM objects that are collected late must not call a port that another process has by then.
-            client = self._gateway._gateway_client
-            client.is_connected = False
-            client.close()
-            if hasattr(client, "finalizer_deque"):
-                client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)
-            self._gateway = None
+        gateway, self._gateway = self._gateway, None
+        internals.forget(gateway, self._added)
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         """Log its errors and those of its Python workers; a stack trace only at debug level."""
@@ -296,12 +258,6 @@ class Jvm:
             if level is not None:
                 log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
         stream.close()
-
-
-def _shut(accumulators: Any) -> None:
-    # Its socket lies in the engine's directory, which may go at the same moment.
-    with contextlib.suppress(FileNotFoundError):
-        accumulators.shutdown()
 
 
 def _not_by_py4j(record: logging.LogRecord) -> bool:

@@ -6,7 +6,8 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,15 +17,14 @@ from pyspark.sql.streaming import StreamingQuery
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.channel import DriverAddress
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.jvm import Jvm
 from twinlog.spark.source import LeaseSource, source_options
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
 
-_MONITOR = "Idle Worker Monitor"
-_FACTORY_OF = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
+Asked = Callable[[], AbstractContextManager[None]]
+"""Within it, errors of Spark become EngineError, or EngineLostError when Spark has ended."""
 
 
 class LeaseQuery:
@@ -32,20 +32,24 @@ class LeaseQuery:
 
     Its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping.
 
-    What is asked here raises EngineError, and EngineLostError once the JVM has died; `stop` never does.
+    What is asked here raises EngineError, and EngineLostError once Spark has ended; `stop` never does. `tidy` is called
+    once it has stopped the query.
     """
 
     def __init__(
         self,
         session: SparkSession,
-        jvm: Jvm,
+        asked: Asked,
         name: str,
         flows: Sequence[FlowSettings],
         address: DriverAddress,
         scratch: Path,
+        tidy: Callable[[SparkSession], None] = lambda _: None,
     ) -> None:
-        self._jvm = jvm
+        self._asked = asked
         self._session = session
+        self._tidy = tidy
+        self.stopped = False
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
         rows = session.readStream.format("twinlog").options(**source_options(name, flows, address)).load()
@@ -59,19 +63,19 @@ class LeaseQuery:
 
     @property
     def alive(self) -> bool:
-        with self._jvm.asked():
+        with self._asked():
             return bool(self._query.isActive)
 
     @property
     def batch(self) -> int:
         """Number of the last finished micro-batch, -1 before the first."""
-        with self._jvm.asked():
+        with self._asked():
             progress = self._query.lastProgress
             return -1 if progress is None else int(progress["batchId"])
 
     def fault(self) -> str | None:
         """Why the query ended, None while it lives or when it was stopped."""
-        with self._jvm.asked():
+        with self._asked():
             error = self._query.exception()
             return None if error is None else str(error)
 
@@ -81,29 +85,18 @@ class LeaseQuery:
         try:
             while self.alive and self._busy and time.monotonic() < deadline:
                 time.sleep(0.02)
-            with self._jvm.asked():
+            with self._asked():
                 self._query.stop()
-                end_useless_threads(self._session)
+                self._tidy(self._session)
         except EngineLostError as error:
             log.debug("a query ended with its JVM: %s", error)
         except EngineError as error:
             log.warning("a query was not stopped in order: %s", error)
         finally:
+            self.stopped = True
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     @property
     def _busy(self) -> bool:
-        with self._jvm.asked():
+        with self._asked():
             return "Processing" in self._query.status["message"]
-
-
-def end_useless_threads(session: SparkSession) -> None:
-    """End the threads that Spark keeps of queries which have ended.
-
-    For the Python process of each streaming source it starts one that looks for idle workers every ten seconds for
-    ever, though only a daemon has such (Spark class PythonWorkerFactory). It ends when it is interrupted.
-    """
-    threads = session.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
-    for thread in list(threads):
-        if thread.getName().startswith(_MONITOR) and not getattr(thread, _FACTORY_OF)().useDaemonEnabled():
-            thread.interrupt()

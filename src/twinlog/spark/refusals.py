@@ -79,6 +79,14 @@ def reason_of(lines: Iterable[str]) -> str | None:
     return " ".join(message)
 
 
+def told(error: Exception) -> str:
+    """The reason in an error that py4j or pyspark raises for a Java one, or for one of their own."""
+    lines = str(error).splitlines()
+    # py4j's own sentence stands before a colon on a line of its own.
+    begin = next((at for at, line in enumerate(lines) if line.startswith(": ")), 0)
+    return reason_of(line.removeprefix(": ") for line in lines[begin:]) or repr(error)
+
+
 def _names(value: str, reason: str) -> bool:
     word = value.strip()
     if word.lower() in _PLAIN or len(word) < 2:

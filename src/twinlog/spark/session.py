@@ -18,64 +18,21 @@ from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
+from twinlog.spark import internals
 from twinlog.spark.archive import use_options
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS
 from twinlog.spark.defaults_file import file_settings
-from twinlog.spark.figures import JvmFigures, read_figures
+from twinlog.spark.figures import JvmFigures
 from twinlog.spark.fork_server import ForkServer
+from twinlog.spark.interpreters import interpreters, names_one
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
+from twinlog.spark.settings import LOCAL_SETTINGS, LOG_SETTINGS, SETTINGS
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-LOCAL_SETTINGS = {
-    # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, and one collector thread.
-    "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
-        "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
-    ),
-}
-
-SETTINGS = {
-    "spark.python.worker.reuse": "true",
-    # Over TCP a Python that takes ten seconds to start would be given up.
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.locality.wait": "0s",
-    "spark.speculation": "false",
-    "spark.sql.streaming.pollingDelay": "10ms",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    # A task's Python worker may hold partitions: a cancelled task must not keep them for long.
-    "spark.python.task.killTimeout": "1s",
-    # A lease has a row now and then: compiling code for them costs more than it saves.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
-    "spark.ui.retainedTasks": "1000",
-    "spark.sql.ui.retainedExecutions": "50",
-}
-
-LOG_SETTINGS = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %p %c{1}: %m%n
-appender.console.filter.threshold.type = ThresholdFilter
-appender.console.filter.threshold.level = error
-"""
 
 
 def local_master(slots: int) -> str:
@@ -95,6 +52,8 @@ class SparkEngine:
     `stop` it, and a new one may start. There can be one at a time in a process.
     """
 
+    own = True
+
     def __init__(
         self,
         master: str,
@@ -112,7 +71,7 @@ class SparkEngine:
         self._scratch: Scratch | None = None
         self._blocks: list[Scratch] = []
         self._fork_server: ForkServer | None = None
-        self._exported: list[str] = []
+        self._replaced: dict[str, str | None] = {}
 
     def start(self) -> None:
         """Start it; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends what was started by then."""
@@ -130,11 +89,12 @@ class SparkEngine:
         if self.local:
             # Spark would look up the host's name otherwise, and warn when it is a loopback one.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            if not _PYTHON_VARIABLES & set(os.environ) and not _PYTHON_SETTINGS & set(self._conf):
+            if not names_one(self._conf, os.environ):
                 self._open_fork_server(scratch)
         python = sys.executable if self._fork_server is None else str(self._fork_server.launcher)
-        self._exported = [name for name in _PYTHON_VARIABLES if name not in os.environ]
-        os.environ.update(dict.fromkeys(self._exported, python))
+        chosen = interpreters(self._conf, os.environ, python)
+        self._replaced = {name: os.environ.get(name) for name in chosen}
+        os.environ.update(chosen)
         conf = self._settings(scratch)
         blocks = {"SPARK_LOCAL_DIRS": ",".join(str(own.path) for own in self._blocks)} if self._blocks else {}
         self._jvm.start(conf, scratch, blocks)
@@ -178,8 +138,7 @@ class SparkEngine:
     def slots(self) -> int:
         """How many tasks run at once; on a cluster it changes as executors come and go, and is 0 without any."""
         with self._jvm.asked():
-            context = self._running.sparkContext._jsc.sc()
-            return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+            return internals.concurrent_tasks(self._running)
 
     def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
         """On a cluster, wait until the first executor has registered, or it is `over`."""
@@ -195,11 +154,7 @@ class SparkEngine:
         if not self._master.startswith("spark://"):
             return
         with self._jvm.asked():
-            context = self._running.sparkContext
-            scala, java = context._jsc.sc(), context._jvm
-            scala.requestTotalExecutors(most, 0, java.PythonUtils.toScalaMap(java.java.util.HashMap()))
-            if not most:
-                scala.killExecutors(scala.getExecutorIds())
+            internals.request_executors(self._running, most)
 
     @property
     def cores(self) -> str:
@@ -224,7 +179,7 @@ class SparkEngine:
     def figures(self) -> JvmFigures:
         """What the JVM says of itself."""
         with self._jvm.asked():
-            return read_figures(self._running.sparkContext._jvm)
+            return internals.jvm_figures(self._running)
 
     @property
     def web_url(self) -> str | None:
@@ -238,7 +193,9 @@ class SparkEngine:
         session = self._running
         assert self._scratch is not None
         with self._jvm.asked():
-            return LeaseQuery(session, self._jvm, name, flows, address, self._scratch.path)
+            return LeaseQuery(
+                session, self._jvm.asked, name, flows, address, self._scratch.path, internals.end_useless_threads
+            )
 
     def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
         """Run a batch job with a task for each share, and return what all of them yield."""
@@ -276,8 +233,10 @@ class SparkEngine:
         self._jvm.end(max(0.1, deadline - time.monotonic()))
         if self._fork_server is not None:
             self._fork_server.close()
-        for name in self._exported:
+        for name, before in self._replaced.items():
             os.environ.pop(name, None)
+            if before is not None:
+                os.environ[name] = before
         for scratch in (self._scratch, *self._blocks):
             if scratch is not None:
                 scratch.remove()
@@ -300,7 +259,5 @@ def _stop_quietly(session: SparkSession) -> None:
         log.debug("stopping Spark: %r", error)
 
 
-_PYTHON_VARIABLES = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
-_PYTHON_SETTINGS = {"spark.pyspark.python", "spark.pyspark.driver.python"}
 _LOG_OPTION = "-Dlog4j2.configurationFile="
 _TEMP_OPTION = "-Djava.io.tmpdir="

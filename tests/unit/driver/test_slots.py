@@ -25,6 +25,7 @@ class Engine:
     executor_memory = "512m"
     host = "10.0.0.1"
     web_url = None
+    own = True
 
     def __init__(self, *, local: bool = False) -> None:
         self.local = local

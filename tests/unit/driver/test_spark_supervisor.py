@@ -25,7 +25,7 @@ def killed() -> EngineLostError:
 class Engine:
     """As much of a SparkEngine as its supervisor asks for; dies of `error`. Its start waits for `go`."""
 
-    local = True
+    local = own = True
 
     def __init__(self, error: EngineError | None = None, *, slow: bool = False) -> None:
         self.error = error

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from twinlog.spark.complaints import Complaints
-from twinlog.spark.query import _FACTORY_OF, end_useless_threads
+from twinlog.spark.internals import _FACTORY_OF, end_useless_threads
 
 
 class Thread:

@@ -1,0 +1,183 @@
+"""Flows on a SparkSession of yours: `twinlog.start` and `twinlog.run`, for programs and notebooks.
+
+    import twinlog
+
+    with twinlog.start(spark, "mm2.properties") as mirroring:
+        ...                                    # your own queries go on beside it
+        mirroring.flows()                      # how each flow does
+    twinlog.run(spark, "mm2.properties", until_caught_up=True)
+
+It is what `twinlog run` does, with that session in the place of a Spark of its own. Nothing is printed; what happens is
+logged to the logger `twinlog`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from twinlog.config import MirrorConfig, load
+from twinlog.driver.flow_status import Summary
+from twinlog.driver.outcome import Outcome
+from twinlog.driver.runner import Runner, RunOptions
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.errors import TwinlogError
+from twinlog.spark.given_session import GivenSession
+
+if TYPE_CHECKING:
+    from twinlog.connect.rest.metrics_server import MetricsServer
+
+__all__ = ["FlowProgress", "Mirroring", "Outcome", "Summary", "run", "start"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProgress:
+    """How one flow does: its state in a word, as the table of `twinlog run` has it, why it is in that, and figures."""
+
+    name: str
+    state: str
+    why: str | None
+    figures: Summary
+
+
+class Mirroring:
+    """The flows of a file, on a session. Close it with `stop`, or use it as a context manager.
+
+    `twinlog.start` makes one. Its methods may be called by any thread.
+    """
+
+    def __init__(
+        self, session: Any, config: MirrorConfig, *, until_caught_up: bool = False, slots: int | None = None
+    ) -> None:
+        self._config = config
+        given = GivenSession(session, slots=slots)
+        options = RunOptions(SparkOptions(warm_up=False, listener=config.driver, given=given), until_caught_up)
+        self._runner = Runner(config.flows, options, config.all_enabled)
+        self._metrics: MetricsServer | None = None
+        self._outcome: Outcome | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="twinlog", daemon=True)
+
+    def begin(self) -> None:
+        """Begin to copy. Raises OSError where the file asks for metrics at an address that is in use."""
+        for warning in self._config.warnings:
+            log.warning("%s", warning)
+        settings = self._config.metrics
+        if settings.listeners:
+            from twinlog.clock import SYSTEM  # noqa: PLC0415 - nobody else needs a web server
+            from twinlog.connect.metrics import metrics_server  # noqa: PLC0415
+            from twinlog.driver.run_metrics import RunMetrics  # noqa: PLC0415
+            from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+
+            measured = RunMetrics(self._runner, partitions=settings.partitions, clock=SYSTEM)
+            server = metrics_server(settings, Pages(measured.measure))
+            server.start()
+            self._metrics = server
+        self._thread.start()
+
+    def __enter__(self) -> Mirroring:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return self._thread.is_alive()
+
+    @property
+    def error(self) -> Exception | None:
+        """What ended it as a whole, such as the end of the session; None while it runs, and after any other end."""
+        return self._error
+
+    def flows(self) -> list[FlowProgress]:
+        """How each flow of the file does that copies; after the end as well."""
+        found = []
+        for flow in self._runner.flows:
+            state, why = flow.status
+            found.append(FlowProgress(flow.settings.name, state, why, flow.flow_status.summary()))
+        return found
+
+    def wait(self, timeout_s: float | None = None) -> Outcome | None:
+        """Wait until it ends, and return how; None when that takes longer than `timeout_s` seconds.
+
+        It ends by `stop`, when all flows have failed, and with `until_caught_up` when everything is copied that was
+        there at the start. Raises EngineError when the session has ended under it.
+        """
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._outcome
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Copy no more: what is in flight is waited for, and positions are stored. The session lives on.
+
+        Returns once that is done, after some seconds, or after `timeout_s`.
+        """
+        self._runner.stop()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            self._outcome = self._runner.run()
+        except Exception as error:
+            log.error("twinlog ends: %s", error if isinstance(error, (TwinlogError, OSError)) else repr(error))
+            log.debug("it ends here:", exc_info=error)
+            self._error = error
+        finally:
+            if self._metrics is not None:
+                self._metrics.stop()
+
+
+def start(
+    session: Any,
+    config: str | Path | MirrorConfig,
+    *,
+    clusters: Sequence[str] | None = None,
+    until_caught_up: bool = False,
+    slots: int | None = None,
+) -> Mirroring:
+    """Begin to run the enabled flows of a file on `session`, a SparkSession, and return at once.
+
+    `config` is what `twinlog run` takes: the path of MirrorMaker 2's properties, or of Strimzi's resource, whose
+    mirrors are flows here. With `clusters` only those flows run whose target is one of these aliases. `slots` is how
+    many tasks may run at once; without it flows leave one of the session's to other queries, if there is more than one.
+
+    Raises ConfigError when the file is wrong, and EngineError when the session is one of Spark Connect, or is stopped:
+    no cluster has been contacted then.
+    """
+    read = config if isinstance(config, MirrorConfig) else load(config, clusters)
+    mirroring = Mirroring(session, read, until_caught_up=until_caught_up, slots=slots)
+    mirroring.begin()
+    return mirroring
+
+
+def run(
+    session: Any,
+    config: str | Path | MirrorConfig,
+    *,
+    clusters: Sequence[str] | None = None,
+    until_caught_up: bool = False,
+    slots: int | None = None,
+) -> Outcome:
+    """`start`, and wait for the end, which is returned; Ctrl-C stops it in order.
+
+    Raises what `start` and `Mirroring.wait` raise.
+    """
+    mirroring = start(session, config, clusters=clusters, until_caught_up=until_caught_up, slots=slots)
+    with mirroring:
+        outcome = mirroring.wait()
+    assert outcome is not None
+    return outcome

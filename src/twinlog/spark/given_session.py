@@ -1,0 +1,228 @@
+"""A session that somebody else has made: the caller of the Python API, or spark-submit. It stays theirs.
+
+Only what pyspark makes public is used of it. So its JVM is not watched as a process nor started again, Python is not
+forked from one that is warm, and executors are neither asked for nor given back: see `LOST`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.lease.channel import DriverAddress
+from twinlog.scratch import Scratch
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.executors import count_slots
+from twinlog.spark.figures import JvmFigures
+from twinlog.spark.places import scratch_parent
+from twinlog.spark.query import LeaseQuery
+from twinlog.spark.refusals import told
+from twinlog.spark.settings import QUERY_SETTINGS
+from twinlog.spark.spark_connect import refuse_remote
+
+log = logging.getLogger(__name__)
+
+LOST = (
+    "it is left as it is, so its JVM is not started again when it dies and has no figures in the metrics, each query "
+    "starts Python processes anew, and executors are kept while other processes run the flows"
+)
+
+_ENDED = "the SparkSession that was given to twinlog has been stopped, or its JVM has died: nothing is copied any more"
+
+
+class GivenSession:
+    """Names a session of others, and how many of its slots flows may take.
+
+    `slots` None takes all but one where `shared`, as other queries of the session need one, too; else all of them.
+    Raises EngineError for a session of Spark Connect, and for one that is stopped.
+    """
+
+    def __init__(self, session: SparkSession, *, slots: int | None = None, shared: bool = True) -> None:
+        refuse_remote(session)
+        if is_stopped(session):
+            raise EngineError("the SparkSession that is given to twinlog is stopped: make another one")
+        self.session = session
+        self.most_slots = slots
+        self.shared = shared
+        self.master = str(session.sparkContext.master)
+        self.settings: Mapping[str, str] = dict(session.sparkContext.getConf().getAll())
+        """What its Spark was started with."""
+
+    @property
+    def local(self) -> bool:
+        """Whether its tasks run on this machine."""
+        return self.master.startswith("local")
+
+    def require_alive(self) -> None:
+        """Raises EngineLostError once nothing can be asked of it any more."""
+        if is_stopped(self.session):
+            raise EngineLostError(_ENDED)
+
+
+class GivenEngine:
+    """A `twinlog.spark.engine.Engine` on a session of others: flows have a session of their own beside it.
+
+    That one shares its executors and pages, and has settings, data sources and queries for itself.
+    """
+
+    own = False
+
+    def __init__(self, given: GivenSession) -> None:
+        self._given = given
+        self._session: SparkSession | None = None
+        self._scratch: Scratch | None = None
+        self._lock = threading.Lock()
+        self._queries: list[LeaseQuery] = []
+        self._over = threading.Event()
+
+    @property
+    def local(self) -> bool:
+        return self._given.local
+
+    def start(self) -> None:
+        """Make the session of the flows. Raises EngineError, EngineLostError."""
+        with self.asked():
+            session = self._given.session.newSession()
+            theirs = self._given.settings
+            for key, value in QUERY_SETTINGS.items():
+                if key not in theirs:
+                    session.conf.set(key, value)
+            if theirs.get("spark.speculation", "false").lower() == "true":
+                log.warning(
+                    "this Spark has spark.speculation = true: a task that lives as long as a lease is started a second "
+                    "time, for nothing; turn it off"
+                )
+            if theirs.get("spark.python.worker.reuse", "true").lower() != "true":
+                log.warning(
+                    "this Spark has spark.python.worker.reuse = false: copying pauses at the end of each lease; leave "
+                    "it on"
+                )
+        try:
+            self._scratch = Scratch(scratch_parent())
+        except OSError as error:
+            raise EngineError(f"there is no place for the checkpoints of Spark's queries: {error}") from error
+        self._session = session
+        log.info("flows run on the Spark that is there, %s: %s", self._given.master, LOST)
+
+    def require_alive(self) -> None:
+        if self._over.is_set():
+            raise EngineLostError("the session is not used any more")
+        self._given.require_alive()
+
+    @property
+    def slots(self) -> int:
+        """All of the session, or what its `GivenSession` leaves of them to flows: at least one, where there is one."""
+        with self.asked():
+            there = count_slots(self._running)
+        most = self._given.most_slots
+        if most is None:
+            most = max(1, there - 1) if self._given.shared else there
+        return min(there, most)
+
+    def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self.slots and time.monotonic() < deadline and not over.wait(0.5):
+            pass
+
+    def take_executors(self, most: int) -> None:
+        """Nothing: they are those of the session."""
+
+    @property
+    def cores(self) -> str:
+        return self._setting("spark.cores.max", "all")
+
+    @property
+    def executor_memory(self) -> str:
+        return self._setting("spark.executor.memory", "1g")
+
+    @property
+    def host(self) -> str:
+        return self._setting("spark.driver.host", "127.0.0.1")
+
+    @property
+    def bind_address(self) -> str:
+        return self._setting("spark.driver.bindAddress", self.host)
+
+    @property
+    def web_url(self) -> str | None:
+        with self.asked():
+            url = self._running.sparkContext.uiWebUrl
+            return None if url is None else str(url)
+
+    def figures(self) -> JvmFigures | None:
+        """None: its beans are no public matter of pyspark's."""
+        return None
+
+    def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
+        session = self._running
+        assert self._scratch is not None
+        with self.asked():
+            query = LeaseQuery(session, self.asked, name, flows, address, self._scratch.path)
+        with self._lock:
+            self._queries = [*(one for one in self._queries if not one.stopped), query]
+        return query
+
+    def expect_end(self) -> None:
+        """Nothing: what its JVM logs is for those who made it."""
+
+    def interrupt(self) -> None:
+        """Use it no more; a call that is under way goes on."""
+        self._over.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop the queries of the flows; the session lives on."""
+        with self._lock:
+            queries, self._queries = self._queries, []
+        stopping = [threading.Thread(target=query.stop, daemon=True) for query in queries if not query.stopped]
+        deadline = time.monotonic() + timeout_s
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join(max(0.1, deadline - time.monotonic()))
+        self._over.set()
+        if self._scratch is not None:
+            self._scratch.remove()
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """Turn errors of py4j and Spark within into EngineError, or EngineLostError when Spark has ended."""
+        try:
+            yield
+        except TwinlogError:
+            raise
+        except Exception as error:
+            if is_stopped(self._given.session):
+                raise EngineLostError(_ENDED) from error
+            if isinstance(error, (Py4JNetworkError, OSError)):
+                raise EngineLostError(f"Spark's JVM does not answer any more: {error}") from error
+            if not isinstance(error, (Py4JError, PySparkException)):
+                raise
+            raise EngineError(f"Spark refuses: {told(error)}") from error
+
+    @property
+    def _running(self) -> SparkSession:
+        if self._session is None or self._over.is_set():
+            raise EngineLostError(_ENDED)
+        return self._session
+
+    def _setting(self, name: str, default: str) -> str:
+        with self.asked():
+            return str(self._running.conf.get(name, default))
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether nothing can be asked of it any more."""
+    try:
+        # Spark refuses that of a context that is stopped, and pyspark has no way of its own to ask for that.
+        return not session.sparkContext.defaultParallelism
+    except Exception as error:
+        log.debug("a session is stopped: %r", error)
+        return True
