@@ -4,7 +4,7 @@
 
     TwinlogError
     ├── ConfigError      the text the user wrote is wrong            fatal
-    ├── OptionError      an option of a DataFrame's reader is wrong  fatal
+    ├── OptionError      an option or column of a DataFrame is wrong fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   │   └── TooFewBrokersError   for the replicas of a topic
@@ -87,7 +87,7 @@ class ConfigError(TwinlogError):
 
 
 class OptionError(TwinlogError):
-    """An option of a reader of DataFrames is wrong, or two do not go together; in the words of Spark's own source."""
+    """An option or a column of a DataFrame is wrong, or two do not go together; in the words of Spark's own source."""
 
 
 class ClusterError(TwinlogError):

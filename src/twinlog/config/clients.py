@@ -64,7 +64,7 @@ class Clients:
                 reading.text("client.id") or f"connector-producer-{self._layers.connector_name}",
             ),
             compression_type=None if codec == "producer" else cast(Codec, codec),
-            compression_level=_level(reading, codec),
+            compression_level=compression_level(reading, codec),
             delivery_timeout_ms=self._delivery_timeout(reading),
         )
 
@@ -102,7 +102,8 @@ class Clients:
         return timeout_ms
 
 
-def _level(reading: Reading, codec: str) -> int | None:
+def compression_level(reading: Reading, codec: str) -> int | None:
+    """The level that is written for a codec; None for its own default."""
     name = f"compression.{codec}.level"
     if name not in reading.layer:
         return None

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value
-from twinlog.config.keys import CONSUMER
+from twinlog.config.keys import CONSUMER, KeyTable
 from twinlog.config.load import load
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.errors import ConfigError, OptionError
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.flow import ClientSettings, ConsumerSettings
 
 PREFIX = "kafka."
 _PLACE = "option"
@@ -25,6 +25,15 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
     that are named; no cluster is contacted.
     """
     warnings: list[str] = []
+    reading = read_kafka_options(options, CONSUMER, warnings)
+    client = read_client(reading, warnings)
+    settings = ConsumerSettings(**plain_fields(ConsumerSettings, reading), client=client)
+    require_right(reading, warnings)
+    return settings, warnings
+
+
+def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> Reading:
+    """The options `kafka.*` as keys of `table`; others are left out."""
     problems = Problems([])
     layer: dict[str, Entry] = {}
     for option, value in options.items():
@@ -32,18 +41,24 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
             continue
         name = option[len(PREFIX) :]
         entry = layer[name] = Entry(option, value, _PLACE, None, value)
-        key = CONSUMER.find(name)
+        key = table.find(name)
         if key is None:
             warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
         else:
             problems.add_new(filter(None, [check_value(entry, key, warnings)]))
-    reading = Reading(layer, CONSUMER, problems)
+    return Reading(layer, table, problems)
+
+
+def read_client(reading: Reading, warnings: list[str]) -> ClientSettings:
+    """How to connect, by options `kafka.*`."""
     client_id = reading.text("client.id") or "twinlog-rows"
-    client = read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
-    settings = ConsumerSettings(**plain_fields(ConsumerSettings, reading), client=client)
-    if problems.all():
-        raise ConfigError(problems.all(), warnings)
-    return settings, warnings
+    return read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
+
+
+def require_right(reading: Reading, warnings: list[str]) -> None:
+    """Raise ConfigError with every problem found, if there is any."""
+    if reading.problems.all():
+        raise ConfigError(reading.problems.all(), warnings)
 
 
 def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings:

@@ -51,6 +51,12 @@ def numbers(kind: Any, values: Any) -> Any:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
+def vector(column: Any) -> Longs:
+    """A column of numbers or flags as 64-bit numbers; where it is null they are any."""
+    column = column.cast(pa.int64())
+    return np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
+
+
 def text(column: Any) -> Any:
     """A binary column as text; what is not UTF-8 is replaced."""
     try:

@@ -21,12 +21,16 @@ LARGEST_NUMBERS = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes that length, attributes, timestamp, offset, two cell lengths and the count of headers take at most."""
 
 
-def encode(rows: Any, *, most_bytes: int, codec: int = NONE, level: int | None = None) -> Iterator[bytearray]:
+def encode(
+    rows: Any, *, most_bytes: int, codec: int = NONE, level: int | None = None, largest: int | None = None
+) -> Iterator[bytearray]:
     """Encode rows, with or without headers, as batches of `most_bytes` at most before compression.
 
     A batch is not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0. Timestamps become whole
-    milliseconds, null ones the number -1. Raises RecordTooLargeError for one record that is too large alone.
+    milliseconds, null ones the number -1. A record that is larger alone has a batch of its own up to `largest` bytes
+    (None: `most_bytes`); beyond that RecordTooLargeError is raised.
     """
+    largest = most_bytes if largest is None else largest
     keys, values = rows.column("key"), rows.column("value")
     headers = _headers(rows)
     times = _milliseconds(rows.column("timestamp"))
@@ -40,11 +44,13 @@ def encode(rows: Any, *, most_bytes: int, codec: int = NONE, level: int | None =
         end = int(np.searchsorted(ends, before + most_bytes - HEADER_SIZE, side="right"))
         if end == start:
             size = int(ends[start]) - before + HEADER_SIZE
-            raise RecordTooLargeError(
-                f"a record of up to {size} bytes is larger than the {most_bytes} bytes that a batch may have",
-                size=size,
-                limit=most_bytes,
-            )
+            if size > largest:
+                raise RecordTooLargeError(
+                    f"a record of up to {size} bytes is larger than the {largest} bytes that a batch may have",
+                    size=size,
+                    limit=largest,
+                )
+            end = start + 1
         count = end - start
         chosen = None if headers is None else headers.slice(start, count)
         block = _block(keys.slice(start, count), values.slice(start, count), times[start:end], chosen)

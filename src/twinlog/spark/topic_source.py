@@ -1,4 +1,4 @@
-"""The format `twinlog-kafka`: topics as DataFrames, with the options and columns of Spark's own Kafka source.
+"""The format `twinlog-kafka`: topics as DataFrames, with the options and columns of Spark's own Kafka source and sink.
 
 Spark imports this module in tasks, too, where planning is not needed: what plans is imported when Spark plans.
 """
@@ -9,7 +9,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from twinlog.frames.limits import JsonOffsets
     from twinlog.frames.options import TopicOptions, Use
     from twinlog.frames.stream import TopicStream
+    from twinlog.frames.write_options import WriteOptions, WriteUse
     from twinlog.rows.offset_range import OffsetRange, RowTask
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -34,7 +43,7 @@ _PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class TopicSource(DataSource):  # type: ignore[misc]
-    """Reads topics; options and their words of refusal are those of Spark's own source."""
+    """Reads and writes topics; options and their words of refusal are those of Spark's own source and sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,6 +60,27 @@ class TopicSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         self._require_own(schema)
         return TopicStreamReader(self._read("stream"))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        from twinlog.errors import OptionError  # noqa: PLC0415
+        from twinlog.spark.topic_sink import TopicWriter  # noqa: PLC0415
+
+        if overwrite:
+            raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save mode is Append.")
+        return TopicWriter(self._write(schema, "batch"))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """In the output mode complete all rows are appended each time, too."""
+        from twinlog.spark.topic_sink import TopicStreamWriter  # noqa: PLC0415
+
+        return TopicStreamWriter(self._write(schema, "stream"))
+
+    def _write(self, schema: Any, use: WriteUse) -> WriteOptions:
+        from twinlog.frames.write_options import check_columns, read_write_options  # noqa: PLC0415
+
+        options = read_write_options(dict(self.options), use)
+        check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options.topic)
+        return options
 
     def _read(self, use: Use) -> TopicOptions:
         from twinlog.frames.options import read_options  # noqa: PLC0415 - only where Spark plans

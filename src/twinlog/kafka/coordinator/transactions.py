@@ -12,14 +12,19 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from kafka.protocol.admin.transactions import ListTransactionsRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 
 from twinlog.errors import ClusterError, FencedError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import MOVED, TRANSACTION, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings
 from twinlog.settings.written import key_of
 
@@ -108,6 +113,21 @@ class TransactionCoordinator:
         if whole:
             self._check(whole[0])
         return {part: code for part, code in refused.items() if code != Code.OPERATION_NOT_ATTEMPTED}
+
+    async def add_group(self, holder: ProducerEpoch, group: GroupId) -> None:
+        """Let offsets of a group take part in the open transaction, and open one if there is none."""
+        response = await self._call(
+            AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=holder.producer_id,
+                producer_epoch=holder.epoch,
+                group_id=group,
+                max_version=3,
+            )
+        )
+        if response.error_code == Code.GROUP_AUTHORIZATION_FAILED:
+            raise self._client.lacks("READ", f"group {group}", "noting in a transaction what was written")
+        self._check(response.error_code)
 
     async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:
         """Commit or abort; False when there is no transaction open that could end so.

@@ -1,0 +1,78 @@
+"""From the options `kafka.*` of a DataFrame's writer to the settings of its producer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from twinlog.config.clients import compression_level
+from twinlog.config.keys import PRODUCER
+from twinlog.config.load import load
+from twinlog.config.reader_options import read_client, read_kafka_options, require_right
+from twinlog.config.reading import plain_fields
+from twinlog.errors import OptionError
+from twinlog.settings.flow import Codec, ProducerSettings
+
+DELIVERY_TIMEOUT_MS = 120_000
+"""Kafka's own default; a flow tries for ever."""
+
+TRANSACTION_TIMEOUT_MS = 900_000
+"""As long as brokers allow by default: transactions are open until the last task of a micro-batch is done."""
+
+
+def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[str]]:
+    """The producer that options such as `kafka.bootstrap.servers` describe, and warnings of unknown keys.
+
+    Keys and values are those of a Java producer. Raises ConfigError with every problem found. Reads only the key stores
+    that are named; no cluster is contacted.
+    """
+    warnings: list[str] = []
+    reading = read_kafka_options(options, PRODUCER, warnings)
+    reading.text("acks")
+    codec = reading.text("compression.type")
+    settings = ProducerSettings(
+        **plain_fields(ProducerSettings, reading),
+        client=read_client(reading, warnings),
+        compression_type=None if codec == "producer" else cast(Codec, codec),
+        compression_level=compression_level(reading, codec),
+        delivery_timeout_ms=reading.number("delivery.timeout.ms")
+        if "delivery.timeout.ms" in reading.layer
+        else DELIVERY_TIMEOUT_MS,
+    )
+    if "transaction.timeout.ms" not in reading.layer:
+        settings = replace(settings, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    require_right(reading, warnings)
+    return settings, warnings
+
+
+def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings:
+    """How the flows of the file at `path` write to the cluster `alias`, or connect to it where none writes to it.
+
+    Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
+    """
+    config = load(path)
+    known = ", ".join(config.clusters)
+    if alias is None:
+        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
+    for flow in config.flows:
+        if flow.target == alias and flow.enabled:
+            return _limited(flow.producer)
+    for flow in config.flows:
+        if flow.target == alias:
+            return _limited(ProducerSettings(flow.target_admin.client))
+    for flow in config.flows:
+        if flow.source == alias:
+            return _limited(ProducerSettings(flow.consumer.client))
+    raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")
+
+
+def _limited(producer: ProducerSettings) -> ProducerSettings:
+    """With the limits of a writer in the place of a flow's own defaults."""
+    own = ProducerSettings(producer.client)
+    if producer.delivery_timeout_ms == own.delivery_timeout_ms:
+        producer = replace(producer, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+    if producer.transaction_timeout_ms == own.transaction_timeout_ms:
+        producer = replace(producer, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    return producer

@@ -1,0 +1,72 @@
+"""Commits offsets of a group within a transaction: they count once it is committed (KIP-98)."""
+
+from __future__ import annotations
+
+from kafka.protocol.producer.transaction import TxnOffsetCommitRequest
+
+from twinlog.errors import ClusterError, FencedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import GROUP, MOVED, Coordinator
+from twinlog.kafka.coordinator.transactions import ProducerEpoch
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.groups import GroupOffsets
+from twinlog.model.types import GroupId, TopicName
+
+_FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
+
+
+class TransactionOffsets:
+    """The offsets of one group without members; `add_group` of the transaction's coordinator comes first.
+
+    Raises ClusterError for what may pass, RefusedError for a missing right, and FencedError for a producer that
+    another one has taken the place of. A call is safe to repeat.
+    """
+
+    def __init__(self, client: ClusterClient, group: GroupId) -> None:
+        self._client = client
+        self._group = group
+        self._coordinator = Coordinator(client, GROUP, group, self._check)
+
+    async def commit(self, transactional_id: str, holder: ProducerEpoch, offsets: GroupOffsets) -> None:
+        """Have the open transaction commit `offsets`."""
+        kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        topics: dict[TopicName, list[object]] = {}
+        for partition, committed in offsets.items():
+            topics.setdefault(partition.topic, []).append(
+                kind.TxnOffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=-1,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=self._group,
+            producer_id=holder.producer_id,
+            producer_epoch=holder.epoch,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+            max_version=3,
+        )
+        answer = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
+        codes = {int(part.error_code) for topic in answer.topics for part in topic.partitions}
+        if codes & MOVED:
+            self._coordinator.forget()
+        for code in sorted(codes):
+            if code == Code.TOPIC_AUTHORIZATION_FAILED:
+                raise self._client.lacks("READ", f"topic {next(iter(topics))}", "noting in a transaction what it got")
+            self._check(code)
+
+    def _check(self, code: int) -> None:
+        if code == Code.NONE:
+            return
+        alias = self._client.alias
+        if code == Code.GROUP_AUTHORIZATION_FAILED:
+            raise self._client.lacks("READ", f"group {self._group}", "noting in a transaction what was written")
+        if code in _FENCED:
+            raise FencedError(f"cluster {alias}: another process has taken over what commits group {self._group}")
+        raise ClusterError(f"cluster {alias}: group {self._group}: {error_codes.explain(code)}")

@@ -1,0 +1,130 @@
+"""The decision on the target that a micro-batch counts: kept as an offset of a group of the query's own.
+
+The offset is the micro-batch's number, its metadata name the producer of each part, so that whoever finds it can
+commit the rest. docs/decisions/0020 says why.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transaction_offsets import TransactionOffsets
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.types import GroupId, TopicPartition
+
+PIECE = 3_900
+"""Characters of metadata in one group: brokers take 4096 by default (`offset.metadata.max.bytes`)."""
+
+UNSTABLE_S = 0.02
+
+_HOLDER = Struct(">qh")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Micro-batch `number` counts; `holders` are the producers of its parts, `NOBODY` of one without a transaction."""
+
+    number: int
+    holders: tuple[ProducerEpoch, ...]
+
+
+def encode_decision(decision: Decision) -> list[str]:
+    """Its metadata, in pieces: the first begins with how many there are."""
+    packed = zlib.compress(b"".join(_HOLDER.pack(*holder) for holder in decision.holders), 9)
+    text = base64.b64encode(packed).decode()
+    pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
+    return [f"1:{len(pieces)}:{pieces[0]}", *pieces[1:]]
+
+
+def pieces_of(metadata: str) -> int:
+    """How many pieces there are, by the first one. Raises ValueError for another form."""
+    version, count, _ = metadata.split(":", 2)
+    if version != "1":
+        raise ValueError
+    return int(count)
+
+
+def decode_decision(number: int, pieces: Sequence[str]) -> Decision:
+    """The way back. Raises ValueError for another form."""
+    text = pieces[0].split(":", 2)[2] + "".join(pieces[1:])
+    try:
+        packed = zlib.decompress(base64.b64decode(text, validate=True))
+        return Decision(number, tuple(ProducerEpoch(*found) for found in _HOLDER.iter_unpack(packed)))
+    except (zlib.error, struct_error) as error:
+        raise ValueError(str(error)) from None
+
+
+class Decisions:
+    """The decisions of one query, whose group is `name`, on one cluster. Raises ClusterError for what may pass."""
+
+    def __init__(self, client: ClusterClient, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._groups = GroupAdmin(client)
+
+    async def last(self) -> Decision | None:
+        """The last one, None where there is none. One that is about to be made is waited for."""
+        found = _latest(await self._offsets(self._group(0)))
+        if found is None:
+            return None
+        number, first = found
+        try:
+            pieces = [first]
+            for place in range(1, pieces_of(first)):
+                other = _latest(await self._offsets(self._group(place)))
+                if other is None or other[0] != number:
+                    raise ValueError
+                pieces.append(other[1])
+            return decode_decision(number, pieces)
+        except ValueError:
+            raise ClusterError(
+                f"cluster {self._client.alias}: group {self._name} has an offset that twinlog did not write; delete "
+                "the group, or choose another name with option kafka.transactional.id"
+            ) from None
+
+    async def make(
+        self, decision: Decision, root: TransactionCoordinator, holder: ProducerEpoch, somewhere: TopicPartition
+    ) -> None:
+        """Have the transaction of the `root` write the decision, and commit it; an offset needs some partition.
+
+        Raises FencedError where another producer has become the root since.
+        """
+        for place, piece in enumerate(encode_decision(decision)):
+            group = self._group(place)
+            await root.add_group(holder, group)
+            offsets = {somewhere: CommittedOffset(decision.number, piece)}
+            await TransactionOffsets(self._client, group).commit(root.transactional_id, holder, offsets)
+        if not await root.end(holder, commit=True):
+            raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
+
+    def _group(self, place: int) -> GroupId:
+        return GroupId(self._name if not place else f"{self._name}.{place}")
+
+    async def _offsets(self, group: GroupId) -> GroupOffsets:
+        give_up_at = self._client.loop.clock.monotonic() + self._client.settings.request_timeout_ms / 1000
+        while True:
+            found, wrong = await self._groups.stable_offsets([group])
+            if group in found:
+                return found[group]
+            code = wrong[group]
+            if error_codes.refused(code):
+                raise self._client.lacks("READ", f"group {group}", "knowing which micro-batches were written")
+            if code != Code.UNSTABLE_OFFSET_COMMIT or self._client.loop.clock.monotonic() > give_up_at:
+                raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")
+            await self._client.loop.sleep(UNSTABLE_S)
+
+
+def _latest(offsets: GroupOffsets) -> tuple[int, str] | None:
+    """Each decision stands at some partition that the micro-batch wrote to; the highest number is the last."""
+    return max(((one.offset, one.metadata) for one in offsets.values()), default=None)

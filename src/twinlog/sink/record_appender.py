@@ -1,0 +1,241 @@
+"""Appends a task's batches to the partitions of a cluster, on a thread beside the one that encodes them."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.backoff import Backoff, pause_s
+from twinlog.kafka.net.loop_thread import LoopThread
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import ProducerSettings
+from twinlog.sink.refusals import again, halved, reason, refusal
+from twinlog.write.appender import TargetAppender
+from twinlog.write.appends import Append, CopyRules
+from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.split import split_append
+
+MOST_BYTES = 32 << 20
+"""Bytes of batches that wait to be acknowledged; then the task waits, too."""
+
+GONE_S = 10.0
+"""For so long brokers say that a topic is not there before that is taken for true: they hear late of a new one."""
+
+_WATCH_S = 0.5
+
+
+class RecordAppender:
+    """One task's appends, all as one producer; with a `coordinator` within its open transaction.
+
+    Made, fed and closed by the task's thread. Every call raises the error that ended the writing, if there is one.
+    """
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        client: ClusterClient,
+        settings: ProducerSettings,
+        identity: ProducerIdentity,
+        coordinator: TransactionCoordinator | None,
+    ) -> None:
+        self._thread = thread
+        self._client = client
+        self._settings = settings
+        self._identity = identity
+        self._coordinator = coordinator
+        self._now = thread.loop.clock.monotonic
+        self._partitions: dict[TopicName, int] = {}
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+        self._troubles: dict[TopicPartition, str] = {}
+        self._fresh: list[TopicPartition] = []
+        self._changed = threading.Condition()
+        self._waiting_bytes = 0
+        self._error: TwinlogError | None = None
+        self._closed = False
+        self._put: dict[TopicPartition, int] = {}
+        self._appender = TargetAppender(
+            thread.loop,
+            client,
+            max_in_flight=settings.max_in_flight,
+            max_request_bytes=max(settings.max_request_size, settings.merge_batch_bytes),
+            max_in_flight_bytes=MOST_BYTES,
+            request_timeout_s=settings.client.request_timeout_ms / 1000,
+            allowed=lambda: True,
+            lost=self._fail,
+        )
+        if coordinator is not None:
+            self._appender.transactional_id = coordinator.transactional_id
+        thread.post(self._start)
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many partitions a topic has. Raises TopicGoneError where there is no such topic."""
+        known = self._partitions.get(topic)
+        if known is None:
+            known = self._partitions[topic] = self._thread.call(self._look_up, topic)
+        return known
+
+    def append(self, partition: TopicPartition, batch: bytearray, records: int) -> None:
+        """Append a batch behind those before it; waits while too many bytes do."""
+        number = self._put.get(partition, 0)
+        self._put[partition] = number + records
+        append = Append(
+            batch,
+            records,
+            SourceOffset(number),
+            SourceOffset(number + records),
+            -1,
+            ((SourceOffset(number), records),),
+        )
+        with self._changed:
+            self._waiting_bytes += append.bytes
+        self._thread.post(lambda: self._take(partition, append))
+        self._wait(MOST_BYTES)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged by all in-sync replicas."""
+        self._wait(0)
+
+    def close(self) -> None:
+        """Send nothing more, and forget what was not acknowledged."""
+        self._thread.post(self._stop)
+
+    def _wait(self, most_bytes: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or self._waiting_bytes <= most_bytes)
+            if self._error is not None:
+                raise self._error
+
+    # On the loop's thread.
+
+    def _start(self) -> None:
+        self._appender.start(lambda: {partition.topic for partition in self._queues})
+        self._thread.loop.start(self._watch)
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._appender.stop()
+        for queue in self._queues.values():
+            queue.end()
+
+    def _take(self, partition: TopicPartition, append: Append) -> None:
+        if self._closed or self._error is not None:
+            return
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = AppendQueue(
+                partition,
+                self._identity,
+                self._acknowledged,
+                lambda sent: self._refused(partition, sent),
+                now=self._now,
+                max_in_flight=self._settings.max_in_flight,
+            )
+            if self._coordinator is not None:
+                self._fresh.append(partition)
+                if len(self._fresh) == 1:
+                    self._thread.loop.start(self._admit)
+        queue.put([append])
+        if queue.gate is Gate.OPEN:
+            self._appender.offer(queue)
+
+    async def _admit(self) -> None:
+        """Let new partitions take part in the transaction."""
+        client = self._settings.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        assert self._coordinator is not None
+        holder = ProducerEpoch(self._identity.producer_id, self._identity.epoch)
+        while self._fresh and not self._closed and self._error is None:
+            fresh = list(self._fresh)
+            try:
+                refused = await self._coordinator.add(holder, fresh)
+            except TwinlogError as error:
+                if not error.retriable:
+                    self._fail(error)
+                    return
+                self._troubles.update(dict.fromkeys(fresh, str(error)))
+                await self._thread.loop.sleep(backoff.failed())
+                continue
+            for partition, code in refused.items():
+                if error_codes.refused(code):
+                    self._fail(self._client.lacks("WRITE", f"topic {partition.topic}", "writing to it"))
+                    return
+                self._troubles[partition] = error_codes.explain(code)
+            if refused:
+                await self._thread.loop.sleep(backoff.failed())
+                continue
+            del self._fresh[: len(fresh)]
+            for partition in fresh:
+                self._queues[partition].open()
+                self._appender.offer(self._queues[partition])
+
+    def _acknowledged(self, append: Append, _: TargetOffset) -> None:
+        with self._changed:
+            self._waiting_bytes -= append.bytes
+            self._changed.notify_all()
+
+    def _refused(self, partition: TopicPartition, sent: Sent) -> None:
+        queue, client = self._queues[partition], self._settings.client
+        self._troubles[partition] = reason(sent)
+        if again(sent):
+            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, random.random())
+            queue.retry(self._now() + pause)
+            self._appender.refresh()
+        elif halved(sent):
+            parts = split_append(sent.append, CopyRules(max_batch_bytes=sent.append.bytes // 2))
+            with self._changed:
+                self._waiting_bytes += sum(part.bytes for part in parts) - sent.append.bytes
+            queue.replace_first(parts)
+        elif sent.code == Code.DUPLICATE_SEQUENCE_NUMBER and not self._identity.transactional:
+            # It was appended before, and the broker forgot where.
+            queue.accept_first(TargetOffset(-1))
+        else:
+            self._fail(refusal(sent, partition, self._client, transactional=self._identity.transactional))
+            return
+        self._appender.offer(queue)
+
+    async def _watch(self) -> None:
+        """Fail when an append is not acknowledged within `delivery.timeout.ms`."""
+        limit_ms = self._settings.delivery_timeout_ms
+        while not self._closed:
+            for partition, queue in self._queues.items():
+                if queue.overdue(self._now(), limit_ms / 1000):
+                    why = self._troubles.get(partition, "no answer yet")
+                    self._fail(
+                        ClusterError(
+                            f"cluster {self._client.alias}: {partition} did not take records within "
+                            f"kafka.delivery.timeout.ms = {limit_ms}: {why}"
+                        )
+                    )
+            await self._thread.loop.sleep(_WATCH_S)
+
+    def _fail(self, error: TwinlogError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+        self._stop()
+
+    async def _look_up(self, topic: TopicName) -> int:
+        client, clock = self._client, self._thread.loop.clock
+        backoff = Backoff(client.settings.retry_backoff_ms, client.settings.retry_backoff_max_ms)
+        began_at = clock.monotonic()
+        while True:
+            found = (await client.refresh([topic])).get(topic)
+            if found is not None and error_codes.refused(found.error):
+                raise client.lacks("WRITE", f"topic {topic}", "writing to it")
+            if found is not None and not found.error and found.partitions:
+                return found.partitions
+            if found is not None and found.error == _INVALID_TOPIC:
+                raise TopicGoneError(f"cluster {client.alias}: '{topic}' cannot be a topic's name")
+            if clock.monotonic() - began_at > GONE_S:
+                raise TopicGoneError(
+                    f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
+                )
+            await self._thread.loop.sleep(backoff.failed())
+
+
+_INVALID_TOPIC = 17

@@ -1,0 +1,65 @@
+"""Decides what becomes of an append that a broker did not take: again, halved, or the end of the task's writing.
+
+As Kafka's producer does (class Sender).
+"""
+
+from __future__ import annotations
+
+from twinlog.errors import ClusterError, CopyError, FencedError, RecordTooLargeError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TopicPartition
+from twinlog.write.queue import NO_ANSWER, Sent
+
+TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
+
+CORRUPT_RETRIES = 5
+"""How often a batch that a broker finds corrupt is sent again: it may have been damaged on its way."""
+
+_LOST = error_codes.TRANSACTION_LOST | {Code.INVALID_PRODUCER_EPOCH}
+
+
+def again(sent: Sent) -> bool:
+    """Whether to send it again unchanged."""
+    if sent.code == Code.CORRUPT_MESSAGE:
+        return sent.corrupt <= CORRUPT_RETRIES
+    return sent.code == NO_ANSWER or sent.code in error_codes.RETRIABLE
+
+
+def halved(sent: Sent) -> bool:
+    """Whether to send its records in smaller batches."""
+    return sent.code in TOO_LARGE and sent.append.count > 1
+
+
+def reason(sent: Sent) -> str:
+    """Why it was not taken."""
+    if sent.code == NO_ANSWER:
+        return "no answer"
+    words = error_codes.explain(sent.code)
+    refusal = sent.refusal
+    if refusal is None:
+        return words
+    own = [refusal.message or "", *(error.message or "" for error in refusal.record_errors[:1])]
+    return "; ".join([words, *filter(None, own)])
+
+
+def refusal(sent: Sent, where: TopicPartition, client: ClusterClient, *, transactional: bool) -> TwinlogError:
+    """The error that ends the writing."""
+    code, cluster = sent.code, f"cluster {client.alias}"
+    if error_codes.refused(code):
+        return client.lacks("WRITE", f"topic {where.topic}", "writing to it")
+    if code in TOO_LARGE:
+        return RecordTooLargeError(
+            f"{where}: a record needs a batch of {sent.append.bytes} bytes, and the topic takes no such; raise its "
+            "max.message.bytes, or write a smaller value",
+            size=sent.append.bytes,
+        )
+    if transactional and code in _LOST:
+        return FencedError(
+            f"{cluster}: {where}: the transaction has ended: another attempt of this task began, or it was open for "
+            f"longer than kafka.transaction.timeout.ms ({reason(sent)})"
+        )
+    if code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID}:
+        return ClusterError(f"{cluster}: {where} lost records that were acknowledged: {reason(sent)}")
+    return CopyError(f"{where}: {cluster} refuses a batch of {sent.append.count} records: {reason(sent)}")

@@ -1,0 +1,190 @@
+"""Exactly once: tasks write in transactions that they leave open, and the driver decides that they all count.
+
+docs/decisions/0020 says why so, and what happens when whom ends where.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from twinlog.errors import ClusterError, CopyError, FencedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import chunked
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.sink.decision import Decision, Decisions
+from twinlog.sink.patience import patiently
+from twinlog.sink.task import MicroBatch, Part
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""Transactions that are ended at the same time."""
+
+
+class BatchTransactions:
+    """The transactions of one query on one cluster; `name` begins their ids.
+
+    Each call tries again for the `delivery.timeout.ms` of the producer. Raises ClusterError then, RefusedError for a
+    missing right, and FencedError where another run of the query has taken over.
+    """
+
+    def __init__(self, client: ClusterClient, name: str, query: str, *, timeout_ms: int, patience_ms: int) -> None:
+        self._client = client
+        self._name = f"{name}.{query}"
+        self._timeout_ms = timeout_ms
+        self._patience_s = patience_ms / 1000
+        self._decisions = Decisions(client, self._name)
+        self._root = TransactionCoordinator(client, self._name, timeout_ms)
+
+    def coordinator(self, part: int) -> TransactionCoordinator:
+        """That of the transaction of a part."""
+        return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
+
+    async def begin(self, batch: MicroBatch) -> tuple[Part, ProducerEpoch | None]:
+        """What a task is to tell, and who may write its rows: None where an earlier attempt's are committed.
+
+        From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
+        it was decided that it counts: then it is committed here, if its driver could not do that any more.
+        """
+        root = await self._retry(self._root.init)
+        decision = await self._retry(self._decisions.last)
+        if decision is not None and decision.number > batch.number:
+            raise CopyError(
+                f"micro-batch {batch.number} of query {batch.query} is to be written, and the target has micro-batch "
+                f"{decision.number}: the checkpoint is older than what was written, as that of a backup is. Begin with "
+                "a new checkpointLocation at the offsets that are to be read"
+            )
+        coordinator = self.coordinator(batch.part)
+        told = Part(0, batch.query, batch.part, root=root)
+        if decision is not None and decision.number == batch.number:
+            before = decision.holders[batch.part] if batch.part < len(decision.holders) else NOBODY
+            if before == NOBODY or await self._commit(coordinator, before):
+                return Part(0, batch.query, batch.part, root=root, committed=True), None
+            log.warning(
+                "%s: its transaction was decided on, and the target has aborted it; it is written again",
+                coordinator.transactional_id,
+            )
+        return told, await self._retry(coordinator.init)
+
+    async def commit(self, number: int, parts: Sequence[Part]) -> None:
+        """Decide that the micro-batch with these parts counts, and commit all of them.
+
+        Raises before the decision, and then nothing counts; or after it, and then the next run commits the rest.
+        """
+        written = [part for part in parts if part.holder != NOBODY]
+        if any(part.committed for part in parts):
+            decision = await self._retry(self._decisions.last)
+            assert decision is not None
+            if len(decision.holders) != len(parts):
+                await self._finish(decision, written, len(parts))
+                return
+        if not written:
+            return
+        await self._each(self._require_open, written)
+        decision = Decision(number, tuple(part.holder for part in sorted(parts, key=lambda one: one.part)))
+        somewhere = written[0].somewhere
+        assert somewhere is not None
+        holder = await self._become_root({part.root for part in parts})
+        await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
+        await self._each(self._end, written)
+
+    async def abort(self, number: int, parts: Sequence[Part]) -> None:
+        """Abort what the parts wrote, unless it was decided that it counts."""
+        written = [part for part in parts if part.holder != NOBODY]
+        if not written:
+            return
+        try:
+            # A decision that is on its way fails, or is seen.
+            await self._become_root({part.root for part in parts})
+        except FencedError:
+            log.info("%s: another run of the query has begun", self._name)
+        decision = await self._retry(self._decisions.last)
+        if decision is None or decision.number != number:
+            await self.drop(written)
+
+    async def drop(self, parts: Iterable[Part], patience_s: float | None = None) -> None:
+        """Abort the transactions of parts; one that has ended already is left alone."""
+        if patience_s is not None:
+            self._patience_s = patience_s
+
+        async def end(part: Part) -> None:
+            try:
+                await self._retry(lambda: self.coordinator(part.part).end(part.holder, commit=False))
+            except FencedError:
+                log.info("transaction of part %d of %s: it was aborted before", part.part, self._name)
+
+        await self._each(end, parts)
+
+    async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
+        """The last run decided, and its tasks were as many others: what it left is committed here."""
+        lost = []
+        for number, holder in enumerate(decision.holders):
+            if holder != NOBODY and not await self._commit(self.coordinator(number), holder):
+                lost.append(number)
+        if lost or written:
+            await self.drop(written)
+            raise CopyError(
+                f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
+                f"dropped what tasks {', '.join(map(str, lost))} wrote, as it waited longer than "
+                f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run it with as many "
+                f"tasks as then, now there are {parts}: these rows are written then, and no others"
+            )
+
+    async def _require_open(self, part: Part) -> None:
+        coordinator = self.coordinator(part.part)
+        assert part.somewhere is not None
+        where = part.somewhere
+        try:
+            refused = await self._retry(lambda: coordinator.add(part.holder, [where]))
+        except FencedError:
+            raise self._too_late(part) from None
+        if refused:
+            raise self._too_late(part)
+
+    async def _end(self, part: Part) -> None:
+        if not await self._commit(self.coordinator(part.part), part.holder):
+            raise self._too_late(part)
+
+    def _too_late(self, part: Part) -> ClusterError:
+        return ClusterError(
+            f"cluster {self._client.alias}: transaction {self._name}-{part.part} is not open any more: it was open for "
+            f"longer than kafka.transaction.timeout.ms = {self._timeout_ms}, or another attempt of the same task began "
+            "after it. Make micro-batches smaller (maxOffsetsPerTrigger), raise that timeout together with the "
+            "brokers' transaction.max.timeout.ms, and leave spark.speculation off; the query writes this micro-batch "
+            "again when it is started again"
+        )
+
+    async def _commit(self, coordinator: TransactionCoordinator, holder: ProducerEpoch) -> bool:
+        """Commit, if it was not before; False where it was aborted."""
+        try:
+            return await self._retry(lambda: coordinator.end(holder, commit=True))
+        except FencedError:
+            return False
+
+    async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:
+        """Be the producer that decides, if no task of another run has begun since these tasks did."""
+        # Of one producer id only the last epoch can be it; another id comes when epochs run out.
+        last = {root.producer_id: root for root in sorted(seen) if root != NOBODY}
+        fenced: FencedError | None = None
+        for root in last.values():
+            try:
+                return await self._retry(partial(self._root.init, root))
+            except FencedError as error:
+                fenced = error
+        raise FencedError(
+            f"cluster {self._client.alias}: another run of this query writes, or another attempt of one of its tasks "
+            f"began late (spark.speculation must be off): {fenced}"
+        )
+
+    async def _each(self, step: Callable[[Part], Coroutine[Any, Any, None]], parts: Iterable[Part]) -> None:
+        """Do a step for all parts, some at a time, and raise the first error."""
+        for some in chunked(parts, AT_ONCE):
+            await self._client.loop.gather([self._client.loop.spawn(step, part) for part in some])
+
+    async def _retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await patiently(self._client, self._patience_s, step)

@@ -1,0 +1,169 @@
+"""Writes a task's rows to a cluster, over connections that its process keeps for the next task."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twinlog.clock import wall_ms
+from twinlog.errors import TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.loop_thread import LoopThread
+from twinlog.model.types import TopicPartition
+from twinlog.record.batch import HEADER
+from twinlog.record.compression import CODECS, NONE
+from twinlog.rows.encode import encode
+from twinlog.rows.outgoing import Dealer, joined
+from twinlog.rows.range_reader import ALIAS
+from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.sink.patience import patiently
+from twinlog.sink.record_appender import RecordAppender
+from twinlog.sink.task import MicroBatch, Part, WriteTask
+from twinlog.sink.transactions import BatchTransactions
+from twinlog.write.queue import ProducerIdentity
+
+DROP_S = 10.0
+"""For so long an attempt that failed tries to abort its transaction."""
+
+MOST_WAITING_BYTES = 16 << 20
+"""Bytes of rows that wait for more of their partition; then each goes as it is."""
+
+MOST_LINKS = 4
+"""Clusters, or logins to them, that a process keeps connections to."""
+
+
+class Link:
+    """Connections to one cluster, on a thread of their own."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.thread = LoopThread(Loop())
+        self.client = ClusterClient(self.thread.loop, ALIAS, settings)
+
+    def open(self, patience_s: float) -> None:
+        """Connect, if it is not connected. Raises ClusterError."""
+        if not self.client.connected:
+            self.thread.call(patiently, self.client, patience_s, self.client.connect)
+
+    def close(self) -> None:
+        self.thread.post(self.client.close)
+        self.thread.end()
+
+
+_links: dict[ClientSettings, Link] = {}
+"""Spark reuses its Python workers, for one task after the other."""
+
+
+def link_to(producer: ProducerSettings) -> Link:
+    """A connected link, the one that is there or a new one. Raises ClusterError."""
+    # kafka-python logs every lost connection as an error; what lasts is raised.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    settings = producer.client
+    link = _links.pop(settings, None) or Link(settings)
+    _links[settings] = link
+    while len(_links) > MOST_LINKS:
+        _links.pop(next(iter(_links))).close()
+    link.open(producer.delivery_timeout_ms / 1000)
+    return link
+
+
+def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> Part:
+    """Append all rows, and return once all in-sync replicas have them; with a `batch` in an open transaction.
+
+    `first` is the number of the partition that rows without a key begin with. Raises ClusterError and CopyError.
+    """
+    link = link_to(task.producer)
+    if batch is None:
+        producer = link.thread.call(
+            patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
+        )
+        return Part(_write(task, link, ProducerEpoch(*producer), None, rows, first)[0])
+    transactions = transactions_of(task, link, batch.query)
+    told, holder = link.thread.call(transactions.begin, batch)
+    if holder is None:
+        return told
+    coordinator = transactions.coordinator(batch.part)
+    try:
+        records, somewhere = _write(task, link, holder, coordinator, rows, first)
+    except BaseException:
+        # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
+        with contextlib.suppress(TwinlogError):
+            link.thread.call(transactions.drop, [replace(told, holder=holder)], DROP_S)
+        raise
+    if somewhere is None:
+        return told
+    return replace(told, records=records, holder=holder, somewhere=somewhere)
+
+
+def commit_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+    """Have a micro-batch count, whose parts are written. Runs where Spark commits, as `abort_parts` does."""
+    if any(part.holder != NOBODY or part.committed for part in parts):
+        link = link_to(task.producer)
+        link.thread.call(transactions_of(task, link, parts[0].query).commit, number, parts)
+
+
+def abort_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+    """Have what was written of a micro-batch that failed not count, unless it was decided that it does."""
+    if any(part.holder != NOBODY for part in parts):
+        link = link_to(task.producer)
+        link.thread.call(transactions_of(task, link, parts[0].query).abort, number, parts)
+
+
+def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransactions:
+    """The transactions of a query."""
+    producer = task.producer
+    return BatchTransactions(
+        link.client,
+        task.name,
+        query,
+        timeout_ms=producer.transaction_timeout_ms,
+        patience_ms=producer.delivery_timeout_ms,
+    )
+
+
+def _write(
+    task: WriteTask,
+    link: Link,
+    holder: ProducerEpoch,
+    coordinator: TransactionCoordinator | None,
+    rows: Iterable[Any],
+    first: int,
+) -> tuple[int, TopicPartition | None]:
+    """Append all rows as one producer; returns how many, and one of the partitions they went to."""
+    producer = task.producer
+    identity = ProducerIdentity(*holder, transactional=coordinator is not None)
+    appender = RecordAppender(link.thread, link.client, producer, identity, coordinator)
+    batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
+    codec = CODECS[producer.compression_type] if producer.compression_type else NONE
+    level = producer.compression_level
+    dealer = Dealer(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
+    waiting: dict[TopicPartition, list[Any]] = {}
+    sizes: dict[TopicPartition, int] = {}
+    records, somewhere = 0, None
+
+    def send(partition: TopicPartition) -> None:
+        del sizes[partition]
+        some = joined(waiting.pop(partition))
+        for data in encode(some, most_bytes=batch_bytes, codec=codec, level=level, largest=producer.max_request_size):
+            appender.append(partition, data, HEADER.unpack_from(data, 0)[-1])
+
+    try:
+        for batch in rows:
+            for partition, some in dealer.deal(batch, wall_ms(link.thread.loop.clock)):
+                waiting.setdefault(partition, []).append(some)
+                sizes[partition] = sizes.get(partition, 0) + some.nbytes
+                records += some.num_rows
+                somewhere = somewhere or partition
+            crowded = sum(sizes.values()) > MOST_WAITING_BYTES
+            for partition in [one for one, size in sizes.items() if crowded or size >= batch_bytes]:
+                send(partition)
+        for partition in list(sizes):
+            send(partition)
+        appender.flush()
+    finally:
+        appender.close()
+    return records, somewhere

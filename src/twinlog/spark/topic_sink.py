@@ -1,0 +1,83 @@
+"""The writers of the format `twinlog-kafka`: rows become records, in streams once for each micro-batch.
+
+Spark imports this module in tasks, too, where nothing of options is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+if TYPE_CHECKING:
+    from twinlog.frames.write_options import WriteOptions
+    from twinlog.sink.task import Part, WriteTask
+
+_QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark calls them in the local properties of a task."""
+
+
+@dataclass
+class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
+    """What a task tells where Spark commits."""
+
+    part: Part
+
+
+class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._task = write_task(options)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.sink.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        return WrittenPart(write_rows(self._task, iterator, None, context.partitionId() if context else 0))
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes micro-batches, in transactions unless `exactlyOnce` is false."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._task = write_task(options)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.sink.task import MicroBatch  # noqa: PLC0415
+        from twinlog.sink.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        batch = None
+        if self._task.exactly_once:
+            batch = MicroBatch(
+                str(context.getLocalProperty(_QUERY)), int(context.getLocalProperty(_MICRO_BATCH) or -1), number
+            )
+        return WrittenPart(write_rows(self._task, iterator, batch, number))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        from twinlog.sink.writer import commit_parts  # noqa: PLC0415
+
+        commit_parts(self._task, batchId, _parts(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Tasks that failed have aborted what they wrote, or the next attempt does."""
+        from twinlog.sink.writer import abort_parts  # noqa: PLC0415
+
+        abort_parts(self._task, batchId, _parts(messages))
+
+
+def write_task(options: WriteOptions) -> WriteTask:
+    """What tasks need of the options."""
+    from twinlog.sink.task import WriteTask  # noqa: PLC0415
+
+    return WriteTask(options.producer, options.topic, options.exactly_once, options.ignore_keys, options.name)
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+    return [message.part for message in messages if message is not None]
