@@ -10,6 +10,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.record.batch import Batch, read_batch
 from twinlog.record.builder import BatchBuilder
 from twinlog.record.records import records_block
+from twinlog.record.varint import read_varint
 from twinlog.write.appends import Append, CopyRules, OversizedRecord
 from twinlog.write.merge import take_records
 
@@ -52,7 +53,7 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 
 def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
     """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
-    count = len(builder.parts)
+    count = builder.count
     if not count:
         return
     data = builder.build(rules.codec_level)
@@ -63,11 +64,20 @@ def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
         return
     block = b"".join(builder.parts)
     middle = count // 2
-    at = sum(map(len, builder.parts[:middle]))
+    at = _skip(block, middle)
     yield from _halved(_part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle), rules)
     second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
     second.next_offset = builder.next_offset
     yield from _halved(second, rules)
+
+
+def _skip(block: bytes, records: int) -> int:
+    """Where the records behind the first ones begin."""
+    at = 0
+    for _ in range(records):
+        size, at = read_varint(block, at)
+        at += size
+    return at
 
 
 def _part(
